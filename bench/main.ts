@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { backlog } from './measures/backlog.ts'
 import { captures } from './measures/captures.ts'
 import { customers } from './measures/customers.ts'
+import { events } from './measures/events.ts'
 import { growth } from './measures/growth.ts'
 import { life } from './measures/life.ts'
 import { list } from './measures/list.ts'
@@ -26,6 +27,7 @@ const MEASURES: Measure[] = [
   payouts,
   messages,
   webhooks,
+  events,
   backlog,
   queue,
   start,

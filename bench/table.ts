@@ -18,6 +18,7 @@ type Unit =
   | 'payouts/s'
   | 'messages/s'
   | 'jobs/s'
+  | 'events/s'
   | 'requests'
   | 'ms'
   | 's'
@@ -43,6 +44,12 @@ export function atMost(row: Bare, floor: Floor, times: number): Row {
 /** Below a figure, whatever the machine. */
 export function below(row: Bare, limit: number): Row {
   return { ...row, floor: null, bar: { text: `< ${limit} ${row.unit}`, met: row.measured < limit } }
+}
+
+/** At least a figure, whatever the machine. */
+export function above(row: Bare, limit: number): Row {
+  const text = `>= ${limit.toLocaleString('en-US')} ${row.unit}`
+  return { ...row, floor: null, bar: { text, met: row.measured >= limit } }
 }
 
 /** Without a bar; a floor only to compare. */

@@ -1,4 +1,4 @@
-// Floor: Fastify and a bare SELECT of one page, from the table that the product reads.
+// Floor: Fastify and a bare SELECT of one page, from the tables that the product reads.
 import { need, openPool, serve } from './serve.ts'
 
 const sql = openPool()
@@ -10,5 +10,11 @@ await serve((app) => {
     return await sql`
       select id, tenant_id, idempotency_key, name, email, phone, external_id, metadata, created_at, updated_at, deleted_at from customers
       where tenant_id = ${tenant_id} and created_at < ${before}::text::timestamptz and deleted_at is null order by created_at desc limit 25`
+  })
+  app.get('/events', async (request) => {
+    const { after = '0' } = request.query as { after?: string }
+    return await sql`
+      select id, sequence, type, subject_id, data, created_at from sequenced_events
+      where tenant_id = ${tenant_id} and sequence > ${after}::text::bigint order by sequence limit 25`
   })
 })

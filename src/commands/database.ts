@@ -1,17 +1,16 @@
 // Finds the database of a command: DATABASE_URL, or else that of the `npm start` that runs in this folder.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { databaseError, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
+import { startedHere } from './started.ts'
 
 const Started = z.object({ database_url: z.string() })
 
 /** The URL of the database. Errors: ConfigError when none is named and none was started here. */
 export function databaseUrl(config: Config): string {
-  const url = config.DATABASE_URL ?? startedHere(config.DATA_DIR)
+  const url = config.DATABASE_URL ?? startedHere(config.DATA_DIR, Started)?.database_url
   if (url === undefined) throw nothingRuns(config)
   return url
 }
@@ -48,12 +47,4 @@ function nothingRuns({ DATA_DIR }: Config): ConfigError {
   return new ConfigError(
     `No Sluice runs in ${DATA_DIR}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice`,
   )
-}
-
-function startedHere(data_dir: string): string | undefined {
-  try {
-    return Started.parse(JSON.parse(readFileSync(join(data_dir, 'dev.json'), 'utf8'))).database_url
-  } catch {
-    return undefined
-  }
 }

@@ -1,5 +1,6 @@
 // Whether a webhook was signed by the provider that it claims to come from.
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { standardDigest, webhookKey } from '#core/standard-webhooks.ts'
 
 const TOLERANCE_S = 300
 
@@ -131,10 +132,10 @@ export function verifyStandard(
     .flatMap((part) => (/^v1,[A-Za-z0-9+/]{43}=$/.test(part) ? [Buffer.from(part.slice(3), 'base64')] : []))
   if (signatures.length === 0) return 'malformed'
   const genuine = secrets.some((secret) => {
-    const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
+    const key = webhookKey(secret)
     // Anyone can sign with an empty key.
     if (key.length === 0) return false
-    const expected = createHmac('sha256', key).update(`${id}.${timestamp}.`).update(raw).digest()
+    const expected = standardDigest(key, id, timestamp, raw)
     return signatures.some((each) => timingSafeEqual(each, expected))
   })
   if (!genuine) return 'mismatch'

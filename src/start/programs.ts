@@ -58,6 +58,7 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       ...emulatorVariables(config, (name) => places.emulators.get(name)!.url),
       API_URL: config.API_URL,
       WEBHOOKS_URL: config.WEBHOOKS_URL,
+      WEBHOOKS_ALLOW_CIDRS: config.WEBHOOKS_ALLOW_CIDRS.join(),
     }),
     QUEUE: config.QUEUE ?? (config.REDIS_URL === undefined ? 'postgres' : 'redis'),
     API_PORT: String(places.api.port),

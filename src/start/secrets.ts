@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
+import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { readOurs, replaceOurs } from './files.ts'
 
 const secretsSchema = z.looseObject({
@@ -12,7 +13,7 @@ const secretsSchema = z.looseObject({
   stripe_webhook_secret: z.string(),
   // An earlier version made none of these.
   address_key: z.string().default(newKey),
-  email_webhook_secret: z.string().default(newStandardSecret),
+  email_webhook_secret: z.string().default(newWebhookSecret),
 })
 export type Secrets = z.output<typeof secretsSchema>
 
@@ -34,7 +35,7 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
       encryption_key: newKey(),
       stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
       address_key: newKey(),
-      email_webhook_secret: newStandardSecret(),
+      email_webhook_secret: newWebhookSecret(),
     }
     saveSecrets(data_dir, secrets)
     return secrets
@@ -54,10 +55,6 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
 
 function newKey(): string {
   return randomBytes(32).toString('base64')
-}
-
-function newStandardSecret(): string {
-  return `whsec_${newKey()}`
 }
 
 export function saveSecrets(data_dir: string, secrets: Secrets): void {

@@ -5,7 +5,9 @@ import { createAddressHash } from '#core/addresses.ts'
 import { ConfigError, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
+import { createLookup } from '#core/lookup.ts'
 import { metrics } from '#core/metrics.ts'
+import { networksOf } from '#core/public-addresses.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
@@ -54,9 +56,10 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   ends.defer(() => opened.close())
   const sends_events = queues.some((name) => name === sendDelivery.queue)
   const receivers = openReceivers({
-    allowed: config.WEBHOOKS_ALLOW_CIDRS,
+    allowed: networksOf(config.WEBHOOKS_ALLOW_CIDRS),
     production: config.NODE_ENV === 'production',
-    lookup: systemLookup,
+    // Who has networks of its own may also have names of its own.
+    lookup: createLookup({ hosts: config.WEBHOOKS_ALLOW_CIDRS.length > 0 }),
   })
   ends.defer(() => receivers.close())
   const queue = openConfiguredQueue(config, log)

@@ -3,12 +3,14 @@ import type { Sql } from '#core/db.ts'
 
 /**
  * Whether anything will be done within `soon_s` seconds without being asked for again: a job that is due by then, or a
- * notification that waits, which has no job. A job that is due later waits on purpose: its effect is not known, or its
- * notification is parked.
+ * notification that waits, which has no job, or an event that is for an endpoint. What is due later waits on purpose: its
+ * effect is not known, its notification is parked, or a receiver gets time.
  */
 export async function hasOpenWork(sql: Sql, soon_s: number): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
     select exists (select from jobs where finished_at is null and run_at < now() + ${soon_s} * interval '1 second')
-      or exists (select from notifications where state = 'waiting') as open`
+      or exists (select from notifications where state = 'waiting')
+      or exists (select from unsequenced_events e join webhook_endpoints p on p.tenant_id = e.tenant_id)
+      or exists (select from webhook_due where due_at < now() + ${soon_s} * interval '1 second') as open`
   return row!.open
 }

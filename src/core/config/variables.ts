@@ -1,6 +1,7 @@
 // Every variable that configures Sluice: what it must be, an example, what it is for and which processes read it.
 import { isIP } from 'node:net'
 import { z } from 'zod'
+import { problemOfNetwork } from '../public-addresses.ts'
 import { parseRedisUrl } from '../redis-url.ts'
 import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
@@ -198,6 +199,15 @@ export const VARIABLES = {
     '10.0.0.0/8,127.0.0.1',
     'proxies whose `X-Forwarded-For` is believed: addresses or networks (CIDR), separated by commas; unset: none',
     LISTENERS,
+  ],
+  WEBHOOKS_ALLOW_CIDRS: [
+    commaList.check((given) => {
+      const problem = given.value.map(problemOfNetwork).find((found) => found !== null)
+      if (problem !== undefined) given.issues.push({ code: 'custom', message: problem, input: given.value })
+    }),
+    '10.1.0.0/16,fd00::/8',
+    'networks (CIDR) to which events may be sent although they are not public, separated by commas; unset: none. `npm start` without it allows this machine, except in production',
+    ['api', 'worker'],
   ],
   REQUEST_TIMEOUT_MS: [count(30_000), '30000', 'how long a request may take to arrive', LISTENERS],
   QUEUES: [

@@ -6,12 +6,13 @@ const AT_ONCE = 500
 
 /**
  * Makes the next step of the recovery that waited longest: finds deliveries that failed, were skipped, or wait after a
- * failure, and begins their schedules anew. Answers whether there was one.
+ * failure, and begins their schedules anew. Answers whether there was one. Its row is written last, as an attempt that is
+ * settled does: whoever makes the same step at the same moment does no harm, and only one of them is counted.
  */
 export async function continueRecovery(sql: Sql): Promise<boolean> {
   const rows = await sql`
     with recovery as materialized (
-      select * from webhook_recoveries where after_at is not null order by updated_at limit 1 for update skip locked
+      select * from webhook_recoveries where after_at is not null order by updated_at limit 1
     ), found as materialized (
       select d.* from recovery r cross join lateral (
         select d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence from webhook_deliveries d
@@ -42,7 +43,7 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
       status = case when step.found < ${AT_ONCE} and r.sent >= r.found + put_back.times then 'completed' else 'running' end,
       updated_at = clock_timestamp()
     from recovery, step, put_back
-    where r.tenant_id = recovery.tenant_id and r.id = recovery.id
+    where r.tenant_id = recovery.tenant_id and r.id = recovery.id and r.after_at = recovery.after_at
     returning r.id`
   return rows.length > 0
 }

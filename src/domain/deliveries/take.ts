@@ -3,6 +3,7 @@ import type { Json, Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { LEASE_MS, type ClaimedJob, type TenantShare } from '../jobs/claim.ts'
+import { droppedAs } from './dropped.ts'
 
 /** The most lines that one walk visits, whether anything in them is due or not. */
 const LINES_A_WALK = 250
@@ -94,8 +95,7 @@ async function lockLines(
         select p.tenant_id, p.id as endpoint_id, p.ordered, p.status = 'enabled' as enabled,
           p.deleted_at is not null as deleted, p.enabled_at,
           p.enabled_at > p.created_at + interval '1 second' and p.enabled_at > now() - interval '10 days' as was_disabled,
-          case when p.disabled_reason in ('gone', 'failing') and p.deleted_at is null then 'failed' else 'skipped' end
-            as dropped_as,
+          coalesce(${droppedAs(tx)}, 'skipped') as dropped_as,
           case when p.ordered or p.failing_since is not null then 1 else p.max_in_flight end as "window", p.rate_per_s,
           greatest(extract(epoch from p.next_send_at - clock_timestamp()) * 1000, 0)::float8 as wait_ms
         from webhook_endpoints p where p.tenant_id = due.tenant_id and p.id = due.endpoint_id

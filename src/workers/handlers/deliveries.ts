@@ -34,7 +34,8 @@ function attemptAs(how: How) {
     // It was settled meanwhile, or is kept no longer.
     if (delivery === undefined || (how === 'scheduled' && delivery.status !== 'pending')) return done()
     const { recovery_id = null } = payload
-    if (delivery.deleted) return ended(delivery, how, recovery_id, 'skipped')
+    if (how === 'scheduled' && recovery_id === null && delivery.dropped_as !== null)
+      return ended(delivery, how, recovery_id, delivery.dropped_as)
     if (delivery.data === null) return ended(delivery, how, recovery_id, 'exhausted')
     return judged(context, delivery, how, recovery_id, await post(context, delivery, signal))
   }
@@ -107,7 +108,7 @@ function ended(
   delivery: LoadedDelivery,
   how: How,
   recovery_id: string | null,
-  result: 'skipped' | 'exhausted',
+  result: 'failed' | 'skipped' | 'exhausted',
 ): Decision {
   const about = { ...aboutOf(delivery, how, recovery_id), gone: false, attempt: null, next_ms: null }
   return done({ tells: DELIVERY({ ...about, result }) })

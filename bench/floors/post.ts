@@ -1,0 +1,31 @@
+// Floor: undici and one HMAC for each event. `GET /post?seconds=5&url=...` posts for that long and answers how many were taken.
+import { Pool } from 'undici'
+import { signStandardWebhook } from '#core/standard-webhooks.ts'
+import { need, serve } from './serve.ts'
+
+/** As many as the product's worker has under way at most. */
+const IN_FLIGHT = Number(need('DELIVERY_CONCURRENCY'))
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
+
+await serve((app) => {
+  app.get<{ Querystring: { seconds: string; url: string; body: string } }>('/post', async ({ query }) => {
+    const { origin, pathname } = new URL(query.url)
+    const pool = new Pool(origin, { connections: IN_FLIGHT })
+    const until = performance.now() + Number(query.seconds) * 1000
+    let posted = 0
+    const postUntilThen = async () => {
+      while (performance.now() < until) {
+        const id = crypto.randomUUID()
+        const body = JSON.stringify({ id, timestamp: new Date().toISOString(), data: query.body })
+        const signed = signStandardWebhook({ id, timestamp_s: Date.now() / 1000, body }, [SECRET])
+        const headers = { 'content-type': 'application/json', ...signed }
+        const answer = await pool.request({ path: pathname, method: 'POST', headers, body })
+        await answer.body.dump()
+        posted += 1
+      }
+    }
+    await Promise.all(Array.from({ length: IN_FLIGHT }, postUntilThen))
+    await pool.close()
+    return { posted }
+  })
+})

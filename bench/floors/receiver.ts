@@ -1,0 +1,51 @@
+// A receiver of events: counts what arrives, and how long after its event that is. `/hook/<name>` takes an event; `/hang` takes one and never
+// answers; `GET /told/<name>` tells of a name, and `DELETE` forgets it.
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+type Seen = { waits: number[]; first_at: number; last_at: number }
+
+const names = new Map<string, Seen>()
+const TIMESTAMP = /"timestamp":"([^"]+)"/
+
+const server = createServer((request, response) => {
+  const [, what, name = ''] = request.url!.split('/')
+  if (what === 'hang') return void request.resume()
+  if (what === 'told') return answer(request.method === 'DELETE' ? forget(name) : told(name), response)
+  const chunks: Buffer[] = []
+  request.on('data', (chunk: Buffer) => chunks.push(chunk))
+  request.on('end', () => {
+    take(name, Buffer.concat(chunks).toString('utf8'))
+    response.writeHead(204).end()
+  })
+})
+
+function take(name: string, body: string): void {
+  const now = Date.now()
+  const seen = names.get(name) ?? { waits: [], first_at: now, last_at: now }
+  names.set(name, seen)
+  seen.last_at = now
+  seen.waits.push(now - Date.parse(TIMESTAMP.exec(body)?.[1] ?? ''))
+}
+
+function told(name: string): object {
+  const { waits, first_at, last_at } = names.get(name) ?? { waits: [], first_at: 0, last_at: 0 }
+  const sorted = waits.toSorted((a, b) => a - b)
+  const quantile = (q: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? null
+  return { count: waits.length, took_ms: last_at - first_at, p50_ms: quantile(0.5), p99_ms: quantile(0.99) }
+}
+
+function forget(name: string): object {
+  names.delete(name)
+  return {}
+}
+
+function answer(what: object, response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(what))
+}
+
+server.listen(0, '127.0.0.1', () => {
+  const { port } = server.address() as AddressInfo
+  console.log(JSON.stringify({ url: `http://127.0.0.1:${port}` }))
+})
+process.once('SIGTERM', () => process.exit(0))

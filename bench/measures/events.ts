@@ -1,0 +1,209 @@
+// Events out: deliveries, how soon they come, beside endpoints that hang, the feed, the sequencer, and what it all costs who writes.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { cpuTimes, costs } from '../cpu.ts'
+import { closedLoop, request } from '../load.ts'
+import { alternate, median } from '../compare.ts'
+import type { System } from '../system.ts'
+import { above, atLeast, atMost, below, cost, info, type Row } from '../table.ts'
+import { costOfAccepting } from './events/accepting.ts'
+import {
+  deleteEndpoint,
+  forget,
+  makeEndpoint,
+  REACHABLE,
+  received,
+  untilReceived,
+  writeEvents,
+  writeEventsAt,
+  type Received,
+} from './events/setting.ts'
+import type { Measure } from './measure.ts'
+
+const CONCURRENCY = { DELIVERY_CONCURRENCY: '250' }
+/** Whose endpoints get the deliveries that are counted. */
+const TENANTS = 20
+const DELIVERIES_BAR = 1_500
+const SEQUENCER_BAR = 5_000
+/** Deliveries a second of the best other system that ran on such a machine. */
+const BEST_PEER = { name: 'the best peer, on another day', value: 369 }
+const CALM_PER_S = 100
+const DUE = 100_000
+
+export const events: Measure = {
+  name: 'events',
+  about: 'events out: deliveries of one worker, their latency beside bad endpoints, the feed and the sequencer',
+  async run(system) {
+    await using api = await system.startProduct('api', REACHABLE)
+    await using receiver = await system.startFloor('receiver')
+    const to = { api: api.url, receiver: String(receiver.told['url']) }
+    return [
+      ...(await measureAccepting(system)),
+      ...(await measureSequencer(system)),
+      ...(await measureDeliveries(system, to)),
+      ...(await measureLatency(system, to)),
+      ...(await measureFeed(system, to.api)),
+    ]
+  },
+}
+
+type Places = { api: string; receiver: string }
+const startWorker = (system: System) => system.startProduct('worker', { ...REACHABLE, ...CONCURRENCY, QUEUES: 'deliveries' })
+
+async function measureAccepting(system: System): Promise<Row[]> {
+  system.options.log('what the feed costs who writes')
+  const { feed_us, plain_us } = await costOfAccepting(system)
+  const row = { measure: 'events', name: 'Accepting a customer, more than with plain events', unit: '%' } as const
+  return [below({ ...row, measured: (feed_us / plain_us - 1) * 100 }, 3)]
+}
+
+/** From the first sequence to the last, read every 20 ms. */
+async function measureSequencer(system: System): Promise<Row[]> {
+  const { sql, keys, options } = system
+  options.log('the sequencer')
+  const count = 10_000 * options.seconds
+  const rates: number[] = []
+  for (let round = 0; round < options.rounds; round++) {
+    await writeEvents(system, [keys[0]!], count)
+    const lastOf = async () =>
+      (await sql<{ last_sequence: number }[]>`
+        select last_sequence from event_sequences where tenant_id = ${keys[0]!.tenant_id}`)[0]?.last_sequence ?? 0
+    const before = await lastOf()
+    await using worker = await startWorker(system)
+    void worker
+    let began: { at: number; last: number } | null = null
+    for (let last = before; last < before + count; last = await lastOf()) {
+      if (began === null && last > before) began = { at: performance.now(), last }
+      await sleep(20)
+    }
+    rates.push((before + count - began!.last) / ((performance.now() - began!.at) / 1000))
+  }
+  const row = { measure: 'events', name: 'Sequencer, one tenant', measured: median(rates), unit: 'events/s' } as const
+  return [above(row, SEQUENCER_BAR)]
+}
+
+async function measureDeliveries(system: System, { api, receiver }: Places): Promise<Row[]> {
+  const { keys, options } = system
+  const { seconds, rounds, log } = options
+  log('deliveries')
+  const tenants = keys.slice(0, TENANTS)
+  await using poster = await system.startFloor('post', CONCURRENCY)
+  await using worker = await startWorker(system)
+  void worker
+  const endpoints = await Promise.all(tenants.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/count` })))
+  /** How many are written: enough for the time. */
+  let of_each = 100
+  const deliver = async () => {
+    await forget(receiver, 'count')
+    const before = cpuTimes()
+    await writeEvents(system, tenants, of_each)
+    const { count, took_ms } = await untilReceived(receiver, 'count', TENANTS * of_each)
+    return { rate: count / (took_ms / 1000), count, ...costOf(before, count) }
+  }
+  const alone = async () => {
+    await forget(receiver, 'count')
+    const before = cpuTimes()
+    const query = new URLSearchParams({ seconds: String(seconds), url: `${receiver}/hook/count`, body: 'x'.repeat(700) })
+    const answer = await fetch(`${String(poster.told['url'])}/post?${query.toString()}`)
+    const { posted } = (await answer.json()) as { posted: number }
+    return { rate: posted / seconds, count: posted, ...costOf(before, posted) }
+  }
+  const warm = await deliver()
+  of_each = Math.ceil((warm.rate * seconds) / TENANTS)
+  const { floor, product } = await alternate(rounds, { floor: alone, product: deliver })
+  await Promise.all(endpoints.map((id, nth) => deleteEndpoint(api, tenants[nth]!, id)))
+  const row = { measure: 'events', unit: 'events/s' } as const
+  const name = 'Deliveries, one worker process'
+  return [
+    info({ ...row, name: 'Floor: undici and one HMAC', measured: floor.rate }),
+    info({ ...row, name, measured: product.rate }, { name: 'undici and one HMAC', value: floor.rate }),
+    above({ ...row, name, measured: product.rate }, DELIVERIES_BAR),
+    atLeast({ ...row, name, measured: product.rate }, BEST_PEER, 4),
+    cost({ ...row, name }, product, { ...floor, name: 'undici and one HMAC' }),
+  ]
+}
+
+function costOf(before: ReturnType<typeof cpuTimes>, count: number) {
+  const cpu = costs(before, cpuTimes(), count)
+  return { cpu, cpu_us: Object.values(cpu).reduce((sum, us) => sum + us, 0) }
+}
+
+/** From the commit of an event until its delivery arrives: by itself, beside endpoints that hang, beside a long line. */
+async function measureLatency(system: System, { api, receiver }: Places): Promise<Row[]> {
+  const { keys, options, sql } = system
+  const { seconds, rounds, log } = options
+  const calm = keys.slice(TENANTS, 2 * TENANTS)
+  const noisy = keys[2 * TENANTS]!
+  await using worker = await startWorker(system)
+  void worker
+  await Promise.all(calm.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/calm`, max_in_flight: 10 })))
+  const measure = async (): Promise<Received> => {
+    await forget(receiver, 'calm')
+    await writeEventsAt(system, calm, { rate: CALM_PER_S, seconds: 2 * seconds })
+    return await untilReceived(receiver, 'calm', CALM_PER_S * 2 * seconds)
+  }
+  await measure()
+  const quiet: Received[] = []
+  const beside: Record<'hanging' | 'due', Received[]> = { hanging: [], due: [] }
+  for (let round = 0; round < rounds; round++) {
+    quiet.push(await measure())
+    log('beside endpoints that hang')
+    const hanging = await Promise.all([0, 1, 2].map(() => makeEndpoint(api, noisy, { url: `${receiver}/hang` })))
+    await writeEvents(system, [noisy], 1_000)
+    await sleep(500)
+    beside.hanging.push(await measure())
+    await Promise.all(hanging.map((id) => deleteEndpoint(api, noisy, id)))
+    log('beside a long line')
+    const slow = await makeEndpoint(api, noisy, { url: `${receiver}/hook/due`, rate_per_s: 200 })
+    await writeEvents(system, [noisy], DUE)
+    await untilSequenced(system, noisy.tenant_id)
+    beside.due.push(await measure())
+    const { count } = await received(receiver, 'due')
+    if (count >= DUE) throw new Error('the long line was empty before the end of the run')
+    await deleteEndpoint(api, noisy, slow)
+    await sql`delete from webhook_due where tenant_id = ${noisy.tenant_id}`
+  }
+  const p = (of: Received[], which: 'p50_ms' | 'p99_ms') => median(of.map((one) => one[which]))
+  const row = { measure: 'events', unit: 'ms' } as const
+  const alone = { name: 'nothing else to do', value: p(quiet, 'p99_ms') }
+  return [
+    info({ ...row, name: `First attempt after the commit, p50 at ${CALM_PER_S}/s`, measured: p(quiet, 'p50_ms') }),
+    info({ ...row, name: 'First attempt after the commit, p99', measured: p(quiet, 'p99_ms') }),
+    atMost({ ...row, name: 'The same p99 beside three endpoints that hang', measured: p(beside.hanging, 'p99_ms') }, alone, 1.1),
+    atMost({ ...row, name: 'The same p99 beside 100,000 due, of which 200/s leave', measured: p(beside.due, 'p99_ms') }, alone, 1.1),
+  ]
+}
+
+async function untilSequenced({ sql }: System, tenant_id: string): Promise<void> {
+  for (;;) {
+    const left = await sql`select from events where not sequenced and tenant_id = ${tenant_id} limit 1`
+    if (left.length === 0) return
+    await sleep(50)
+  }
+}
+
+async function measureFeed(system: System, url: string): Promise<Row[]> {
+  const { keys, options, sql } = system
+  const { seconds, rounds, log } = options
+  log('the feed')
+  const key = keys[0]!
+  const [row] = await sql<{ last_sequence: number }[]>`
+    select last_sequence from event_sequences where tenant_id = ${key.tenant_id}`
+  const next = () => {
+    const after = Math.floor(Math.random() * (row!.last_sequence - 25))
+    return request('GET', `/v1/events?after=${after}&limit=25`, { authorization: key.authorization })
+  }
+  const bare = await system.startFloor('select', { DATABASE_URL: system.database_url, TENANT_ID: key.tenant_id })
+  await using floor = bare
+  const select = () => request('GET', `/events?after=${Math.floor(Math.random() * (row!.last_sequence - 25))}`)
+  const read = (at: string, ask: () => string) => closedLoop({ url: at, connections: 64, seconds, expect: 200, next: ask })
+  await read(url, next)
+  const results = await alternate(rounds, {
+    floor: () => read(String(floor.told['url']), select),
+    product: () => read(url, next),
+  })
+  const of = { measure: 'events', unit: 'req/s' } as const
+  return [
+    info({ ...of, name: 'Floor: a bare SELECT of 25 events', measured: results.floor.rate }),
+    atLeast({ ...of, name: 'Reading 25 events of the feed', measured: results.product.rate }, { name: 'a bare SELECT', value: results.floor.rate }, 0.5),
+  ]
+}

@@ -1,0 +1,71 @@
+// What the measures of events share: endpoints, events as a payment leaves them, and a receiver that tells what came.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { freshKey } from '#test/client.ts'
+import type { Key, System } from '../../system.ts'
+
+/** Loopback is where the receiver is. */
+export const REACHABLE = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' }
+const PAD = 'An order of the shop, as long as the data of an event usually is. '.repeat(8)
+
+/** Of a receiver's name: how many events came, how long that took, and how long after they happened each came. */
+export type Received = { count: number; took_ms: number; p50_ms: number; p99_ms: number }
+
+export async function received(receiver: string, name: string): Promise<Received> {
+  return (await (await fetch(`${receiver}/told/${name}`)).json()) as Received
+}
+
+export async function forget(receiver: string, name: string): Promise<void> {
+  await fetch(`${receiver}/told/${name}`, { method: 'DELETE' })
+}
+
+export async function makeEndpoint(api: string, { authorization }: Key, fields: object): Promise<string> {
+  const response = await fetch(`${api}/v1/webhook_endpoints`, {
+    method: 'POST',
+    headers: { authorization, 'content-type': 'application/json' },
+    body: JSON.stringify({ idempotency_key: freshKey(), types: ['*'], max_in_flight: 100, ...fields }),
+  })
+  if (response.status !== 201) throw new Error(`no endpoint: ${await response.text()}`)
+  return ((await response.json()) as { id: string }).id
+}
+
+export async function deleteEndpoint(api: string, { authorization }: Key, id: string): Promise<void> {
+  await fetch(`${api}/v1/webhook_endpoints/${id}`, { method: 'DELETE', headers: { authorization } })
+}
+
+/** Writes so many events of each tenant, in one commit. */
+export async function writeEvents({ sql }: System, keys: Key[], of_each: number): Promise<void> {
+  const tenants = keys.map(({ tenant_id }) => tenant_id)
+  await sql`
+    insert into events (tenant_id, id, type, subject_id, data)
+    select t.tenant_id, uuidv7(), 'payment.captured', s.id, jsonb_build_object('id', s.id, 'description', ${PAD}::text)
+    from generate_series(1, ${of_each}::integer) n
+    cross join unnest(${tenants}::uuid[]) as t(tenant_id) cross join lateral (select uuidv7() as id, n) s`
+}
+
+/** Writes events at this rate for so long, each in a commit of its own, by turns of the tenants. */
+export async function writeEventsAt(
+  system: System,
+  keys: Key[],
+  { rate, seconds }: { rate: number; seconds: number },
+): Promise<void> {
+  const began = performance.now()
+  const writes: Promise<void>[] = []
+  for (let n = 0; n < rate * seconds; n++) {
+    const wait_ms = began + (n * 1000) / rate - performance.now()
+    if (wait_ms > 0) await sleep(wait_ms)
+    writes.push(writeEvents(system, [keys[n % keys.length]!], 1))
+  }
+  await Promise.all(writes)
+}
+
+/** Resolves when so many have come, or rejects when none came for long. */
+export async function untilReceived(receiver: string, name: string, count: number): Promise<Received> {
+  let [last, quiet_since] = [-1, performance.now()]
+  for (;;) {
+    const told = await received(receiver, name)
+    if (told.count >= count) return told
+    if (told.count !== last) [last, quiet_since] = [told.count, performance.now()]
+    if (performance.now() - quiet_since > 30_000) throw new Error(`of ${count} events ${told.count} came`)
+    await sleep(50)
+  }
+}

@@ -1,0 +1,176 @@
+// `npm run listen`: follows the events of a tenant and posts each to a receiver on this machine, signed as a delivery is.
+import { createHmac } from 'node:crypto'
+import { parseArgs } from 'node:util'
+import { z } from 'zod'
+import { ConfigError, loadConfig } from '#core/config.ts'
+import { list } from '#core/config/list.ts'
+import { isWebhookSecret, webhookSecretOf } from '#core/standard-webhooks.ts'
+import { errorText } from '#core/startup.ts'
+import { EVENTS } from '#domain/events.ts'
+import { NOUNS } from '#domain/subjects.ts'
+import { plainText } from './listen/answers.ts'
+import { findNewest, followFeed, type Feed, type FeedEvent } from './listen/feed.ts'
+import { forwardEvent, type Forwarded } from './listen/forward.ts'
+import { print } from './print.ts'
+import { startedHere } from './started.ts'
+
+const HELP = `sluice listen: posts the events of a tenant to a receiver that you are working on. No endpoint has to be made, and the
+receiver need not be reachable from elsewhere.
+
+  npm run listen -- --forward-to http://localhost:4000/hook [--types payment.*,refund.succeeded] [--after 0]
+
+--forward-to  the receiver. Each event is posted once, in order, with the body, headers and signature of a webhook. One that is not
+              taken is shown and not sent again.
+--types       events to post, separated by commas: *, all of a noun as in payment.*, or single types. Unset: all.
+--after       begin after the event with this sequence; 0: with the first that is kept. Unset: with the next that happens.
+--key         API key with the scope events:read. Better in SLUICE_API_KEY: others on this machine can see arguments. Unset, it is
+              that of the \`npm start\` that runs in this folder.
+--url         the API. Unset, that of the \`npm start\` that runs in this folder, or else http://127.0.0.1:3000.
+--secret      signs the webhooks: whsec_ and 24 to 64 bytes, base64. Unset, one that is derived from the key, so that the
+              same key always gives the same secret. It is printed at the start.
+
+While the API is away it is asked again until it answers; no event is lost or posted twice by that. Ctrl-C ends it.
+Exit code: 0 it was ended, 1 it cannot go on (a key that is refused, no such API), 2 wrong use.`
+
+const OPTIONS = {
+  'forward-to': { type: 'string' },
+  types: { type: 'string' },
+  after: { type: 'string' },
+  key: { type: 'string' },
+  url: { type: 'string' },
+  secret: { type: 'string' },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+const Started = z.object({ api_url: z.string(), api_key: z.string() })
+const DEFAULT_URL = 'http://127.0.0.1:3000'
+
+/** `after` undefined: from the newest on. */
+type ListenOptions = Pick<Feed, 'url' | 'key' | 'key_from'> & {
+  forward_to: string
+  types: string[]
+  after: number | undefined
+  secret: string
+}
+
+async function main(): Promise<number> {
+  let options
+  try {
+    options = optionsOf()
+  } catch (error) {
+    process.stderr.write(`${errorText(error)}\n`)
+    return 2
+  }
+  if (options === null) {
+    print(HELP)
+    return 0
+  }
+  const ending = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => ending.abort())
+  try {
+    return await listen(options, ending.signal)
+  } catch (error) {
+    if (ending.signal.aborted) return 0
+    process.stderr.write(`${errorText(error)}\n`)
+    return 1
+  }
+}
+
+async function listen(options: ListenOptions, signal: AbortSignal): Promise<never> {
+  const { forward_to, types, secret } = options
+  const notice = (text: string) => void process.stderr.write(`${time()}  ${text}\n`)
+  const feed: Feed = { ...options, signal, notice }
+  const after = options.after ?? (await findNewest(feed))
+  print(`The events of ${options.url} after ${after} go to ${forward_to}: ${types.join(', ')}`)
+  print(`Signing secret: ${secret}`)
+  for await (const event of followFeed(feed, { after, types })) {
+    const forwarded = await forwardEvent(event, { url: forward_to, secret, signal })
+    signal.throwIfAborted()
+    print(lineOf(event, forwarded))
+  }
+  throw new Error('the feed has no end')
+}
+
+function lineOf({ type, sequence }: FeedEvent, { status, error, duration_ms }: Forwarded): string {
+  const outcome = status === null ? `no answer: ${error}` : String(status)
+  return [
+    time(),
+    plainText(type).padEnd(28),
+    String(sequence).padStart(6),
+    outcome,
+    `${duration_ms} ms`,
+  ].join('  ')
+}
+
+/** Of the day, here. */
+function time(): string {
+  return new Date().toTimeString().slice(0, 8)
+}
+
+/** Null: help is wanted. Throws ConfigError. */
+function optionsOf(): ListenOptions | null {
+  const { values } = parseArgs({ options: OPTIONS })
+  if (values.help) return null
+  if (values['forward-to'] === undefined) throw new ConfigError('--forward-to is missing. See --help.')
+  const { DATA_DIR } = loadConfig()
+  const started = startedHere(DATA_DIR, Started)
+  const keys = [
+    ['--key', values.key],
+    ['SLUICE_API_KEY', process.env['SLUICE_API_KEY']],
+    [`the start in ${DATA_DIR}`, started?.api_key],
+  ] as const
+  const [key_from, key] = keys.find(([, each]) => each !== undefined && each !== '') ?? []
+  if (key_from === undefined || key === undefined)
+    throw new ConfigError(
+      `There is no API key: no Sluice runs in ${DATA_DIR}, and neither SLUICE_API_KEY nor --key is set. See --help.`,
+    )
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new ConfigError(`The API key of ${key_from} is none.`)
+  const secret = values.secret ?? derivedSecret(key)
+  if (!isWebhookSecret(secret))
+    throw new ConfigError('--secret must be whsec_ and 24 to 64 bytes, base64. See --help.')
+  return {
+    url: addressOf('--url', values.url ?? started?.api_url ?? DEFAULT_URL).replace(/\/+$/, ''),
+    key,
+    key_from,
+    forward_to: addressOf('--forward-to', values['forward-to']),
+    types: typesOf(values.types ?? '*'),
+    after: values.after === undefined ? undefined : sequenceOf(values.after),
+    secret,
+  }
+}
+
+/** Always the same for a key, of which it reveals nothing. */
+function derivedSecret(key: string): string {
+  return webhookSecretOf(createHmac('sha256', key).update('sluice listen').digest())
+}
+
+function addressOf(option: string, text: string): string {
+  const url = URL.parse(text)
+  if (url === null || !['http:', 'https:'].includes(url.protocol))
+    throw new ConfigError(
+      `${option} must be an http or https URL, e.g. http://localhost:4000/hook, not "${text}"`,
+    )
+  if (url.username !== '' || url.password !== '')
+    throw new ConfigError(`${option} must not hold a user or a password`)
+  return url.href
+}
+
+function typesOf(text: string): string[] {
+  const types = list(text)
+  const known = new Set<string>(['*', ...NOUNS.map((noun) => `${noun}.*`), ...EVENTS.map(({ type }) => type)])
+  const strange = types.find((type) => !known.has(type))
+  if (strange !== undefined || types.length === 0)
+    throw new ConfigError(
+      `--types: ${strange === undefined ? 'name at least one' : `there is no event "${strange}"`}. There are *, ${[...known].slice(1).join(', ')}`,
+    )
+  return types
+}
+
+function sequenceOf(text: string): number {
+  const sequence = Number(text)
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(sequence))
+    throw new ConfigError('--after must be the sequence of an event, or 0')
+  return sequence
+}
+
+process.exitCode = await main()

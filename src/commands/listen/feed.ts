@@ -1,0 +1,167 @@
+// The feed of events as a client of the API reads it: which is the newest, and all that come after one.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { z } from 'zod'
+import { ConfigError } from '#core/config.ts'
+import { plainText, whyNoAnswer } from './answers.ts'
+
+const PAGE = 100
+const WAIT_S = 30
+/** How much longer than it was asked to wait an API may take to answer. */
+const ANSWER_MS = 15_000
+const RETRY_MS = { first: 500, most: 10_000 } as const
+/** An API that does not wait is not asked more often than this. */
+const IDLE_MS = 1_000
+
+const feedEvent = z.looseObject({
+  id: z.string(),
+  sequence: z.int().min(1),
+  type: z.string(),
+  data: z.record(z.string(), z.unknown()),
+  created_at: z.string(),
+})
+export type FeedEvent = z.output<typeof feedEvent>
+
+const refusal = z.object({ error: z.object({ code: z.string(), message: z.string() }) })
+
+/**
+ * Whose feed it is. `url`: of the API. `key_from`: where its key was found, for messages. `signal`: ends everything.
+ * `notice` is called when the API goes away and when it is back.
+ */
+export type Feed = {
+  url: string
+  key: string
+  key_from: string
+  signal: AbortSignal
+  notice: (text: string) => void
+}
+
+type FeedQuery = { after: number; limit: number; type?: string | undefined }
+type FeedPage = { events: FeedEvent[]; next: number | undefined }
+
+/** Whoever asks again later may be answered. */
+class ApiAway extends Error {
+  readonly retry_after_ms: number
+  constructor(message: string, retry_after_ms = 0) {
+    super(message)
+    this.retry_after_ms = retry_after_ms
+  }
+}
+
+/**
+ * The sequence of the newest event; 0 where there is none. The sequence has no gaps, so whether anything comes after a
+ * number tells on which side of it the newest is. Throws as `followFeed`.
+ */
+export async function findNewest(feed: Feed): Promise<number> {
+  const firstAfter = async (after: number) =>
+    (await askUntilAnswered(feed, { after, limit: 1 }, 0)).events[0]?.sequence
+  let known = await firstAfter(0)
+  if (known === undefined) return 0
+  let end: number | undefined
+  while (end === undefined || known < end) {
+    const probe: number = end === undefined ? known * 2 : Math.floor((known + end) / 2)
+    const found = await firstAfter(probe)
+    if (found === undefined) end = probe
+    else known = found
+  }
+  // What was made meanwhile is not passed over.
+  return Math.min(known, end)
+}
+
+/**
+ * All events after a sequence, in order, each once, as they are made. `types`: `*`, `payment.*` or `payment.captured`,
+ * any number. While the API is away it is asked again and again. Throws ConfigError when that would not help, and when
+ * `signal` is aborted.
+ */
+export async function* followFeed(
+  feed: Feed,
+  { after, types }: { after: number; types: readonly string[] },
+): AsyncGenerator<FeedEvent, never> {
+  // A request names one type at most.
+  const type = types.length === 1 && types[0] !== '*' ? types[0] : undefined
+  let cursor = after
+  for (;;) {
+    const asked_at = performance.now()
+    const { events, next } = await askUntilAnswered(feed, { after: cursor, limit: PAGE, type }, WAIT_S)
+    for (const event of events) if (types.some((each) => isOfType(event.type, each))) yield event
+    const reached = Math.max(cursor, next ?? events.at(-1)?.sequence ?? cursor)
+    if (reached === cursor && performance.now() - asked_at < IDLE_MS)
+      await sleep(IDLE_MS, undefined, { signal: feed.signal })
+    cursor = reached
+  }
+}
+
+function isOfType(type: string, wanted: string): boolean {
+  return wanted.endsWith('*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
+}
+
+async function askUntilAnswered(feed: Feed, query: FeedQuery, wait_s: number): Promise<FeedPage> {
+  let told = ''
+  for (let pause_ms: number = RETRY_MS.first; ; pause_ms = Math.min(2 * pause_ms, RETRY_MS.most)) {
+    try {
+      const page = await ask(feed, query, wait_s)
+      if (told !== '') feed.notice(`${feed.url} answers again.`)
+      return page
+    } catch (error) {
+      if (feed.signal.aborted || !(error instanceof ApiAway)) throw error
+      if (error.message !== told) feed.notice(`${error.message}; trying again.`)
+      told = error.message
+      await sleep(Math.max(pause_ms, error.retry_after_ms), undefined, { signal: feed.signal })
+    }
+  }
+}
+
+async function ask(feed: Feed, { after, limit, type }: FeedQuery, wait_s: number): Promise<FeedPage> {
+  const { url, key, signal } = feed
+  const query = new URLSearchParams({ after: String(after), limit: String(limit), ...(type && { type }) })
+  const limit_ms = wait_s * 1000 + ANSWER_MS
+  let response, text
+  try {
+    response = await fetch(`${url}/v1/events?${query.toString()}`, {
+      headers: { authorization: `Bearer ${key}`, prefer: `wait=${wait_s}` },
+      redirect: 'manual',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(limit_ms)]),
+    })
+    text = await response.text()
+  } catch (error) {
+    throw new ApiAway(`${url} does not answer (${whyNoAnswer(error, limit_ms)})`)
+  }
+  if (response.status !== 200) throw refusalOf(feed, response, text)
+  const events = z.array(feedEvent).safeParse(jsonOf(text))
+  if (!events.success) throw new ConfigError(`${url} answers, but not as the API of Sluice does. See --url.`)
+  return { events: events.data, next: nextOf(response.headers.get('link')) }
+}
+
+/** What follows from an answer that is no page. */
+function refusalOf({ url, key_from }: Feed, { status, headers }: Response, text: string): Error {
+  const body = refusal.safeParse(jsonOf(text)).data?.error
+  const said = `${status}${body === undefined ? '' : ` ${plainText(`${body.code}: ${body.message}`)}`}`
+  if (status === 401) return new ConfigError(`${url} does not know the key of ${key_from} (${said})`)
+  if (status === 403)
+    return new ConfigError(
+      `The key of ${key_from} may not read events (${said}). Make one that may: npm run keys -- create --tenant <tenant> --scopes events:read`,
+    )
+  if (body?.code === 'misconfigured_gateway')
+    return new ConfigError(`${url} has no events: the area is switched off there (${said})`)
+  if (status === 408 || status === 429 || status >= 500)
+    return new ApiAway(`${url} cannot answer (${said})`, retryAfterMs(headers))
+  return new ConfigError(`${url} does not answer as the API of Sluice does (${said}). See --url.`)
+}
+
+function retryAfterMs(headers: Headers): number {
+  const seconds = Number(headers.get('retry-after') ?? 0)
+  return Number.isFinite(seconds) ? Math.min(seconds, 60) * 1000 : 0
+}
+
+/** Only the number is taken: the key goes nowhere else. */
+function nextOf(link: string | null): number | undefined {
+  const [, after] = /<[^>]*[?&]after=(\d+)[^>]*>;\s*rel="?next\b/.exec(link ?? '') ?? []
+  return after === undefined ? undefined : Number(after)
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

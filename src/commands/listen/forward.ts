@@ -1,0 +1,62 @@
+// Posts an event of the feed to a receiver as a delivery is posted.
+import { signStandardWebhook } from '#core/standard-webhooks.ts'
+import { whyNoAnswer } from './answers.ts'
+import type { FeedEvent } from './feed.ts'
+
+const ANSWER_MS = 15_000
+/** Of the answer; its status decides. */
+const MOST_READ_BYTES = 16 * 1024
+const MOST_BODY_BYTES = 20_000
+
+/** What became of it: the status of the answer, or why there was none. */
+export type Forwarded = { status: number | null; error: string | null; duration_ms: number }
+
+/** Posts an event to `url` once, signed with a `whsec_...` secret. `signal` gives up. */
+export async function forwardEvent(
+  event: FeedEvent,
+  { url, secret, signal }: { url: string; secret: string; signal: AbortSignal },
+): Promise<Forwarded> {
+  const body = bodyOf(event)
+  const timestamp_s = Date.now() / 1000
+  const begun_at = performance.now()
+  const took = () => Math.round(performance.now() - begun_at)
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': 'Sluice-Webhooks/1',
+        ...signStandardWebhook({ id: event.id, timestamp_s, body }, [secret]),
+      },
+      body,
+      redirect: 'manual',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
+    })
+    const duration_ms = took()
+    await readSome(response)
+    return { status: response.status, error: null, duration_ms }
+  } catch (error) {
+    return { status: null, error: whyNoAnswer(error, ANSWER_MS), duration_ms: took() }
+  }
+}
+
+function bodyOf({ id, type, created_at, sequence, data, ...rest }: FeedEvent): string {
+  const tenant_id = rest['tenant_id'] ?? data['tenant_id'] ?? null
+  const envelope = { id, type, timestamp: created_at, sequence, tenant_id }
+  const body = JSON.stringify({ ...envelope, data })
+  if (Buffer.byteLength(body) <= MOST_BODY_BYTES) return body
+  return JSON.stringify({ ...envelope, data: { id: data['id'], truncated: true } })
+}
+
+/** A receiver that is not read to the end may take its answer for failed. An answer that breaks off changes nothing. */
+async function readSome({ body }: Response): Promise<void> {
+  let bytes = 0
+  try {
+    for await (const chunk of body ?? []) {
+      bytes += (chunk as Uint8Array).length
+      if (bytes > MOST_READ_BYTES) return
+    }
+  } catch {
+    // Its status has come.
+  }
+}

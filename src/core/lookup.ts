@@ -1,0 +1,68 @@
+// Finds the addresses of names that tenants give: bounded in time, and no thread waits for a slow name server.
+import { CONNREFUSED, lookup, NODATA, NOTFOUND, Resolver } from 'node:dns/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** All addresses of a name, IPv4 before IPv6. Rejects when it has none, or when nobody knows. */
+export type Lookup = (name: string) => Promise<string[]>
+
+/** Of each question to a name server: twice, the second time for twice as long. */
+const PATIENCE_MS = 1_000
+const LOCALHOST = /^(?:.+\.)?localhost\.?$/i
+const LOOPBACK = ['127.0.0.1', '::1']
+
+/**
+ * Asks the name servers of this machine. With `hosts` also the rest of what its system knows: /etc/hosts and search
+ * domains; only for deployments that allow private addresses. Those questions occupy a thread until they are answered,
+ * so they are only asked when the name servers know no such name, or there are none.
+ */
+export function createLookup({
+  hosts,
+  servers,
+}: {
+  hosts: boolean
+  /** Name servers, `address:port`, instead of those of this machine. */
+  servers?: string[]
+}): Lookup {
+  const resolver = new Resolver({ timeout: PATIENCE_MS, tries: 2 })
+  if (servers !== undefined) resolver.setServers(servers)
+  const asked = new Map<string, Promise<string[]>>()
+
+  async function ask(name: string): Promise<string[]> {
+    // They are loopback whatever a name server says (RFC 6761).
+    if (LOCALHOST.test(name)) return LOOPBACK
+    const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
+    const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+    if (addresses.length > 0) return addresses
+    if (hosts && answers.every(isUnknown)) return await askSystem(name)
+    throw new Error(`no address of ${name}`)
+  }
+
+  // Many connections to one name that begin together take one question.
+  return (name) => {
+    const pending = asked.get(name) ?? ask(name).finally(() => asked.delete(name))
+    asked.set(name, pending)
+    return pending
+  }
+}
+
+/** The same, or a rejection after `limit_ms`. */
+export async function lookupWithin(lookup: Lookup, name: string, limit_ms: number): Promise<string[]> {
+  const over = new AbortController()
+  const late = sleep(limit_ms, undefined, { signal: over.signal }).then(() => {
+    throw new Error(`no answer about ${name} within ${limit_ms} ms`)
+  })
+  try {
+    return await Promise.race([lookup(name), late])
+  } finally {
+    over.abort()
+  }
+}
+
+async function askSystem(name: string): Promise<string[]> {
+  return (await lookup(name, { all: true, order: 'ipv4first' })).map(({ address }) => address)
+}
+
+function isUnknown(answer: PromiseSettledResult<string[]>): boolean {
+  const codes: unknown[] = [NOTFOUND, NODATA, CONNREFUSED]
+  return answer.status === 'rejected' && codes.includes((answer.reason as NodeJS.ErrnoException).code)
+}

@@ -1,0 +1,60 @@
+// Standard Webhooks 1.0: the secrets, and the signature over id, time and body.
+import { createHmac, randomBytes } from 'node:crypto'
+
+const PREFIX = 'whsec_'
+const SECRET_BYTES = { least: 24, new: 32, most: 64 } as const
+
+/** What is sent with the body of a signed webhook. */
+export type StandardSignatureHeaders = {
+  'webhook-id': string
+  'webhook-timestamp': string
+  'webhook-signature': string
+}
+
+/** A new secret: `whsec_` and the base64 of 32 random bytes. */
+export function newWebhookSecret(): string {
+  return webhookSecretOf(randomBytes(SECRET_BYTES.new))
+}
+
+/** The secret with this key, of 24 to 64 bytes. */
+export function webhookSecretOf(key: Buffer): string {
+  return `${PREFIX}${key.toString('base64')}`
+}
+
+/** Whether it is `whsec_` and the base64 of 24 to 64 bytes. */
+export function isWebhookSecret(secret: string): boolean {
+  const key = webhookKey(secret)
+  // Buffer.from passes over what is no base64.
+  return (
+    key.length >= SECRET_BYTES.least && key.length <= SECRET_BYTES.most && webhookSecretOf(key) === secret
+  )
+}
+
+/** The bytes that a secret stands for; the prefix may be missing. */
+export function webhookKey(secret: string): Buffer {
+  return Buffer.from(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret, 'base64')
+}
+
+/**
+ * The headers of a webhook. `id`: the same each time that it is sent. `timestamp_s`: unix seconds, of this attempt.
+ * `body`: exactly what is sent. `secrets`: whole `whsec_...` strings; during a rotation several, and all of them sign.
+ * Throws when there is no secret, or one is none.
+ */
+export function signStandardWebhook(
+  { id, timestamp_s, body }: { id: string; timestamp_s: number; body: string | Buffer },
+  secrets: readonly string[],
+): StandardSignatureHeaders {
+  // What is wrong with a secret must not show it.
+  if (secrets.length === 0 || !secrets.every(isWebhookSecret))
+    throw new Error('A webhook is signed with whsec_ and 24 to 64 bytes, base64')
+  const timestamp = String(Math.floor(timestamp_s))
+  const signatures = secrets.map(
+    (secret) => `v1,${standardDigest(webhookKey(secret), id, timestamp, body).toString('base64')}`,
+  )
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
+}
+
+/** The HMAC-SHA256 of `<id>.<timestamp>.<body>`. */
+export function standardDigest(key: Buffer, id: string, timestamp: string, body: string | Buffer): Buffer {
+  return createHmac('sha256', key).update(`${id}.${timestamp}.`).update(body).digest()
+}

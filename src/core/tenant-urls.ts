@@ -1,0 +1,50 @@
+// Checks the URLs to which tenants want requests sent: their form, and that they lead to the public internet.
+import { isIP, type BlockList } from 'node:net'
+import { lookupWithin, type Lookup } from './lookup.ts'
+import { isReachable } from './public-addresses.ts'
+
+const LONGEST_URL = 2048
+const LOOKUP_MS = 2_000
+const PRODUCTION_PORTS = ['', '443', '8443']
+// Never says what a name resolves to, or whether it does: the answers are no map of our network.
+const NOT_PUBLIC = 'must lead to a public address'
+
+/**
+ * Why nothing may be sent to this URL, as `... must be https`, or null. Looks at its form only. `production`: https is
+ * required, on port 443 or 8443.
+ */
+export function problemOfUrlForm(text: string, { production }: { production: boolean }): string | null {
+  if (text.length > LONGEST_URL) return `must have at most ${LONGEST_URL} characters`
+  // URL takes blanks out, and `http:host` for `http://host`: whoever reads the stored text may see another URL.
+  if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an http or https URL'
+  if (/[\s\p{Cc}\p{Cs}\\]/u.test(text)) return 'must not contain blanks, control characters or backslashes'
+  const url = new URL(text)
+  if (url.href.length > LONGEST_URL) return `must have at most ${LONGEST_URL} characters when it is encoded`
+  if (/^https?:\/\/[^/?#]*@/i.test(text)) return 'must not have a user or a password'
+  if (text.includes('#')) return 'must not have a fragment (#...): it is never sent'
+  if (url.port === '0') return 'must not have port 0'
+  if (!production) return null
+  if (url.protocol !== 'https:') return 'must be https'
+  return PRODUCTION_PORTS.includes(url.port) ? null : 'must have port 443 or 8443'
+}
+
+/**
+ * Why nothing may be sent to this URL, or null: its form, and that no address of its host is private unless `allowed`
+ * has it. A name that does not resolve within 2 s is accepted: who connects checks again. Never rejects.
+ */
+export async function problemOfTenantUrl(
+  text: string,
+  { production, allowed, lookup }: { production: boolean; allowed: BlockList; lookup: Lookup },
+): Promise<string | null> {
+  const problem = problemOfUrlForm(text, { production })
+  if (problem !== null) return problem
+  const host = hostOf(new URL(text))
+  const addresses =
+    isIP(host) === 0 ? await lookupWithin(lookup, host, LOOKUP_MS).catch((): string[] => []) : [host]
+  return addresses.every((address) => isReachable(address, allowed)) ? null : NOT_PUBLIC
+}
+
+/** The name or the address of its host, without the brackets of IPv6. */
+function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[(.*)\]$/, '$1')
+}

@@ -1,0 +1,179 @@
+// Posts to the addresses that tenants give: only public ones, without redirects or a proxy, within one deadline.
+import type { BlockList } from 'node:net'
+import { Agent, type Dispatcher } from 'undici'
+import type { Lookup } from '#core/lookup.ts'
+import { problemOfUrlForm } from '#core/tenant-urls.ts'
+import { flat } from './http.ts'
+import { excerptOf, retryAfterMs } from './receivers/answer.ts'
+import { createConnector } from './receivers/connect.ts'
+import { failureOf, TEXTS, type ReceiverError } from './receivers/failure.ts'
+
+const DEADLINE_MS = 15_000
+/** How long the body may take after the headers. */
+const BODY_MS = 1_000
+/** What is longer is not read to its end. */
+const LONGEST_BODY_BYTES = 16 * 1024
+/** Of an idle connection, unless the receiver says how long (`Keep-Alive: timeout`): many close it after 5 s. */
+const KEEP_ALIVE_MS = 4_000
+const LONGEST_KEEP_ALIVE_MS = 30_000
+
+/** A request to a receiver. */
+export type ReceiverPost = {
+  url: string
+  /** Beside ours: accept-encoding, content-type and user-agent. */
+  headers: Record<string, string>
+  /** JSON. */
+  body: string | Buffer
+  /** Asked right before the first byte leaves; false: it does not. */
+  valid: () => boolean
+}
+
+/** It answered. The excerpt is the first 1,000 characters of the body, fit to be stored. */
+export type ReceiverAnswer = {
+  status: number
+  retry_after_ms: number | null
+  excerpt: string
+  /** Until the headers were there. */
+  duration_ms: number
+}
+
+/** It did not. `message` is for the tenant. */
+export type ReceiverFailure = { error: ReceiverError; message: string; duration_ms: number }
+
+export type Receivers = {
+  /**
+   * Sends once and never rejects. Every status is an answer, a redirect too. Once the headers are there the status is
+   * the answer, whatever becomes of the body. When `signal` aborts, nothing is waited for any longer.
+   */
+  post(request: ReceiverPost, signal: AbortSignal): Promise<ReceiverAnswer | ReceiverFailure>
+  /** Resolves when what is on its way has ended. */
+  close(): Promise<void>
+}
+
+export type ReceiverOptions = {
+  /** Networks that are reachable although they are not public. */
+  allowed: BlockList
+  /** Whether only https is taken, on ports 443 and 8443. */
+  production: boolean
+  lookup: Lookup
+  /** Over everything: the lookup, the connection, the request and the answer. */
+  deadline_ms?: number
+}
+
+/** One client for all receivers. Connections are kept for seconds, and nothing of an idle origin is. */
+export function openReceivers(options: ReceiverOptions): Receivers {
+  const { allowed, production, lookup, deadline_ms = DEADLINE_MS } = options
+  // As many connections to an origin as there are requests: it may belong to several tenants, and whoever posts limits
+  // each endpoint. It closes the pool of an origin with its last connection.
+  const agent = new Agent({
+    connect: createConnector(lookup, allowed),
+    allowH2: false,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveMaxTimeout: LONGEST_KEEP_ALIVE_MS,
+    // The deadline is stricter than both.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  })
+  return {
+    async post(request, signal) {
+      // Judged again: it may have been accepted before this was production.
+      if (problemOfUrlForm(request.url, { production }) !== null) return failed('address_refused', 0)
+      return await exchange(agent, request, deadline_ms, signal)
+    },
+    close: () => agent.close(),
+  }
+}
+
+function exchange(
+  agent: Agent,
+  { url, headers, body, valid }: ReceiverPost,
+  deadline_ms: number,
+  signal: AbortSignal,
+): Promise<ReceiverAnswer | ReceiverFailure> {
+  return new Promise((resolve) => {
+    const began = performance.now()
+    const { origin, pathname, search, protocol } = new URL(url)
+    let controller: Dispatcher.DispatchController | null = null
+    let over = false
+    let answer: ReceiverAnswer | null = null
+    let size = 0
+    const chunks: Buffer[] = []
+
+    const deadline = setTimeout(() => stop('timeout'), deadline_ms)
+    let body_deadline: NodeJS.Timeout | undefined
+    signal.addEventListener('abort', giveUp)
+
+    const elapsed = () => Math.round(performance.now() - began)
+
+    /** Ends it with the answer if there is one, else with this failure. */
+    function end(error: ReceiverError, code?: string): void {
+      if (over) return
+      over = true
+      clearTimeout(deadline)
+      clearTimeout(body_deadline)
+      signal.removeEventListener('abort', giveUp)
+      resolve(answer ? { ...answer, excerpt: excerptOf(chunks) } : failed(error, elapsed(), code))
+    }
+
+    /** The same, and closes the connection. */
+    function stop(error: ReceiverError): void {
+      end(error)
+      controller?.abort(new Error('not waited for any longer'))
+    }
+
+    function giveUp(): void {
+      stop(controller === null ? 'not_sent' : 'abandoned')
+    }
+
+    const handler: Dispatcher.DispatchHandler = {
+      // Called when a connection is there, right before the first byte is written.
+      onRequestStart(started) {
+        // Over while it waited for a connection, or about to be sent twice: neither may leave.
+        if (over || controller) return started.abort(new Error('not sent'))
+        if (!valid()) {
+          end('not_sent')
+          return started.abort(new Error('not sent'))
+        }
+        controller = started
+      },
+      onResponseStart(_controller, status, received) {
+        // 102 and 103 come before the answer.
+        if (over || status < 200) return
+        const retry_after_ms = retryAfterMs(flat(received)['retry-after'])
+        answer = { status, retry_after_ms, excerpt: '', duration_ms: elapsed() }
+        body_deadline = setTimeout(() => stop('timeout'), BODY_MS)
+      },
+      onResponseData(_controller, chunk) {
+        if (over) return
+        size += chunk.length
+        chunks.push(chunk)
+        if (size > LONGEST_BODY_BYTES) stop('connection_lost')
+      },
+      onResponseEnd: () => end('connection_lost'),
+      onResponseError(_controller, error) {
+        const { error: kind, code } = failureOf(error, { sent: controller !== null, protocol })
+        end(kind, code)
+      },
+    }
+    if (signal.aborted) return giveUp()
+    agent.dispatch(
+      {
+        origin,
+        path: pathname + search,
+        method: 'POST',
+        headers: {
+          ...headers,
+          'accept-encoding': 'identity',
+          'content-type': 'application/json',
+          'user-agent': 'Sluice-Webhooks/1',
+        },
+        body,
+      },
+      handler,
+    )
+  })
+}
+
+function failed(error: ReceiverError, duration_ms: number, code?: string): ReceiverFailure {
+  return { error, message: TEXTS[error] + (code === undefined ? '' : ` (${code})`), duration_ms }
+}

@@ -1,0 +1,43 @@
+// Connects to tenants' receivers: only to addresses that were checked, at every connect.
+import { isIP, type BlockList, type LookupFunction } from 'node:net'
+import { callbackify } from 'node:util'
+import { buildConnector } from 'undici'
+import { lookupWithin, type Lookup } from '#core/lookup.ts'
+import { isReachable } from '#core/public-addresses.ts'
+
+/** From the question for the address until the connection is there, with TLS. */
+const CONNECT_MS = 5_000
+const LOOKUP_MS = 4_000
+/** Then the next address of the name is tried too. */
+const ATTEMPT_MS = 1_000
+
+/** The address is not public or not known: which of the two is not told, or tenants could ask about our own names. */
+export class AddressRefused extends Error {}
+
+/** undici's connector that refuses an address that is not reachable, and a name of which any address is not. */
+export function createConnector(lookup: Lookup, allowed: BlockList): buildConnector.connector {
+  const connect = buildConnector({
+    allowH2: false,
+    timeout: CONNECT_MS,
+    autoSelectFamily: true,
+    autoSelectFamilyAttemptTimeout: ATTEMPT_MS,
+    // The socket connects to what this answers and asks nobody again.
+    lookup: checked(lookup, allowed),
+  })
+  return (options, callback) => {
+    // A literal address is never looked up.
+    if (isIP(options.hostname) !== 0 && !isReachable(options.hostname, allowed))
+      return queueMicrotask(() => callback(new AddressRefused(), null))
+    connect(options, callback)
+  }
+}
+
+function checked(lookup: Lookup, allowed: BlockList): LookupFunction {
+  const find = callbackify(async (name: string) => {
+    const addresses = await lookupWithin(lookup, name, LOOKUP_MS).catch((): string[] => [])
+    if (addresses.length === 0 || !addresses.every((address) => isReachable(address, allowed)))
+      throw new AddressRefused()
+    return addresses.map((address) => ({ address, family: isIP(address) }))
+  })
+  return (name, _options, callback) => find(name, (error, found) => callback(error, found ?? []))
+}

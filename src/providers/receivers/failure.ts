@@ -1,0 +1,39 @@
+// Why a receiver did not answer, in words that tell a tenant what to mend and nothing of our own network.
+import { AddressRefused } from './connect.ts'
+
+/** What the tenant reads, by the error that is stored. */
+export const TEXTS = {
+  address_refused: 'the address does not resolve or is not public',
+  connect_failed: 'no connection could be made',
+  tls_failed: 'the TLS handshake failed, or the certificate is not valid for this name',
+  timeout: 'no answer in time',
+  connection_lost: 'the connection was lost before an answer came',
+  bad_answer: 'the answer is not valid HTTP/1.1',
+  not_sent: 'not sent',
+  abandoned: 'sent, and the answer was not waited for',
+} as const
+
+export type ReceiverError = keyof typeof TEXTS
+
+/** Of the system, before a byte of TLS was there. */
+const NOT_CONNECTED = /^(?:E[A-Z]+|UND_ERR_CONNECT_TIMEOUT)$/
+const IN_TLS = new Set(['EPROTO', 'ECONNRESET', 'EPIPE'])
+const CERTIFICATE = /^(?:CERT_|DEPTH_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_|HOSTNAME_MISMATCH)/
+/** By us. */
+const CLOSED = new Set(['UND_ERR_CLOSED', 'UND_ERR_DESTROYED'])
+const UNREADABLE = new Set(['HTTPParserError', 'HeadersOverflowError'])
+
+/** `sent`: whether the request had begun to leave. `code`: what is wrong with a certificate, where it is that. */
+export function failureOf(
+  error: unknown,
+  { sent, protocol }: { sent: boolean; protocol: string },
+): { error: ReceiverError; code?: string } {
+  if (error instanceof AddressRefused) return { error: 'address_refused' }
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (CLOSED.has(code)) return { error: sent ? 'abandoned' : 'not_sent' }
+  if (sent)
+    return { error: error instanceof Error && UNREADABLE.has(error.name) ? 'bad_answer' : 'connection_lost' }
+  if (protocol !== 'https:' || (NOT_CONNECTED.test(code) && !IN_TLS.has(code)))
+    return { error: 'connect_failed' }
+  return CERTIFICATE.test(code) ? { error: 'tls_failed', code } : { error: 'tls_failed' }
+}

@@ -1,0 +1,341 @@
+// `npm run listen`: it follows the feed of events and posts each to a receiver, as a delivery is posted.
+import { EventEmitter, once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Webhook } from 'standardwebhooks'
+import { expect, onTestFinished, test } from 'vitest'
+import { newWebhookSecret } from '#core/standard-webhooks.ts'
+import { runCommand } from '#test/commands.ts'
+import { makeFolder } from '#test/folders.ts'
+import { startProcess, until } from '#test/process.ts'
+
+const FILE = 'src/commands/listen.ts'
+const KEY = 'sk_live_acme_0123456789abcdefghijABCDEFGHIJ01'
+const TENANT = '0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'
+const MOST_EVENTS = 1000
+
+type Event = ReturnType<typeof eventOf>
+
+function eventOf(sequence: number, type = 'payment.captured', more: object = {}) {
+  const subject_id = `0198f6f1-0000-7000-8000-${String(sequence).padStart(12, '0')}`
+  return {
+    id: `0198f6f2-0000-7000-8000-${String(sequence).padStart(12, '0')}`,
+    sequence,
+    type,
+    subject_type: type.split('.')[0]!,
+    subject_id,
+    data: { id: subject_id, tenant_id: TENANT, description: 'Café', ...more },
+    created_at: '2026-11-20T10:15:30.123456Z',
+  }
+}
+
+const eventsUpTo = (last: number, first = 1) =>
+  Array.from({ length: last - first + 1 }, (_, at) => eventOf(first + at))
+
+/** A server whose requests, with their bodies, are kept. */
+async function serve(
+  answer: (request: IncomingMessage, response: ServerResponse, body: string) => void,
+  port = 0,
+) {
+  const listener = async (request: IncomingMessage, response: ServerResponse) => {
+    let body = ''
+    for await (const chunk of request.setEncoding('utf8')) body += chunk as string
+    answer(request, response, body)
+  }
+  const server = createServer((request, response) => void listener(request, response))
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  const close = async () => {
+    server.closeAllConnections()
+    if (server.listening) await once(server.close(), 'close')
+  }
+  onTestFinished(close)
+  const at = (server.address() as AddressInfo).port
+  return { url: `http://127.0.0.1:${at}`, port: at, close }
+}
+
+/** The feed of a tenant, as the API answers it. */
+async function serveFeed(first: Event[] = [], port = 0) {
+  const events = [...first]
+  const asked: { query: Record<string, string>; prefer: string | undefined; key: string | undefined }[] = []
+  const news = new EventEmitter().setMaxListeners(0)
+  const server = await serve((request, response) => {
+    const url = new URL(request.url!, 'http://api')
+    const query = Object.fromEntries(url.searchParams)
+    const { prefer, authorization } = request.headers as Record<string, string>
+    asked.push({ query, prefer, key: authorization?.replace('Bearer ', '') })
+    const found = () => {
+      const wanted = query['type'] ?? '*'
+      const fits = ({ type }: Event) =>
+        wanted.endsWith('*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
+      const after = events.filter((event) => event.sequence > Number(query['after']) && fits(event))
+      return after.slice(0, Number(query['limit']))
+    }
+    const respond = () => {
+      const page = found()
+      const next = page.at(-1)?.sequence ?? query['after']
+      response.writeHead(200, {
+        'content-type': 'application/json',
+        link: `</v1/events?limit=100&after=${next}>; rel="next"`,
+      })
+      response.end(JSON.stringify(page))
+    }
+    if (found().length > 0 || prefer === 'wait=0') return respond()
+    news.once('event', respond)
+  }, port)
+  return {
+    ...server,
+    asked,
+    add(...more: Event[]) {
+      events.push(...more)
+      news.emit('event')
+    },
+    /** Resolves when somebody waits for the event after this one. */
+    isWaitedFor: (sequence: number) =>
+      until('it waits for news', () =>
+        asked.some(({ query, prefer }) => prefer === 'wait=30' && query['after'] === String(sequence)),
+      ),
+  }
+}
+
+/** A receiver that answers 200, or as told. */
+async function serveReceiver(status: (sequence: number) => number = () => 200) {
+  const got: { body: string; headers: Record<string, string>; method: string | undefined }[] = []
+  const server = await serve((request, response, body) => {
+    got.push({ body, headers: request.headers as Record<string, string>, method: request.method })
+    response.writeHead(status((JSON.parse(body) as Event).sequence), { location: '/elsewhere' }).end('taken')
+  })
+  const sequences = () => got.map(({ body }) => (JSON.parse(body) as Event).sequence)
+  return { ...server, hook: `${server.url}/hook`, got, sequences }
+}
+
+async function listen(args: string[], env: Record<string, string> = {}) {
+  const running = await startProcess(FILE, {
+    args,
+    env: { SLUICE_API_KEY: KEY, DATA_DIR: '/nowhere', ...env },
+    ready: 'Signing secret: ',
+  })
+  onTestFinished(async () => void (await running.end()))
+  return { ...running, secret: running.ready.replace('Signing secret: ', '') }
+}
+
+test('what happens from now on is posted, signed as a delivery is; Ctrl-C ends it', async () => {
+  const feed = await serveFeed(eventsUpTo(3))
+  const receiver = await serveReceiver()
+  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url])
+  await feed.isWaitedFor(3)
+  feed.add(eventOf(4, 'refund.succeeded'))
+  const line = await running.says('refund.succeeded')
+  expect(line).toMatch(/^\d\d:\d\d:\d\d {2}refund\.succeeded +4 {2}200 {2}\d+ ms$/)
+  expect(receiver.got).toHaveLength(1)
+
+  const [{ body, headers, method }] = receiver.got as [(typeof receiver.got)[0]]
+  const { id, type, created_at: timestamp, sequence, data } = eventOf(4, 'refund.succeeded')
+  expect(body).toBe(JSON.stringify({ id, type, timestamp, sequence, tenant_id: TENANT, data }))
+  expect([method, headers['user-agent'], headers['content-type'], headers['webhook-id']]).toEqual([
+    'POST',
+    'Sluice-Webhooks/1',
+    'application/json',
+    id,
+  ])
+  expect(new Webhook(running.secret).verify(body, headers)).toMatchObject({ sequence: 4 })
+  expect(new Set(feed.asked.map(({ key }) => key))).toEqual(new Set([KEY]))
+
+  await feed.isWaitedFor(4)
+  expect(await running.end('SIGINT')).toEqual({ code: 0, signal: null })
+})
+
+test('--after begins behind an event, and several types are picked from all', async () => {
+  const feed = await serveFeed([
+    eventOf(1, 'payment.created'),
+    eventOf(2, 'payment.created'),
+    eventOf(3, 'customer.created'),
+    eventOf(4, 'refund.created'),
+    eventOf(5, 'refund.failed'),
+    eventOf(6, 'payment.failed'),
+  ])
+  const receiver = await serveReceiver()
+  const types = ['--types', 'payment.*, refund.created']
+  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '1', ...types])
+  await feed.isWaitedFor(6)
+  expect(receiver.sequences()).toEqual([2, 4, 6])
+  expect(feed.asked.every(({ query }) => query['type'] === undefined)).toBe(true)
+  await running.end('SIGTERM')
+})
+
+test('one type is left to the API', async () => {
+  const feed = await serveFeed([eventOf(1, 'customer.created'), eventOf(2, 'payment.created')])
+  const receiver = await serveReceiver()
+  await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0', '--types', 'payment.*'])
+  await feed.isWaitedFor(2)
+  expect(receiver.sequences()).toEqual([2])
+  expect(feed.asked.map(({ query }) => query['type'])).toEqual(['payment.*', 'payment.*'])
+})
+
+test.each([
+  ['none', 0, []],
+  ['one', 1, eventsUpTo(1)],
+  ['many', MOST_EVENTS, eventsUpTo(MOST_EVENTS)],
+  ['those of which the old ones are erased', 777, eventsUpTo(777, 300)],
+])('the newest of %s is found with few requests', async (_name, newest, events) => {
+  const feed = await serveFeed(events)
+  const running = await listen(['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
+  expect(running.output()).toContain(
+    `The events of ${feed.url} after ${newest} go to http://127.0.0.1:9/hook`,
+  )
+  await feed.isWaitedFor(newest)
+  expect(feed.asked.length).toBeLessThan(25)
+})
+
+test('all of a long feed are posted once and in order', async () => {
+  const feed = await serveFeed(eventsUpTo(250))
+  const receiver = await serveReceiver()
+  await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  await feed.isWaitedFor(250)
+  expect(receiver.sequences()).toEqual(eventsUpTo(250).map(({ sequence }) => sequence))
+})
+
+test('what the receiver refuses, redirects or does not answer is shown, not sent again, and the next one goes on', async () => {
+  const feed = await serveFeed(eventsUpTo(3))
+  const receiver = await serveReceiver((sequence) => [500, 302, 200][sequence - 1]!)
+  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  expect(await running.says(' 1  500 ')).toMatch(/ms$/)
+  expect(await running.says(' 2  302 ')).toMatch(/ms$/)
+  expect(await running.says(' 3  200 ')).toMatch(/ms$/)
+  expect(receiver.sequences()).toEqual([1, 2, 3])
+  await receiver.close()
+  feed.add(eventOf(4))
+  expect(await running.says(' 4  no answer: ECONNREFUSED')).toMatch(/ms$/)
+  await feed.isWaitedFor(4)
+})
+
+test('while the API is away it is asked again, and nothing is lost or posted twice', async () => {
+  const feed = await serveFeed(eventsUpTo(2))
+  const receiver = await serveReceiver()
+  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  await feed.isWaitedFor(2)
+  await feed.close()
+  await running.says(`${feed.url} does not answer (`)
+  const broken = await serve((_request, response) => void response.writeHead(503).end(), feed.port)
+  await running.says(`${feed.url} cannot answer (503); trying again.`)
+  await broken.close()
+  const back = await serveFeed(eventsUpTo(5), feed.port)
+  await running.says(`${feed.url} answers again.`)
+  await back.isWaitedFor(5)
+  expect(receiver.sequences()).toEqual([1, 2, 3, 4, 5])
+})
+
+test('an API that does not wait is not asked without end', async () => {
+  let asked = 0
+  const api = await serve((_request, response) => {
+    asked += 1
+    response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
+  })
+  await listen(['--forward-to', 'http://127.0.0.1:9/hook', '--url', api.url])
+  await until('it asks again', () => asked > 1)
+  await sleep(500)
+  expect(asked).toBeLessThan(5)
+})
+
+test('a large event holds its id alone', async () => {
+  const large = eventOf(1, 'ai_task.succeeded', { output: 'é'.repeat(10_000) })
+  const feed = await serveFeed([large])
+  const receiver = await serveReceiver()
+  await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  await feed.isWaitedFor(1)
+  const { data, tenant_id } = JSON.parse(receiver.got[0]!.body) as Event & { tenant_id: string }
+  expect([data, tenant_id]).toEqual([{ id: large.data.id, truncated: true }, TENANT])
+})
+
+test('the secret is the same for the same key, another one for another, and the given one if one is given', async () => {
+  const feed = await serveFeed()
+  const args = ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url]
+  const given = newWebhookSecret()
+  const [one, again, other, named] = await Promise.all([
+    listen(args),
+    listen([...args, '--key', KEY], { SLUICE_API_KEY: 'not-this' }),
+    listen(args, { SLUICE_API_KEY: `${KEY}2` }),
+    listen([...args, '--secret', given]),
+  ])
+  expect(one.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
+  expect([again.secret, named.secret]).toEqual([one.secret, given])
+  expect(other.secret).not.toBe(one.secret)
+})
+
+test('without --url and --key they are those of the start in this folder', async () => {
+  const folder = await makeFolder()
+  onTestFinished(folder.remove)
+  const feed = await serveFeed()
+  await mkdir(join(folder.path, '.data'))
+  const dev = JSON.stringify({ api_url: feed.url, api_key: 'sk_live_demo_key' })
+  await writeFile(join(folder.path, '.data/dev.json'), dev)
+  await listen(['--forward-to', 'http://127.0.0.1:9/hook'], {
+    SLUICE_API_KEY: '',
+    DATA_DIR: join(folder.path, '.data'),
+  })
+  expect(feed.asked[0]!.key).toBe('sk_live_demo_key')
+})
+
+const TO = ['--forward-to', 'http://127.0.0.1:9/hook']
+
+test.each([
+  [[], '--forward-to is missing. See --help.\n'],
+  [['--forward-to', 'localhost:4000'], '--forward-to must be an http or https URL'],
+  [['--forward-to', 'http://me:secret@localhost/'], '--forward-to must not hold a user or a password'],
+  [[...TO, '--url', 'ftp://x'], '--url must be an http or https URL'],
+  [[...TO, '--types', 'payment.paid'], '--types: there is no event "payment.paid". There are *, customer.*,'],
+  [[...TO, '--types', ','], '--types: name at least one'],
+  [[...TO, '--after', 'x'], '--after must be the sequence of an event, or 0'],
+  [[...TO, '--secret', 'whsec_short'], '--secret must be whsec_ and 24 to 64 bytes, base64'],
+  [[...TO, '--key', 'a b'], 'The API key of --key is none.'],
+  [[...TO, '--retry'], 'There is no option --retry. See --help.'],
+  [[...TO, 'more'], 'See --help.'],
+] as const)('wrong use %j is told, with exit code 2', async (args, told) => {
+  const ran = await runCommand(FILE, [...args], { SLUICE_API_KEY: KEY })
+  expect(ran).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(told) })
+})
+
+test('without any key it says where one is looked for', async () => {
+  const ran = await runCommand(FILE, TO, { DATA_DIR: '/nowhere' })
+  expect([ran.code, ran.stderr]).toEqual([
+    2,
+    'There is no API key: no Sluice runs in /nowhere, and neither SLUICE_API_KEY nor --key is set. See --help.\n',
+  ])
+})
+
+test.each([
+  [401, 'unauthorized', 'does not know the key of SLUICE_API_KEY (401 unauthorized: '],
+  [403, 'missing_scope', 'The key of SLUICE_API_KEY may not read events (403 missing_scope: '],
+  [404, 'route_not_found', 'does not answer as the API of Sluice does (404 route_not_found: '],
+  [
+    500,
+    'misconfigured_gateway',
+    'has no events: the area is switched off there (500 misconfigured_gateway: ',
+  ],
+])('a %i %s ends it, with exit code 1', async (status, code, told) => {
+  const api = await serve((_request, response) => {
+    response.writeHead(status).end(JSON.stringify({ error: { code, message: 'Because.\u001B[2J' } }))
+  })
+  const ran = await runCommand(FILE, [...TO, '--url', api.url], { SLUICE_API_KEY: KEY })
+  expect(ran).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining(told) })
+  expect(ran.stderr).not.toContain('\u001B')
+})
+
+test('what is no API of ours is told', async () => {
+  const page = await serve((_request, response) => void response.writeHead(200).end('<h1>It works!</h1>'))
+  const ran = await runCommand(FILE, [...TO, '--url', page.url], { SLUICE_API_KEY: KEY })
+  expect([ran.code, ran.stderr]).toEqual([
+    1,
+    `${page.url} answers, but not as the API of Sluice does. See --url.\n`,
+  ])
+})
+
+test('--help tells all options', async () => {
+  const { code, stdout } = await runCommand(FILE, ['--help'])
+  expect(code).toBe(0)
+  for (const option of ['forward-to', 'types', 'after', 'key', 'url', 'secret'])
+    expect(stdout).toContain(`\n--${option} `)
+})

@@ -1,0 +1,351 @@
+// Posting to the addresses of tenants: only to public ones, whatever they resolve to later, and within limits.
+import { createServer as createHttpsServer } from 'node:https'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { gzipSync } from 'node:zlib'
+import { createServer, type Socket } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { createLookup, type Lookup } from '#core/lookup.ts'
+import { networksOf } from '#core/public-addresses.ts'
+import { problemOfTenantUrl } from '#core/tenant-urls.ts'
+import { openReceivers, type ReceiverOptions, type ReceiverPost } from '#providers/receivers.ts'
+import { certificate, certificateKey } from '#test/certificate.ts'
+import { openNameServer } from '#test/name-server.ts'
+import { PRIVATE_HOSTS } from '#test/private-hosts.ts'
+import { httpAnswer, listening, openReceiver, untilClosed } from '#test/receiver.ts'
+
+const LOOPBACK = networksOf(['127.0.0.0/8'])
+const NOWHERE = networksOf([])
+const toLoopback: Lookup = () => Promise.resolve(['127.0.0.1'])
+const REFUSED = {
+  error: 'address_refused',
+  message: 'the address does not resolve or is not public',
+  duration_ms: expect.any(Number),
+}
+
+/** A client that reaches this machine, unless told; `post` with what is not said as usual. */
+function client(options: Partial<ReceiverOptions> = {}) {
+  const receivers = openReceivers({ allowed: LOOPBACK, production: false, lookup: toLoopback, ...options })
+  onTestFinished(() => receivers.close())
+  return (url: string, request: Partial<ReceiverPost> = {}, signal = new AbortController().signal) =>
+    receivers.post({ url, headers: {}, body: '{"a":1}', valid: () => true, ...request }, signal)
+}
+
+/** A receiver that answers each request so. */
+async function receiver(answer: string | ((socket: Socket, request: string) => void)) {
+  const answering = typeof answer === 'string' ? (socket: Socket) => void socket.write(answer) : answer
+  const opened = await openReceiver(answering)
+  onTestFinished(() => opened.close())
+  return {
+    ...opened,
+    url: `http://127.0.0.1:${opened.port}/hook?a=b`,
+    named: `http://hooks.example:${opened.port}/`,
+  }
+}
+
+test('a post is one POST of these bytes, with its headers and ours, and its answer is told', async () => {
+  const { named, port, requests } = await receiver(httpAnswer(200, 'thanks'))
+  const post = client()
+  const headers = { 'webhook-id': 'evt_1', 'X-Mine': 'a b' }
+  expect(await post(`${named}a%20b?c=d`, { headers, body: Buffer.from('{"ä":1}') })).toEqual({
+    status: 200,
+    retry_after_ms: null,
+    excerpt: 'thanks',
+    duration_ms: expect.any(Number),
+  })
+  const [head, body] = Buffer.from(requests[0]!, 'latin1').toString('utf8').split('\r\n\r\n')
+  const [first, ...lines] = head!.split('\r\n')
+  expect(first).toBe('POST /a%20b?c=d HTTP/1.1')
+  expect(new Set(lines)).toEqual(
+    new Set([
+      `host: hooks.example:${port}`,
+      'connection: keep-alive',
+      'webhook-id: evt_1',
+      'X-Mine: a b',
+      'accept-encoding: identity',
+      'content-type: application/json',
+      'user-agent: Sluice-Webhooks/1',
+      'content-length: 8',
+    ]),
+  )
+  expect(body).toBe('{"ä":1}')
+})
+
+test('connections are used again, and closed when they are idle', async () => {
+  const { url, sockets } = await receiver(httpAnswer(204, '', { 'keep-alive': 'timeout=3' }))
+  const post = client()
+  for (let at = 0; at < 20; at++) expect(await post(url)).toMatchObject({ status: 204 })
+  // A connection is free again only after a turn of the event loop.
+  expect(sockets.length).toBeLessThanOrEqual(2)
+  for (let at = 0; at < 10; at++) await Promise.all(Array.from({ length: 5 }, () => post(url)))
+  expect(sockets.length).toBeLessThanOrEqual(10)
+  await untilClosed(sockets)
+  expect(await post(url)).toMatchObject({ status: 204 })
+})
+
+test.for([...PRIVATE_HOSTS, 'localhost', 'LOCALHOST.', 'hooks.localhost'])(
+  'nothing is sent to http://%s',
+  async (host) => {
+    const { port, sockets } = await receiver(httpAnswer(200))
+    const post = client({ allowed: NOWHERE, lookup: createLookup({ hosts: false }) })
+    expect(await post(`http://${host}:${port}/`)).toEqual(REFUSED)
+    expect(await post(`https://${host}:${port}/`)).toEqual(REFUSED)
+    expect(sockets).toEqual([])
+  },
+)
+
+test('a name of which any address is private is refused, and so is one that does not resolve: in the same words', async () => {
+  const { named, sockets, port } = await receiver(httpAnswer(200))
+  const zone: Record<string, string[]> = {
+    'private.example': ['127.0.0.1'],
+    'mapped.example': ['::ffff:127.0.0.1'],
+    'mixed.example': ['8.8.8.8', '127.0.0.1'],
+    'mixed6.example': ['8.8.8.8', '::1'],
+    'empty.example': [],
+  }
+  const server = await openNameServer((name) => zone[name])
+  onTestFinished(() => server.close())
+  const post = client({ allowed: NOWHERE, lookup: createLookup({ hosts: false, servers: [server.address] }) })
+  for (const name of [...Object.keys(zone), 'nowhere.example'])
+    expect([name, await post(`http://${name}:${port}/`)]).toEqual([name, REFUSED])
+  // Whatever a lookup answers is checked.
+  for (const address of ['127.1', 'localhost', '::1%lo', ''])
+    expect(await client({ allowed: NOWHERE, lookup: async () => [address] })(named)).toEqual(REFUSED)
+  expect(sockets).toEqual([])
+})
+
+test('a name that was public when it was registered and is private later is refused', async () => {
+  const { named, sockets } = await receiver(httpAnswer(200))
+  const answers = [['8.8.8.8'], ['127.0.0.1']]
+  const lookup: Lookup = async () => answers.shift()!
+  expect(await problemOfTenantUrl(named, { production: false, allowed: NOWHERE, lookup })).toBe(null)
+  expect(await client({ allowed: NOWHERE, lookup })(named)).toEqual(REFUSED)
+  expect([sockets, answers]).toEqual([[], []])
+})
+
+test('the address that was checked is the one that is connected to: nobody is asked twice', async () => {
+  const { named, sockets } = await receiver(
+    (socket) => void socket.end(httpAnswer(200, 'a', { connection: 'close' })),
+  )
+  const answers = [['127.0.0.1'], ['127.0.0.1'], ['10.0.0.1']]
+  const lookup: Lookup = async () => answers.shift()!
+  const post = client({ lookup })
+  // Every connection asks anew.
+  expect(await post(named)).toMatchObject({ status: 200 })
+  expect(await post(named)).toMatchObject({ status: 200 })
+  expect(answers).toHaveLength(1)
+  expect(await post(named)).toEqual(REFUSED)
+  expect(sockets).toHaveLength(2)
+})
+
+test('the next address of a name is tried when the first does not take connections', async () => {
+  const { named } = await receiver(httpAnswer(200))
+  expect(await client({ lookup: async () => ['127.0.0.2', '127.0.0.1'] })(named)).toMatchObject({
+    status: 200,
+  })
+})
+
+test('in production nothing is sent without https or to another port, whatever was registered', async () => {
+  const { url, port, sockets } = await receiver(httpAnswer(200))
+  const post = client({ production: true })
+  expect(await post(url)).toEqual(REFUSED)
+  expect(await post(`https://127.0.0.1:${port}/`)).toEqual(REFUSED)
+  expect(sockets).toEqual([])
+})
+
+test('a redirect is an answer and is not followed', async () => {
+  const other = await receiver(httpAnswer(200))
+  for (const status of [301, 302, 303, 307, 308]) {
+    const { url } = await receiver(httpAnswer(status, '', { location: other.url }))
+    expect(await client()(url)).toMatchObject({ status })
+  }
+  expect(other.sockets).toEqual([])
+})
+
+test('an answer is text that can be stored, of 1,000 characters at most, and never decompressed', async () => {
+  const excerpt = async (body: Buffer, headers: Record<string, string> = {}) => {
+    const head = Buffer.from(httpAnswer(200, '', { ...headers, 'content-length': String(body.length) }))
+    const { url } = await receiver((socket) => void socket.write(Buffer.concat([head, body])))
+    return ((await client()(url)) as { excerpt: string }).excerpt
+  }
+  expect(await excerpt(Buffer.from('a\tb\r\nä 😀'))).toBe('a\tb\r\nä 😀')
+  expect(await excerpt(Buffer.from('a\u0000b\u001b[31m\u007f'))).toBe('a\ufffdb\ufffd[31m\ufffd')
+  expect(await excerpt(Buffer.from([0x61, 0xff, 0xed, 0xa0, 0x80, 0xc3]))).toBe(
+    'a\ufffd\ufffd\ufffd\ufffd\ufffd',
+  )
+  expect(await excerpt(Buffer.from('x'.repeat(5000)))).toBe('x'.repeat(1000))
+  expect(await excerpt(Buffer.from('€'.repeat(5000)))).toBe('€'.repeat(1000))
+  expect(await excerpt(Buffer.from(`x${'😀'.repeat(2000)}`))).toBe(`x${'😀'.repeat(499)}`)
+  const bomb = await excerpt(gzipSync(Buffer.alloc(1_000_000, 'secret')), { 'content-encoding': 'gzip' })
+  expect(bomb).toMatch(/^\ufffd{3}/)
+  expect(bomb).not.toContain('secret')
+  // oxlint-disable-next-line no-control-regex -- these are what may not be there
+  expect(bomb).not.toMatch(/[\u0000-\u0008\u000e-\u001f]/)
+})
+
+test('of an answer without end only the beginning is read', async () => {
+  const block = Buffer.alloc(64 * 1024, 'x')
+  let written = 0
+  const { url, sockets } = await receiver((socket) => {
+    socket.write(httpAnswer(200, '', { 'content-length': String(100 * 1024 * 1024) }))
+    const write = () => {
+      while (!socket.destroyed && socket.write(block)) written += block.length
+    }
+    socket.on('drain', write)
+    write()
+  })
+  const post = client()
+  expect(await post(url)).toMatchObject({ status: 200, excerpt: 'x'.repeat(1000) })
+  await untilClosed(sockets)
+  // What the buffers of both systems take, and no more.
+  expect(written).toBeLessThan(16 * 1024 * 1024)
+  expect(await post(url)).toMatchObject({ status: 200 })
+  expect(sockets).toHaveLength(2)
+})
+
+test('a body that trickles, breaks off or is cut is an answer with its status', async () => {
+  const head = httpAnswer(200, '', { 'content-length': '100' })
+  const trickling = await receiver((socket) => {
+    socket.write(`${head}a`)
+    const timer = setInterval(() => void socket.write('a'), 100)
+    socket.on('close', () => clearInterval(timer))
+  })
+  expect(await client()(trickling.url)).toMatchObject({ status: 200, excerpt: expect.stringMatching(/^a+$/) })
+  await untilClosed(trickling.sockets)
+  const broken = await receiver((socket) => void socket.end(`${head}half`))
+  expect(await client()(broken.url)).toMatchObject({ status: 200, excerpt: 'half' })
+  const silent = await receiver((socket) => void socket.write(head))
+  expect(await client()(silent.url)).toMatchObject({ status: 200, excerpt: '' })
+  const garbled = await receiver(
+    (socket) => void socket.write(`HTTP/1.1 503 No\r\ntransfer-encoding: chunked\r\n\r\nnot a length`),
+  )
+  expect(await client()(garbled.url)).toMatchObject({ status: 503, excerpt: '' })
+})
+
+test('what comes before an answer is no answer', async () => {
+  const early = await receiver(`HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n${httpAnswer(410, 'gone')}`)
+  expect(await client()(early.url)).toMatchObject({ status: 410, excerpt: 'gone' })
+  const only = await receiver('HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n')
+  expect(await client({ deadline_ms: 200 })(only.url)).toMatchObject({ error: 'timeout' })
+})
+
+test('headers that never come end at the deadline, and so does a connection', async () => {
+  const silent = await receiver(() => {})
+  const post = client({ deadline_ms: 200 })
+  expect(await post(silent.url)).toEqual({
+    error: 'timeout',
+    message: 'no answer in time',
+    duration_ms: expect.any(Number),
+  })
+  await untilClosed(silent.sockets)
+  const trickling = await receiver((socket) => {
+    socket.write('HTTP/1.1 200 OK\r\n')
+    const timer = setInterval(() => void socket.write('a: b\r\n'), 50)
+    socket.on('close', () => clearInterval(timer))
+  })
+  expect(await post(trickling.url)).toMatchObject({ error: 'timeout' })
+  const unknown = client({ deadline_ms: 200, lookup: () => new Promise(() => {}) })
+  expect(await unknown('http://slow.example/')).toMatchObject({ error: 'timeout' })
+})
+
+test('a connection that is lost, one that is not taken and an answer that is no HTTP are told apart', async () => {
+  const said = async (answer: (socket: Socket) => void) => await client()((await receiver(answer)).url)
+  expect(await said((socket) => void socket.resetAndDestroy())).toMatchObject({ error: 'connection_lost' })
+  expect(await said((socket) => void socket.end())).toMatchObject({ error: 'connection_lost' })
+  expect(await said((socket) => void socket.write('SSH-2.0-OpenSSH_9.9\r\n\r\n'))).toMatchObject({
+    error: 'bad_answer',
+  })
+  const long = `HTTP/1.1 200 OK\r\na: ${'a'.repeat(100_000)}\r\n\r\n`
+  expect(await said((socket) => void socket.write(long))).toMatchObject({ error: 'bad_answer' })
+  const gone = await openReceiver(() => {})
+  await gone.close()
+  expect(await client()(`http://127.0.0.1:${gone.port}/`)).toMatchObject({ error: 'connect_failed' })
+})
+
+test('Retry-After is read in seconds and as a date, two days at most', async () => {
+  const asked = async (value: string) => {
+    const { url } = await receiver(httpAnswer(503, '', { 'retry-after': value }))
+    return ((await client()(url)) as { retry_after_ms: number | null }).retry_after_ms
+  }
+  expect(await asked('120')).toBe(120_000)
+  expect(await asked('0')).toBe(0)
+  expect(await asked('9'.repeat(400))).toBe(48 * 3600 * 1000)
+  const later = await asked(new Date(Date.now() + 3600_000).toUTCString())
+  expect(later).toBeGreaterThan(3500_000)
+  expect(later).toBeLessThanOrEqual(3600_000)
+  expect(await asked(new Date(0).toUTCString())).toBe(0)
+  for (const value of ['soon', '-5', '1.5', '2999-01-01', '']) expect(await asked(value)).toBe(null)
+})
+
+test('nothing is sent that is no longer valid when its connection is there, or whose signal has aborted', async () => {
+  const { url, requests } = await receiver(httpAnswer(200))
+  const post = client()
+  let asked = 0
+  const valid = () => ++asked > 1
+  expect(await post(url, { valid })).toMatchObject({ error: 'not_sent', message: 'not sent' })
+  expect(await post(url, {}, AbortSignal.abort())).toMatchObject({ error: 'not_sent' })
+  expect(requests).toEqual([])
+  expect(await post(url, { valid })).toMatchObject({ status: 200 })
+  expect([asked, requests.length]).toEqual([2, 1])
+})
+
+test('an answer is not waited for when the signal aborts, and its connection is closed', async () => {
+  const stop = new AbortController()
+  const { url, sockets } = await receiver(() => stop.abort())
+  expect(await client()(url, {}, stop.signal)).toMatchObject({ error: 'abandoned' })
+  await untilClosed(sockets)
+})
+
+/** A server that answers 200 over TLS, as hooks.example. */
+async function tlsReceiver() {
+  /** The names that were asked for in TLS, and those in the requests. */
+  const names: string[] = []
+  const hosts: string[] = []
+  const SNICallback = (name: string, done: (error: null) => void) => {
+    names.push(name)
+    done(null)
+  }
+  const server = createHttpsServer(
+    { key: certificateKey, cert: certificate, SNICallback },
+    (request, response) => {
+      hosts.push(request.headers.host!)
+      response.end('thanks')
+    },
+  )
+  onTestFinished(() => void server.close())
+  return { port: await listening(server), names, hosts }
+}
+
+test('a certificate that nobody has signed is refused before a byte of the request leaves', async () => {
+  const { port, names, hosts } = await tlsReceiver()
+  expect(await client()(`https://hooks.example:${port}/`)).toEqual({
+    error: 'tls_failed',
+    message:
+      'the TLS handshake failed, or the certificate is not valid for this name (DEPTH_ZERO_SELF_SIGNED_CERT)',
+    duration_ms: expect.any(Number),
+  })
+  expect([names, hosts]).toEqual([['hooks.example'], []])
+  const plain = createServer((socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
+  const plain_port = await listening(plain)
+  onTestFinished(() => void plain.close())
+  expect(await client()(`https://hooks.example:${plain_port}/`)).toMatchObject({ error: 'tls_failed' })
+})
+
+test('in TLS and in the request the name stays the name, and the certificate must be for it', async () => {
+  const { port, names, hosts } = await tlsReceiver()
+  const trusted = getCACertificates('default')
+  setDefaultCACertificates([...trusted, certificate])
+  onTestFinished(() => setDefaultCACertificates(trusted))
+  const post = client()
+  for (const _ of [1, 2, 3]) {
+    const answer = await post(`https://hooks.example:${port}/`)
+    expect(answer).toMatchObject({ status: 200, excerpt: 'thanks' })
+  }
+  expect(new Set(names)).toEqual(new Set(['hooks.example']))
+  expect(hosts).toEqual(Array.from({ length: 3 }, () => `hooks.example:${port}`))
+  for (const host of ['other.example', '127.0.0.1'])
+    expect(await post(`https://${host}:${port}/`)).toMatchObject({
+      error: 'tls_failed',
+      message: expect.stringContaining('(ERR_TLS_CERT_ALTNAME_INVALID)'),
+    })
+  expect(hosts).toHaveLength(3)
+})

@@ -1,0 +1,112 @@
+// Endpoints of a test, and receivers that answer as the test says.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Webhook } from 'standardwebhooks'
+import { Webhook as SvixWebhook } from 'svix'
+import { freshKey, type Client } from './client.ts'
+import { httpAnswer, openReceiver, type TestReceiver } from './receiver.ts'
+import type { World } from './world.ts'
+
+/** Receivers listen on loopback. */
+export const LOOPBACK = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' }
+
+export type Arrived = {
+  headers: Record<string, string>
+  text: string
+  body: { id: string; type: string; sequence: number | null; tenant_id: string; timestamp: string; data: any; truncated?: true }
+}
+
+/** What it answers: a status, or a status with headers; `hold`: nothing until `release` is called. */
+type Reply = number | { status: number; headers?: Record<string, string> } | 'hold'
+
+export type Hook = {
+  url: string
+  /** In the order in which they came. */
+  arrived: Arrived[]
+  /** How many requests are not answered, now and at most so far. */
+  open: { now: number; most: number }
+  /** Answers what is held, with this status. */
+  release(status: number): void
+  close: TestReceiver['close']
+}
+
+/** `reply` is asked for each request, which is the nth (from 0) of its event. */
+export async function openHook(reply: (nth: number, arrived: Arrived) => Reply = () => 204): Promise<Hook> {
+  const arrived: Arrived[] = []
+  const open = { now: 0, most: 0 }
+  const held: ((status: number) => void)[] = []
+  const receiver = await openReceiver((socket, request) => {
+    const one = parsed(request)
+    const nth = arrived.filter(({ headers }) => headers['webhook-id'] === one.headers['webhook-id']).length
+    arrived.push(one)
+    open.now += 1
+    open.most = Math.max(open.most, open.now)
+    const answer = (status: number, headers: Record<string, string> = {}) => {
+      open.now -= 1
+      socket.write(httpAnswer(status, `answer of ${status}`, headers))
+    }
+    const wanted = reply(nth, one)
+    if (wanted === 'hold') held.push(answer)
+    else if (typeof wanted === 'number') answer(wanted)
+    else answer(wanted.status, wanted.headers)
+  })
+  return {
+    url: `http://127.0.0.1:${receiver.port}/hook`,
+    arrived,
+    open,
+    release: (status) => held.splice(0).forEach((answer) => answer(status)),
+    close: receiver.close,
+  }
+}
+
+function parsed(request: string): Arrived {
+  const end = request.indexOf('\r\n\r\n')
+  const [, ...lines] = request.slice(0, end).split('\r\n')
+  const headers = Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 2)]),
+  )
+  const text = Buffer.from(request.slice(end + 4), 'latin1').toString('utf8')
+  return { headers, text, body: JSON.parse(text) as Arrived['body'] }
+}
+
+/** An endpoint of this client, as it was answered, with its secret. */
+export async function makeEndpoint(client: Client, fields: object): Promise<any> {
+  const { status, body, text } = await client.post('/v1/webhook_endpoints', {
+    idempotency_key: freshKey(),
+    types: ['*'],
+    ...fields,
+  })
+  if (status !== 201) throw new Error(`no endpoint: ${text}`)
+  return body
+}
+
+/** Throws unless both libraries take it. */
+export function verifyBoth({ text, headers }: Arrived, secret: string): void {
+  new Webhook(secret).verify(text, headers)
+  new SvixWebhook(secret).verify(text, headers)
+}
+
+/** Everything that waits in a line is due now. */
+export async function hurryLines({ sql }: World): Promise<void> {
+  await sql`update webhook_due set due_at = now() where due_at > now()`
+}
+
+/** Resolves when the condition holds, while what waits in lines is always due. */
+export async function hurryUntil(world: World, holds: () => boolean): Promise<void> {
+  while (!holds()) {
+    await hurryLines(world)
+    await sleep(20)
+  }
+}
+
+/** The deliveries of an endpoint, oldest first, each with its log. */
+export async function deliveriesOf(client: Client, endpoint_id: string): Promise<any[]> {
+  const { body } = await client.get(`/v1/webhook_endpoints/${endpoint_id}/deliveries?limit=100`)
+  const whole = await Promise.all(body.map(({ id }: { id: string }) => client.get(`/v1/webhook_deliveries/${id}`)))
+  return whole.map((answer) => answer.body).toReversed()
+}
+
+/** A customer: one event. Answers its id. */
+export async function anEvent(client: Client, fields: object = {}): Promise<string> {
+  const { body } = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada', ...fields })
+  return body.id as string
+}

@@ -1,0 +1,321 @@
+// Which URLs and headers tenants may register: only what leads to the public internet, however it is spelt.
+import { expect, onTestFinished, test } from 'vitest'
+import { createLookup, type Lookup } from '#core/lookup.ts'
+import { isReachable, networksOf, problemOfNetwork } from '#core/public-addresses.ts'
+import { tenantHeaders } from '#core/tenant-headers.ts'
+import { problemOfTenantUrl } from '#core/tenant-urls.ts'
+import { openNameServer } from '#test/name-server.ts'
+import { PRIVATE_HOSTS } from '#test/private-hosts.ts'
+
+const NOWHERE = networksOf([])
+const LOOPBACK = networksOf(['127.0.0.0/8', '::1/128'])
+const NOT_PUBLIC = 'must lead to a public address'
+const unknown: Lookup = async (name) => await Promise.reject(new Error(`no address of ${name}`))
+
+/** What is said of a URL when its name has these addresses. */
+async function problemOf(
+  url: string,
+  {
+    addresses,
+    lookup = unknown,
+    production = false,
+    allowed = NOWHERE,
+  }: { addresses?: string[]; lookup?: Lookup; production?: boolean; allowed?: typeof NOWHERE } = {},
+): Promise<string | null> {
+  const known: Lookup = addresses === undefined ? lookup : () => Promise.resolve(addresses)
+  return await problemOfTenantUrl(url, { production, allowed, lookup: known })
+}
+
+/** The first and the last address of each network that is not public, and the public ones beside it. */
+const BORDERS: [inside: string[], outside: string[]][] = [
+  [['0.0.0.0', '0.255.255.255'], ['1.0.0.0']],
+  [
+    ['10.0.0.0', '10.255.255.255'],
+    ['9.255.255.255', '11.0.0.0'],
+  ],
+  [
+    ['100.64.0.0', '100.127.255.255'],
+    ['100.63.255.255', '100.128.0.0'],
+  ],
+  [
+    ['127.0.0.0', '127.255.255.255'],
+    ['126.255.255.255', '128.0.0.0'],
+  ],
+  [
+    ['169.254.0.0', '169.254.255.255'],
+    ['169.253.255.255', '169.255.0.0'],
+  ],
+  [
+    ['172.16.0.0', '172.31.255.255'],
+    ['172.15.255.255', '172.32.0.0'],
+  ],
+  [
+    ['192.0.0.0', '192.0.0.255'],
+    ['191.255.255.255', '192.0.1.0'],
+  ],
+  [
+    ['192.0.2.0', '192.0.2.255'],
+    ['192.0.1.255', '192.0.3.0'],
+  ],
+  [
+    ['192.88.99.0', '192.88.99.255'],
+    ['192.88.98.255', '192.88.100.0'],
+  ],
+  [
+    ['192.168.0.0', '192.168.255.255'],
+    ['192.167.255.255', '192.169.0.0'],
+  ],
+  [
+    ['198.18.0.0', '198.19.255.255'],
+    ['198.17.255.255', '198.20.0.0'],
+  ],
+  [
+    ['198.51.100.0', '198.51.100.255'],
+    ['198.51.99.255', '198.51.101.0'],
+  ],
+  [
+    ['203.0.113.0', '203.0.113.255'],
+    ['203.0.112.255', '203.0.114.0'],
+  ],
+  [['224.0.0.0', '239.255.255.255', '240.0.0.0', '255.255.255.255'], ['223.255.255.255']],
+  [['::', '::1', '1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'], ['2000::']],
+  [['2001::', '2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff'], ['2001:200::']],
+  [
+    ['2001:db8::', '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff'],
+    ['2001:db7:ffff:ffff:ffff:ffff:ffff:ffff', '2001:db9::'],
+  ],
+  [
+    ['2002::', '2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+    ['2001:ffff:ffff:ffff:ffff:ffff:ffff:ffff', '2003::'],
+  ],
+  [
+    ['3fff::', '3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff'],
+    ['3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff', '3fff:1000::'],
+  ],
+  [
+    ['4000::', 'fc00::', 'fd00:ec2::254', 'fe80::1', 'fe80::1%eth0', 'fec0::1', 'ff02::1'],
+    ['3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
+  ],
+  [
+    ['64:ff9b::808:808', '64:ff9b:1::1', '::808:808'],
+    ['::ffff:8.8.8.8', '::ffff:808:808'],
+  ],
+  [['::ffff:127.0.0.1', '::ffff:7f00:1', '::ffff:a9fe:a9fe', '::FFFF:10.0.0.1'], ['8.8.8.8']],
+  [['', '127.1', '2130706433', 'localhost', '2606:4700:4700::1111%eth0'], ['2606:4700:4700::1111']],
+]
+
+test('each network that is not public ends where its neighbours begin', () => {
+  for (const [inside, outside] of BORDERS) {
+    expect(inside.filter((address) => isReachable(address, NOWHERE))).toEqual([])
+    expect(outside.filter((address) => !isReachable(address, NOWHERE))).toEqual([])
+  }
+})
+
+test('an allowed network lifts the rule for its own addresses, mapped ones too, and for no others', () => {
+  const allowed = networksOf(['10.1.0.0/16', 'fd00:1::/32'])
+  for (const address of ['10.1.0.0', '10.1.255.255', '::ffff:10.1.2.3', 'fd00:1::5', '8.8.8.8'])
+    expect([address, isReachable(address, allowed)]).toEqual([address, true])
+  for (const address of ['10.0.255.255', '10.2.0.0', '::ffff:10.2.0.0', 'fd00:2::', '::1', 'fd00:1::5%eth0'])
+    expect([address, isReachable(address, allowed)]).toEqual([address, false])
+})
+
+test('what is no network is refused with what to write', () => {
+  expect(['10.0.0.0/8', '0.0.0.0/0', '::1/128', 'fd00::/8'].map(problemOfNetwork)).toEqual(
+    Array.from({ length: 4 }, () => null),
+  )
+  expect(problemOfNetwork('10.0.0.1')).toBe(
+    '10.0.0.1 has no prefix length: for one address write 10.0.0.1/32',
+  )
+  expect(problemOfNetwork('::1')).toBe('::1 has no prefix length: for one address write ::1/128')
+  for (const cidr of ['10.0.0.0/33', '10.0.0.0/08', '10.0.0.0/-1', '10.0.0.0/', 'fd00::/129'])
+    expect(problemOfNetwork(cidr)).toContain('has a wrong prefix length')
+  for (const cidr of ['', 'example.com/8', '10/8', '10.0.0.0/8/8', 'fe80::1%eth0/64'])
+    expect(problemOfNetwork(cidr)).toContain('is not a network')
+  expect(() => networksOf(['10.0.0.0/33'])).toThrow('10.0.0.0/33 has a wrong prefix length')
+})
+
+test.for(PRIVATE_HOSTS)('http://%s is refused, and the name server is not asked', async (host) => {
+  const lookup: Lookup = () => Promise.reject(new Error('nobody asks for an address'))
+  expect(await problemOf(`http://${host}/hook`, { lookup })).toBe(NOT_PUBLIC)
+  expect(await problemOf(`http://${host}:8080?a=b`, { lookup })).toBe(NOT_PUBLIC)
+})
+
+test('a zone, a number that is no address and other broken hosts are no URL', async () => {
+  for (const host of [
+    '[fe80::1%25eth0]',
+    '[fe80::1%eth0]',
+    '256.1.1.1',
+    '1.2.3.4.5',
+    '127.0.0.1%00',
+    '[::1',
+    '',
+  ])
+    expect([host, await problemOf(`http://${host}/`)]).toEqual([host, expect.stringMatching(/^must /)])
+})
+
+test('a name is judged by all that it resolves to, and one that does not resolve is accepted', async () => {
+  const url = 'https://hooks.example.com/a'
+  expect(await problemOf(url, { addresses: ['93.184.215.14', '2606:2800::1'] })).toBe(null)
+  for (const address of [
+    '10.0.0.1',
+    '127.0.0.1',
+    '::1',
+    '::ffff:10.0.0.1',
+    '169.254.169.254',
+    'fe80::1%eth0',
+  ])
+    expect(await problemOf(url, { addresses: ['93.184.215.14', address] })).toBe(NOT_PUBLIC)
+  expect(await problemOf(url)).toBe(null)
+  expect(await problemOf(url, { addresses: ['10.0.0.1'], allowed: networksOf(['10.0.0.0/8']) })).toBe(null)
+  const silent: Lookup = () => new Promise(() => {})
+  expect(await problemOf(url, { lookup: silent })).toBe(null)
+})
+
+test('localhost is loopback whatever a name server says, and allowed where loopback is', async () => {
+  const server = await openNameServer(() => ['8.8.8.8'])
+  onTestFinished(() => server.close())
+  const lookup = createLookup({ hosts: false, servers: [server.address] })
+  for (const host of ['localhost', 'LOCALHOST.', 'a.b.localhost', 'ｌocalhost', 'loc\u00adalhost']) {
+    expect(await problemOf(`http://${host}/`, { lookup })).toBe(NOT_PUBLIC)
+    expect(await problemOf(`http://${host}/`, { lookup, allowed: LOOPBACK })).toBe(null)
+  }
+  expect(server.asked).toEqual([])
+  // Only by its end.
+  expect(await problemOf('http://localhost.example/', { lookup })).toBe(null)
+  expect(new Set(server.asked)).toEqual(new Set(['localhost.example']))
+})
+
+test('names are asked of the name servers: both families, and one question for those who ask together', async () => {
+  const zone: Record<string, string[]> = {
+    'public.example': ['8.8.8.8', '2606:4700:4700::1111'],
+    'mixed.example': ['8.8.8.8', 'fd00::1'],
+    'printer.local': ['192.168.0.7'],
+    'db.internal': ['10.0.0.5'],
+    'empty.example': [],
+  }
+  const server = await openNameServer((name) => zone[name])
+  onTestFinished(() => server.close())
+  const lookup = createLookup({ hosts: false, servers: [server.address] })
+  expect(await lookup('public.example')).toEqual(zone['public.example'])
+  await Promise.all([lookup('mixed.example'), lookup('mixed.example')])
+  expect(server.asked.filter((name) => name === 'mixed.example')).toHaveLength(2)
+  for (const name of ['empty.example', 'nowhere.example'])
+    await expect(lookup(name)).rejects.toThrow(`no address of ${name}`)
+  const said = (host: string) => problemOf(`http://${host}/`, { lookup })
+  expect(await Promise.all(['mixed.example', 'printer.local', 'db.internal'].map(said))).toEqual(
+    Array.from({ length: 3 }, () => NOT_PUBLIC),
+  )
+  expect(await Promise.all(['public.example', 'empty.example', 'nowhere.example'].map(said))).toEqual([
+    null,
+    null,
+    null,
+  ])
+})
+
+test('what only the system knows, as from its hosts file, is found where private addresses are allowed', async () => {
+  const server = await openNameServer(() => undefined)
+  onTestFinished(() => server.close())
+  // Every system reads this name as an address, and no name server has it.
+  const name = '0x7f.1'
+  const [public_only, with_hosts] = [false, true].map((hosts) =>
+    createLookup({ hosts, servers: [server.address] }),
+  )
+  await expect(public_only!(name)).rejects.toThrow(`no address of ${name}`)
+  expect(await with_hosts!(name)).toEqual(['127.0.0.1'])
+})
+
+test('a URL has a form that can only be read in one way', async () => {
+  const addresses = ['8.8.8.8']
+  const said = async (url: string, production = false) => await problemOf(url, { addresses, production })
+  const longest = `http://example.com/${'a'.repeat(2029)}`
+  expect(longest).toHaveLength(2048)
+  for (const url of [
+    longest,
+    'http://example.com',
+    'HTTPS://EXAMPLE.com:8080/a@b?c=@d',
+    'https://bücher.example/ä?x=ß',
+    'http://8.8.8.8/',
+    'http://[2606:4700:4700::1111]:81/',
+  ])
+    expect([url, await said(url)]).toEqual([url, null])
+  for (const [url, problem] of [
+    [`${longest}a`, 'must have at most 2048 characters'],
+    [`http://example.com/${'ä'.repeat(500)}`, 'must have at most 2048 characters when it is encoded'],
+    ['ftp://example.com/', 'must be an http or https URL'],
+    ['example.com/hook', 'must be an http or https URL'],
+    ['//example.com/', 'must be an http or https URL'],
+    ['http:example.com', 'must be an http or https URL'],
+    ['http:///example.com', 'must be an http or https URL'],
+    ['javascript:alert(1)//http://example.com', 'must be an http or https URL'],
+    ['http://example.com:65536/', 'must be an http or https URL'],
+    ['http://example.com:0/', 'must not have port 0'],
+    [' http://example.com/', 'must be an http or https URL'],
+    ['http://example.com/a\nb', 'must not contain blanks, control characters or backslashes'],
+    ['http://example.com/a b', 'must not contain blanks, control characters or backslashes'],
+    ['http://example.com\\@10.0.0.1/', expect.stringMatching(/^must not/)],
+    ['http://example.com/\ud800', 'must not contain blanks, control characters or backslashes'],
+    ['http://user:secret@example.com/', 'must not have a user or a password'],
+    ['http://@example.com/', 'must not have a user or a password'],
+    ['http://example.com/#', 'must not have a fragment (#...): it is never sent'],
+    ['http://example.com/a#b', 'must not have a fragment (#...): it is never sent'],
+  ] as const)
+    expect([url, await said(url)]).toEqual([url, problem])
+})
+
+test('production takes only https, on the ports 443 and 8443', async () => {
+  const said = (url: string) => problemOf(url, { addresses: ['8.8.8.8'], production: true })
+  for (const url of ['https://a.example/', 'https://a.example:443/', 'https://a.example:8443/'])
+    expect(await said(url)).toBe(null)
+  expect(await said('http://a.example/')).toBe('must be https')
+  expect(await said('http://a.example:443/')).toBe('must be https')
+  for (const port of [22, 80, 444, 5432])
+    expect(await said(`https://a.example:${port}/`)).toBe('must have port 443 or 8443')
+})
+
+test('headers of a tenant are names and visible text, and none of ours', () => {
+  const said = (headers: unknown) =>
+    tenantHeaders.safeParse(headers).error?.issues.map(({ path, message }) => [path.join('.'), message]) ?? []
+  const fine = {
+    Authorization: 'Bearer a b',
+    'X-A': '~',
+    "!#$%&'*+.^_`|~9": '1',
+    ['a'.repeat(100)]: 'b'.repeat(1000),
+  }
+  expect(tenantHeaders.parse(fine)).toEqual(fine)
+  expect(tenantHeaders.parse({})).toEqual({})
+  for (const name of [
+    'Host',
+    'content-length',
+    'Content-Type',
+    'content-encoding',
+    'Transfer-Encoding',
+    'connection',
+    'keep-alive',
+    'TE',
+    'trailer',
+    'upgrade',
+    'expect',
+    'User-Agent',
+    'accept-encoding',
+    'Webhook-Id',
+    'proxy-authorization',
+  ])
+    expect(said({ [name]: 'a' })).toEqual([[name, 'is a header that cannot be set']])
+  for (const name of ['', 'a b', 'a:', 'a\r\n', 'ä', 'a(b)', 'a\u0000'])
+    expect(said({ [name]: 'a' })).toEqual([[name, 'is not the name of a header']])
+  for (const value of ['', ' a', 'a ', 'a\r\nHost: b', 'a\nb', 'a\u0000', 'a\tb', 'ä', '\u007f'])
+    expect(said({ a: value })).toEqual([
+      ['a', 'must be visible ASCII characters, with blanks only between them'],
+    ])
+  expect(said({ ['a'.repeat(101)]: 'a' })).toEqual([
+    ['a'.repeat(101), 'must have a name of at most 100 characters'],
+  ])
+  expect(said({ a: 'b'.repeat(1001) })).toEqual([['a', 'must have at most 1000 characters']])
+  expect(said({ 'X-A': 'a', 'x-a': 'b' })).toEqual([
+    ['x-a', 'is there twice: upper and lower case are the same'],
+  ])
+  const many = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, 'a']))
+  expect(said(many(20))).toEqual([])
+  expect(said(many(21))).toEqual([['', 'must have at most 20 headers']])
+})
