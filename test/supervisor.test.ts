@@ -9,7 +9,7 @@ import { makeServerFolder } from '#start/folders.ts'
 import { freePort } from '#start/ports.ts'
 import { commandOfOurs, processStarted } from '#start/processes.ts'
 import { emulatorAddresses } from '#start/emulators.ts'
-import { isProgram, programsOf } from '#start/programs.ts'
+import { isProgram, networkNotes, programsOf } from '#start/programs.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
@@ -267,6 +267,28 @@ test('each part is given the variables that it reads, and no secret of another',
     'Email emulator': [],
     'AI emulator': [],
   })
+})
+
+test('events may be sent to this machine, unless other networks are named or in production', () => {
+  const allowed = (given: Record<string, string>) => {
+    const config = loadConfig({ DATABASE_URL: 'postgres://127.0.0.1/sluice', ...given }, () => {})
+    const place = { port: 1, url: 'http://127.0.0.1:1' }
+    const emulators = new Map(emulatorAddresses(config).map(([name]) => [name, place]))
+    const programs = programsOf(config, { api: place, webhooks: place, emulators }, '/data').flat()
+    const envs = programs.filter(({ name }) => ['api', 'worker'].includes(name)).map(({ env }) => env)
+    return [...envs.map(({ WEBHOOKS_ALLOW_CIDRS }) => WEBHOOKS_ALLOW_CIDRS), ...networkNotes(config)]
+  }
+  const note = (networks: string) => `Events       also to ${networks} (WEBHOOKS_ALLOW_CIDRS)`
+  const here = ['127.0.0.0/8,::1/128', '127.0.0.0/8,::1/128', note('127.0.0.0/8, ::1/128')]
+  expect(allowed({})).toEqual(here)
+  expect(allowed({ NODE_ENV: 'production', ALLOW_EMULATORS: 'true' })).toEqual(here)
+  expect(allowed({ NODE_ENV: 'production' })).toEqual(['', ''])
+  for (const NODE_ENV of ['development', 'production'])
+    expect(allowed({ NODE_ENV, WEBHOOKS_ALLOW_CIDRS: ' 10.1.0.0/16 ,fd00::/8' })).toEqual([
+      '10.1.0.0/16,fd00::/8',
+      '10.1.0.0/16,fd00::/8',
+      note('10.1.0.0/16, fd00::/8'),
+    ])
 })
 
 test.concurrent(

@@ -121,8 +121,15 @@ const TABLE = {
     scopes: { 'ai:read': 'read AI tasks', 'ai:write': 'start and cancel AI tasks' },
   },
   events: {
-    paths: ['/v1/events', '/v1/webhook_endpoints', '/v1/webhook_deliveries'],
-    scopes: { 'events:read': 'read events', 'webhooks:write': 'manage endpoints that receive events' },
+    paths: ['/v1/events', '/v1/webhook_endpoints', '/v1/webhook_deliveries', '/v1/webhook_recoveries'],
+    tags: {
+      webhook_endpoints: 'Where your events are sent to.',
+      webhook_deliveries: 'Events on their way to your endpoints, attempt by attempt.',
+    },
+    scopes: {
+      'events:read': 'read events, endpoints that receive them, and deliveries',
+      'webhooks:write': 'manage endpoints that receive events; send events to them again',
+    },
   },
 } as const satisfies Record<string, AreaFacts<string>>
 

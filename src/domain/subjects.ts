@@ -5,6 +5,8 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { CALLS, type CallingNoun } from '#jobs/index.ts'
 import { aiTaskSubject } from './ai-tasks/subject.ts'
 import { CUSTOMER_EVENTS, customerEventSchema } from './customers/customer.ts'
+import { deliverySubject } from './deliveries/delivery.ts'
+import { recoverySubject } from './deliveries/recovery.ts'
 import { disputeSubject } from './disputes/subject.ts'
 import { messageSubject } from './messages/subject.ts'
 import { MERCHANT_EVENTS, merchantSchema } from './merchants/merchant.ts'
@@ -17,6 +19,7 @@ import type { ProviderSubject, Subject, UnderWay } from './subject.ts'
 import { templateSubject } from './templates/template.ts'
 import { topUpSubject } from './top-ups/subject.ts'
 import { verificationSubject } from './verifications/subject.ts'
+import { webhookEndpointSubject } from './webhook-endpoints/endpoint.ts'
 
 export const SUBJECTS = {
   customer: { table: 'customers', view: customerEventSchema, events: CUSTOMER_EVENTS },
@@ -32,6 +35,9 @@ export const SUBJECTS = {
   message: messageSubject,
   template: templateSubject,
   suppression: suppressionSubject,
+  webhook_endpoint: webhookEndpointSubject,
+  webhook_delivery: deliverySubject,
+  webhook_recovery: recoverySubject,
 } as const satisfies Record<string, Subject> & Record<CallingNoun, Subject & { under_way: UnderWay }>
 
 export type Noun = keyof typeof SUBJECTS

@@ -22,7 +22,7 @@ import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
 import { startPostgres } from './postgres.ts'
-import { programsOf } from './programs.ts'
+import { networkNotes, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
 import { keepRunning } from './servers.ts'
@@ -69,7 +69,6 @@ async function startAll(given: Config): Promise<Started> {
     config.ENCRYPTION_KEY ??= secrets.encryption_key
     config.ADDRESS_KEY ??= secrets.address_key
     config.WEBHOOKS_URL ??= places.webhooks.url
-    config.WEBHOOKS_ALLOW_CIDRS = allowedNetworks(given)
     const onDeath = (line: string) => {
       log.info(line)
       process.stderr.write(`${line}\n`)
@@ -107,9 +106,7 @@ async function startAll(given: Config): Promise<Started> {
     notes.push(
       ...providerNotes(given, urlOf),
       ...areaNotes(areas),
-      ...(config.WEBHOOKS_ALLOW_CIDRS.length > 0
-        ? [`Events       also to ${config.WEBHOOKS_ALLOW_CIDRS.join(', ')} (WEBHOOKS_ALLOW_CIDRS)`]
-        : []),
+      ...networkNotes(given),
       `Log          ${log_file} (warnings also here)`,
     )
     const pointed = emulatorVariables(config, urlOf)
@@ -196,12 +193,6 @@ async function startParts(
   const parts = groups.flat()
   const listening = await Promise.all(parts.map(({ ready }) => ready))
   return parts.filter((_, index) => listening[index]!.operations_url !== undefined)
-}
-
-/** The networks beside the public ones to which events may be sent: this machine, unless it is told or in production. */
-function allowedNetworks({ WEBHOOKS_ALLOW_CIDRS, NODE_ENV, ALLOW_EMULATORS }: Config): string[] {
-  const for_real = NODE_ENV === 'production' && !ALLOW_EMULATORS
-  return WEBHOOKS_ALLOW_CIDRS.length > 0 || for_real ? WEBHOOKS_ALLOW_CIDRS : ['127.0.0.0/8', '::1/128']
 }
 
 function refuseInProduction(config: Config): void {

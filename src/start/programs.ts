@@ -58,7 +58,7 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       ...emulatorVariables(config, (name) => places.emulators.get(name)!.url),
       API_URL: config.API_URL,
       WEBHOOKS_URL: config.WEBHOOKS_URL,
-      WEBHOOKS_ALLOW_CIDRS: config.WEBHOOKS_ALLOW_CIDRS.join(),
+      WEBHOOKS_ALLOW_CIDRS: allowedNetworks(config).join(),
     }),
     QUEUE: config.QUEUE ?? (config.REDIS_URL === undefined ? 'postgres' : 'redis'),
     API_PORT: String(places.api.port),
@@ -94,6 +94,18 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     [part('worker', 'worker')],
     emulators,
   ]
+}
+
+/** The line of the banner about private networks to which events may be sent. */
+export function networkNotes(config: Config): string[] {
+  const networks = allowedNetworks(config)
+  return networks.length > 0 ? [`Events       also to ${networks.join(', ')} (WEBHOOKS_ALLOW_CIDRS)`] : []
+}
+
+/** The private networks to which events may be sent: this machine, unless others are named or in production. */
+function allowedNetworks({ WEBHOOKS_ALLOW_CIDRS, NODE_ENV, ALLOW_EMULATORS }: Config): string[] {
+  const for_real = NODE_ENV === 'production' && !ALLOW_EMULATORS
+  return WEBHOOKS_ALLOW_CIDRS.length > 0 || for_real ? WEBHOOKS_ALLOW_CIDRS : ['127.0.0.0/8', '::1/128']
 }
 
 function pathOf(file: string): string {

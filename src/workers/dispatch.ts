@@ -1,6 +1,6 @@
 // The dispatcher of events: gives them their sequences, takes due deliveries out of their lines and performs them.
 import { metrics } from '#core/metrics.ts'
-import { continueRecovery } from '#domain/deliveries/recover.ts'
+import { continueRecovery } from '#domain/deliveries/continue-recovery.ts'
 import { FIRST_LINE, takeDeliveries } from '#domain/deliveries/take.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'

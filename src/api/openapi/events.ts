@@ -14,7 +14,7 @@ import {
 } from '../routes/payments/examples.ts'
 import { DECIDED_VERIFICATION, PENDING_VERIFICATION } from '../routes/verifications/examples.ts'
 import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
-import type { JsonSchema, Schemas } from './schemas.ts'
+import { createSchemas, type JsonSchema, type Schemas } from './schemas.ts'
 
 const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
 const EXAMPLE_TIME = '2026-11-20T10:15:30.123456Z'
@@ -44,6 +44,7 @@ const IMPLIED: Record<string, object> = {
   'top_up.failed': { ...TOP_UP_FAILED, succeeded_at: null },
   'top_up.canceled': { status: 'canceled', succeeded_at: null },
   'top_up.reversed': TOP_UP_FAILED,
+  'webhook_endpoint.disabled': { status: 'disabled', disabled_reason: 'failing' },
   'ai_task.created': AI_TASK_QUEUED,
   'ai_task.failed': AI_TASK_FAILED,
   'ai_task.canceled': { ...AI_TASK_QUEUED, status: 'canceled', finished_at: EXAMPLE_TIME },
@@ -70,6 +71,17 @@ export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Reco
   )
 }
 
+/** Data that an event of this type may have. */
+export function exampleOfEvent(type: EventType): object {
+  const schemas = createSchemas()
+  const { data } = EVENTS.find((event) => event.type === type)!
+  return dataOf(type, schemas.of(data, 'output'), schemas)
+}
+
+function dataOf(type: string, data: JsonSchema, schemas: Schemas): JsonSchema {
+  return { ...(schemas.exampleOf(data) as object), ...IMPLIED[type] }
+}
+
 function eventOperation(
   type: string,
   tag: string,
@@ -77,7 +89,7 @@ function eventOperation(
   data: JsonSchema,
   schemas: Schemas,
 ): JsonSchema {
-  const example: JsonSchema = { ...(schemas.exampleOf(data) as object), ...IMPLIED[type] }
+  const example = dataOf(type, data, schemas)
   return {
     operationId: `on${type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())}`,
     summary: type,

@@ -17,6 +17,9 @@ import { templateRoutes } from './templates.ts'
 import { topUpRoutes } from './top-ups.ts'
 import { verificationRoutes } from './verifications.ts'
 import { walletRoutes } from './wallet.ts'
+import { webhookDeliveryRoutes } from './webhook-deliveries.ts'
+import { webhookEndpointRoutes } from './webhook-endpoints.ts'
+import { webhookRecoveryRoutes } from './webhook-recoveries.ts'
 
 export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] = [
   customerRoutes,
@@ -33,6 +36,9 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   templateRoutes,
   suppressionRoutes,
   aiTaskRoutes,
+  webhookEndpointRoutes,
+  webhookRecoveryRoutes,
+  webhookDeliveryRoutes,
   reconciliationRoutes,
   idempotencyKeyRoutes,
 ]

@@ -1,49 +1,78 @@
-// Recoveries: what failed within a time goes back into the line of its endpoint, in steps.
-import type { Sql } from '#core/db.ts'
-
-/** Deliveries that one step puts back. */
-const AT_ONCE = 500
+// Asks for recoveries, and reads how far they are.
+import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
+import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { recoverySchema, type Recovery } from './recovery.ts'
 
 /**
- * Makes the next step of the recovery that waited longest: finds deliveries that failed, were skipped, or wait after a
- * failure, and begins their schedules anew. Answers whether there was one. Its row is written last, as an attempt that is
- * settled does: whoever makes the same step at the same moment does no harm, and only one of them is counted.
+ * Records a request to recover what was created from `since` on and before `until`, by default now. Undefined when there is
+ * no such endpoint, or when the key was used before. Throws `invalid_request` when no time lies between, and
+ * `recovery_in_progress` while the endpoint has one that is not completed.
  */
-export async function continueRecovery(sql: Sql): Promise<boolean> {
-  const rows = await sql`
-    with recovery as materialized (
-      select * from webhook_recoveries where after_at is not null order by updated_at limit 1
-    ), found as materialized (
-      select d.* from recovery r cross join lateral (
-        select d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence from webhook_deliveries d
-        where d.tenant_id = r.tenant_id and d.endpoint_id = r.endpoint_id and d.failed_at is not null
-          and d.created_at >= r.since and d.created_at < r.until and d.created_at > r.after_at
-          and d.status <> 'delivered' and d.sequence is not null
-        order by d.created_at fetch first ${AT_ONCE} rows with ties
-      ) d
-    ), delivery as (
-      update webhook_deliveries d set status = 'pending', step = 0, next_attempt_at = now(), updated_at = clock_timestamp()
-      from found f
-      where d.tenant_id = f.tenant_id and d.id = f.id and d.created_at = f.created_at and d.status <> 'delivered'
-      returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence
-    ), due as (
-      insert into webhook_due as w (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at,
-        recovery_id)
-      select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), clock_timestamp(), r.id
-      from delivery d cross join recovery r
-      on conflict (tenant_id, endpoint_id, sequence, delivery_id)
-        do update set due_at = excluded.due_at, queued_at = excluded.queued_at, recovery_id = excluded.recovery_id
-    ), step as (
-      select count(*)::integer as found, max(f.created_at) as after_at from found f
-    ), put_back as (
-      select count(*)::integer as times from delivery
-    )
-    update webhook_recoveries r set found = r.found + put_back.times,
-      after_at = case when step.found >= ${AT_ONCE} then step.after_at end,
-      status = case when step.found < ${AT_ONCE} and r.sent >= r.found + put_back.times then 'completed' else 'running' end,
-      updated_at = clock_timestamp()
-    from recovery, step, put_back
-    where r.tenant_id = recovery.tenant_id and r.id = recovery.id and r.after_at = recovery.after_at
-    returning r.id`
-  return rows.length > 0
+export async function requestRecovery(
+  sql: Sql,
+  request: IdempotentRequest & {
+    tenant_id: string
+    endpoint_id: string
+    recovery_id: string
+    since: string
+    until: string | null
+  },
+): Promise<Recovery | undefined> {
+  const { tenant_id, endpoint_id, since, until } = request
+  return await sql.begin(async (tx) => {
+    // Two requests at one moment come one after the other, and the statement below sees what the first one wrote.
+    const [endpoint] = await tx<{ in_order: boolean }[]>`
+      select ${since}::timestamptz < coalesce(${until}::timestamptz, now()) as in_order from webhook_endpoints
+      where tenant_id = ${tenant_id} and id = ${endpoint_id} and deleted_at is null for update`
+    if (endpoint === undefined) return undefined
+    if (!endpoint.in_order)
+      throw new AppError('invalid_request', {
+        param: 'since',
+        message: until === null ? 'since must be in the past.' : 'since must be before until.',
+      })
+    const [row] = await tx<(Recovery & { is_new: boolean; other_id: string | null })[]>`
+      with asked as (
+        select * from jsonb_to_recordset(${tx.json([request])}) as a(
+          tenant_id uuid, endpoint_id uuid, recovery_id uuid, since timestamptz, until timestamptz,
+          idempotency_key text, route text, fingerprint text)
+        where not ${isKnown(tx)}
+      ), other as (
+        select o.id from webhook_recoveries o
+        where o.tenant_id = ${tenant_id} and o.endpoint_id = ${endpoint_id} and o.status <> 'completed' limit 1
+      ), r as (
+        insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until)
+        select tenant_id, recovery_id, endpoint_id, since, coalesce(until, now()) from asked
+        where not exists (select from other)
+        returning *
+      ),
+      remembered as (${remember(
+        tx,
+        'webhook_recovery',
+        tx`
+        select a.*, a.recovery_id as resource_id, null::uuid as job_id from asked a join r using (tenant_id)`,
+      )})
+      select exists (select from asked) as is_new, (select id from other) as other_id, r.*
+      from (values (true)) one left join (select ${recoveryColumns(tx)} from r) r on true`
+    const { is_new, other_id, ...recovery } = row!
+    if (!is_new) return undefined
+    if (other_id !== null)
+      throw new AppError('recovery_in_progress', { context: { webhook_recovery_id: other_id } })
+    return recovery
+  })
+}
+
+/** One recovery of an endpoint that was not deleted; undefined when there is none. */
+export async function findRecovery(sql: Sql, tenant_id: string, id: string): Promise<Recovery | undefined> {
+  const [row] = await sql<Recovery[]>`
+    select ${recoveryColumns(sql)} from webhook_recoveries r
+    where r.tenant_id = ${tenant_id} and r.id = ${id} and exists (
+      select from webhook_endpoints p
+      where p.tenant_id = r.tenant_id and p.id = r.endpoint_id and p.deleted_at is null)`
+  return row
+}
+
+/** The columns of an answer. */
+function recoveryColumns(sql: Sql | Tx): Fragment {
+  return columnList(sql, Object.keys(recoverySchema.shape))
 }

@@ -6,7 +6,7 @@ import { payloadOf } from '#domain/deliveries/payload.ts'
 import { retryDelayMs } from '#domain/deliveries/schedule.ts'
 import { settleDeliveries, type DeliverySettlement } from '#domain/deliveries/settle.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import { headersPlace, secretPlace } from '#domain/webhook-endpoints/endpoint.ts'
+import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
 import { replayDelivery, sendDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
@@ -61,8 +61,8 @@ async function post(
   while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
   const { event_id, event_created_at, type, sequence, data, url, headers, secrets } = delivery
   const body = payloadOf({ id: event_id, type, created_at: event_created_at, sequence, tenant_id, data })
-  const opened = secrets.map((sealed) => vault.open(sealed, secretPlace(tenant_id, endpoint_id)))
-  const own = headers === null ? {} : headersSchema.parse(JSON.parse(vault.open(headers, headersPlace(tenant_id, endpoint_id))))
+  const opened = secrets.map((sealed) => vault.open(sealed, endpointPlace(tenant_id, endpoint_id, 'secrets')))
+  const own = headers === null ? {} : headersSchema.parse(JSON.parse(vault.open(headers, endpointPlace(tenant_id, endpoint_id, 'headers'))))
   const signed = signStandardWebhook({ id: event_id, timestamp_s: Date.now() / 1000, body }, opened)
   const valid = () => {
     if (!permit.valid()) return false

@@ -1,0 +1,108 @@
+// Routes of deliveries to webhook endpoints.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+import { deliveryDetailSchema, deliverySchema, deliveryStatus } from '#domain/deliveries/delivery.ts'
+import { findDelivery, findDeliveryDetail, listDeliveries } from '#domain/deliveries/find.ts'
+import { requestReplay } from '#domain/deliveries/request.ts'
+import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
+import type { RouteContext } from '../context.ts'
+import { found } from '../refusals.ts'
+import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../route.ts'
+import { askForAttempt } from './webhook-endpoints/attempts.ts'
+import { eventTypes, replayBody } from './webhook-endpoints/body.ts'
+
+const filters = pageQuery.extend({
+  status: deliveryStatus.optional().meta({ description: 'Only those in this status.' }),
+  type: eventTypes.optional().meta({ description: 'Only those of these events.' }),
+  event_id: idText.optional().meta({ description: 'Only those of this event.', example: EXAMPLE_ID }),
+})
+
+const DELIVERIES = { area: 'events', tag: 'webhook_deliveries' } as const
+
+export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteContext): void {
+  const { sql, lists, log } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.get(
+    '/v1/webhook_endpoints/:id/deliveries',
+    route({
+      ...DELIVERIES,
+      scope: 'events:read',
+      operation_id: 'listWebhookDeliveries',
+      summary: 'List deliveries to an endpoint, newest first',
+      params: idParams,
+      querystring: filters,
+      response: { 200: z.array(deliverySchema) },
+      errors: ['webhook_endpoint_not_found'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const endpoint_id = request.params.id
+      found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
+      const deliveries = await lists(request, reply, (lists_sql) =>
+        listDeliveries(lists_sql, { tenant_id, endpoint_id }, request.query),
+      )
+      reply.headers(nextPage(request.url, request.query.limit, deliveries))
+      return deliveries
+    },
+  )
+
+  app.get(
+    '/v1/webhook_deliveries/:id',
+    route({
+      ...DELIVERIES,
+      scope: 'events:read',
+      operation_id: 'getWebhookDelivery',
+      summary: 'Retrieve a delivery',
+      description: 'With its attempts, and what is sent.',
+      params: idParams,
+      response: { 200: deliveryDetailSchema },
+      errors: ['webhook_delivery_not_found'],
+    }),
+    async ({ credentials: { tenant_id }, params: { id } }) =>
+      found(await findDeliveryDetail(sql, tenant_id, id), 'webhook_delivery_not_found'),
+  )
+
+  app.post(
+    '/v1/webhook_deliveries/:id/replay',
+    route({
+      ...DELIVERIES,
+      scope: 'webhooks:write',
+      operation_id: 'replayWebhookDelivery',
+      summary: 'Send a delivery again',
+      description:
+        'One more attempt with the same payload and `webhook-id`, signed with the present secrets; also where the endpoint is disabled. Its log shows it as `manual`. Its status and `attempts` stay, but that success makes it `delivered`.',
+      params: idParams,
+      body: replayBody,
+      key: 'optional',
+      examples: { requests: { bare: { summary: 'The body may be left out as well', value: {} } } },
+      response: { 202: deliverySchema },
+      errors: ['webhook_delivery_not_found', 'event_expired', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { tenant_id, key_id } = request.credentials
+      const delivery_id = request.params.id
+      const find = async () =>
+        found(await findDelivery(sql, tenant_id, delivery_id), 'webhook_delivery_not_found')
+      return await askForAttempt(context, request, reply, {
+        body: request.body ?? {},
+        async step(asked) {
+          const delivery = await requestReplay(sql, { ...asked, delivery_id, key_id })
+          if (delivery !== undefined)
+            log.info(
+              { tenant_id, key_id, delivery_id, job_id: asked.job_id },
+              'a delivery is sent again by hand',
+            )
+          return delivery
+        },
+        find,
+        async why_not() {
+          await find()
+          return new AppError('event_expired')
+        },
+      })
+    },
+  )
+}

@@ -1,0 +1,102 @@
+// The delivery: one event for one webhook endpoint.
+import { z } from 'zod'
+import { anyJson } from '#core/json.ts'
+import { timestamp } from '#core/time.ts'
+import { idFields } from '../fields.ts'
+import type { Subject } from '../subject.ts'
+
+export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'exhausted', 'skipped'] as const
+
+export const deliveryStatus = z.enum(DELIVERY_STATUSES).meta({
+  id: 'WebhookDeliveryStatus',
+  description:
+    '`pending` until it is final. `failed`: the endpoint answered 410, or was disabled because it only failed. `exhausted`: the last attempt of the schedule failed. `skipped`: the endpoint was disabled.',
+  example: 'delivered',
+})
+
+const last_status_code = z
+  .int()
+  .nullable()
+  .meta({ description: 'The status of the last answer; null: there was none.', example: 200 })
+const last_error = z
+  .string()
+  .nullable()
+  .meta({ description: 'Why there was no answer to the last attempt.', example: null })
+
+/** A delivery in lists. */
+export const deliverySchema = z
+  .object({
+    ...idFields('delivery', '0198f6f8-4d1e-7000-8000-123456789abc'),
+    endpoint_id: z
+      .uuid()
+      .meta({ description: 'The endpoint.', example: '0198f6f8-21c4-7000-8000-123456789abc' }),
+    event_id: z.uuid().meta({
+      description: 'The event, and the header `webhook-id` of each attempt.',
+      example: '0198f6f2-2b1a-7000-8000-123456789abc',
+    }),
+    type: z.string().meta({ description: 'The type of the event.', example: 'payment.captured' }),
+    sequence: z
+      .int()
+      .nullable()
+      .meta({ description: 'Of the event, in your feed; null: it is a test.', example: 17 }),
+    status: deliveryStatus,
+    attempts: z.int().meta({ description: 'Scheduled attempts so far; replays do not count.', example: 1 }),
+    next_attempt_at: timestamp
+      .nullable()
+      .meta({ description: 'When the next attempt is due; null: there is none.', example: null }),
+    last_status_code,
+    last_error,
+    delivered_at: timestamp.nullable().meta({ description: 'When it arrived.' }),
+    created_at: timestamp.meta({ description: 'The cursor of lists.' }),
+    updated_at: timestamp.meta({ description: 'When it last changed.' }),
+  })
+  .meta({ id: 'WebhookDelivery', description: 'An event on its way to an endpoint.' })
+export type Delivery = z.output<typeof deliverySchema>
+
+/** One attempt, as it is logged and answered. */
+export const deliveryAttempt = z
+  .object({
+    at: timestamp.meta({ description: 'When it began.' }),
+    status_code: z
+      .int()
+      .nullable()
+      .meta({ description: 'Of the answer; null: there was none.', example: 200 }),
+    duration_ms: z.int().meta({ description: 'How long it took.', example: 84 }),
+    error: z.string().nullable().meta({ description: 'Why there was no answer.', example: null }),
+    response_excerpt: z
+      .string()
+      .nullable()
+      .meta({ description: 'How the body of the answer begins.', example: 'ok' }),
+    manual: z.boolean().meta({ description: 'Whether it was a replay.', example: false }),
+  })
+  .meta({ id: 'WebhookDeliveryAttempt', description: 'An attempt to deliver an event.' })
+
+/** A delivery by itself. */
+export const deliveryDetailSchema = deliverySchema
+  .extend({
+    attempts_log: z
+      .array(deliveryAttempt)
+      .meta({ description: 'The attempts, oldest first, replays among them.' }),
+    payload: anyJson.meta({
+      description:
+        'What is sent: `{ id, type, timestamp, sequence, tenant_id, data }`. Above 20 kB `data` has only the id, and `truncated` is true. Null: the event is older than events are kept.',
+      example: {
+        id: '0198f6f2-2b1a-7000-8000-123456789abc',
+        type: 'payment.captured',
+        timestamp: '2026-11-20T10:15:30.123456Z',
+        sequence: 17,
+        tenant_id: '0198f6ef-9a00-7000-8000-00000000ac3e',
+        data: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
+      },
+    }),
+  })
+  .meta({ id: 'WebhookDeliveryDetail', description: 'A delivery with its attempts and what is sent.' })
+export type DeliveryDetail = z.output<typeof deliveryDetailSchema>
+
+/** It is no subject of events: each would be delivered, too. */
+export const deliverySubject = {
+  table: 'webhook_deliveries',
+  part_of: { noun: 'webhook_endpoint', by: 'endpoint_id' },
+  view: deliverySchema,
+  events: {},
+} as const satisfies Subject

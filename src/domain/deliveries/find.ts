@@ -1,0 +1,67 @@
+// Reads deliveries: those to endpoints that were not deleted.
+import { columnList, type Fragment, type Json, type Sql } from '#core/db.ts'
+import { createdWithin, type ListPage } from '../pages.ts'
+import { deliverySchema, type Delivery, type DeliveryDetail } from './delivery.ts'
+import { payloadOf } from './payload.ts'
+
+/** `type`: a type, `<noun>.*` or `*`. */
+export type DeliveryFilters = ListPage & { status?: Delivery['status']; type?: string; event_id?: string }
+
+/** The deliveries to an endpoint, newest first. */
+export async function listDeliveries(
+  sql: Sql,
+  { tenant_id, endpoint_id }: { tenant_id: string; endpoint_id: string },
+  { status, type = '*', event_id, ...page }: DeliveryFilters,
+): Promise<Delivery[]> {
+  const prefix = type.endsWith('*') ? type.slice(0, -1) : ''
+  const exact = type.endsWith('*') ? null : type
+  const has_failed = status === 'failed' || status === 'exhausted' || status === 'skipped'
+  // Only filters with an index of their own change the text of the statement: each text costs every connection a plan.
+  return await sql<Delivery[]>`
+    select ${deliveryColumns(sql)} from webhook_deliveries
+    where tenant_id = ${tenant_id} and endpoint_id = ${endpoint_id} and ${createdWithin(sql, page)}
+      and status = coalesce(${status ?? null}, status) ${has_failed ? sql`and failed_at is not null` : sql``}
+      and type = coalesce(${exact}, type) and starts_with(type, ${prefix})
+      ${event_id === undefined ? sql`` : sql`and event_id = ${event_id}`}
+    order by created_at desc limit ${page.limit}`
+}
+
+/** One delivery; undefined when there is none. */
+export async function findDelivery(sql: Sql, tenant_id: string, id: string): Promise<Delivery | undefined> {
+  const [row] = await sql<Delivery[]>`
+    select ${deliveryColumns(sql)} from webhook_deliveries d
+    where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isOfEndpoint(sql)}`
+  return row
+}
+
+type DetailRow = Delivery &
+  Pick<DeliveryDetail, 'attempts_log'> & { event_created_at: string; sample: Json; data: Json | null }
+
+/** One delivery with its attempts and its payload, null where the event is not kept any more; undefined when there is none. */
+export async function findDeliveryDetail(
+  sql: Sql,
+  tenant_id: string,
+  id: string,
+): Promise<DeliveryDetail | undefined> {
+  const [row] = await sql<DetailRow[]>`
+    select ${deliveryColumns(sql)}, attempts_log, event_created_at, coalesce(sample, (
+      select e.data from events e
+      where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at)) as data
+    from webhook_deliveries d where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isOfEndpoint(sql)}`
+  if (row === undefined) return undefined
+  const { event_created_at: created_at, data, ...delivery } = row
+  const { event_id, type, sequence } = delivery
+  const sent = data === null ? null : payloadOf({ id: event_id, type, created_at, sequence, tenant_id, data })
+  return { ...delivery, payload: sent === null ? null : (JSON.parse(sent) as Json) }
+}
+
+/** Whether the endpoint of the delivery `d` was not deleted. */
+export function isOfEndpoint(sql: Sql): Fragment {
+  return sql`exists (
+    select from webhook_endpoints p where p.tenant_id = d.tenant_id and p.id = d.endpoint_id and p.deleted_at is null)`
+}
+
+/** The columns of an answer. */
+export function deliveryColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(deliverySchema.shape))
+}

@@ -1,0 +1,23 @@
+// What is sent of an event: the same bytes at every attempt.
+import type { Json } from '#core/db.ts'
+
+/** From this size on only the id of the data is sent. */
+const MOST_BYTES = 20_000
+
+/** An event as it is sent. `sequence`: null in a test. `created_at`: as answers carry it. */
+export type SentEvent = {
+  id: string
+  type: string
+  created_at: string
+  sequence: number | null
+  tenant_id: string
+  data: Json
+}
+
+/** The body of a request, as JSON of at most 20,000 bytes. */
+export function payloadOf({ id, type, created_at, sequence, tenant_id, data }: SentEvent): string {
+  const about = { id, type, timestamp: created_at, sequence, tenant_id }
+  const whole = JSON.stringify({ ...about, data })
+  if (Buffer.byteLength(whole) <= MOST_BYTES) return whole
+  return JSON.stringify({ ...about, data: { id: (data as { id: string }).id }, truncated: true })
+}

@@ -1,0 +1,40 @@
+// The recovery: sends again what an endpoint missed within a time.
+import { z } from 'zod'
+import { timestamp } from '#core/time.ts'
+import { idFields } from '../fields.ts'
+import type { Subject } from '../subject.ts'
+
+export const recoverySchema = z
+  .object({
+    ...idFields('recovery', '0198f6f8-7a02-7000-8000-123456789abc'),
+    endpoint_id: z
+      .uuid()
+      .meta({ description: 'The endpoint.', example: '0198f6f8-21c4-7000-8000-123456789abc' }),
+    since: timestamp.meta({ description: 'Of deliveries that were made from then on.' }),
+    until: timestamp.meta({
+      description: 'And before then.',
+      example: '2026-11-21T10:15:30.123456Z',
+    }),
+    status: z.enum(['pending', 'running', 'completed']).meta({
+      id: 'WebhookRecoveryStatus',
+      description: '`completed`: all that was missed has been sent again, or has failed again.',
+      example: 'running',
+    }),
+    found: z.int().meta({ description: 'How many deliveries it has found so far.', example: 40 }),
+    sent: z.int().meta({ description: 'How many of these it has sent again.', example: 12 }),
+    created_at: timestamp.meta({ description: 'When it was asked for.' }),
+    updated_at: timestamp.meta({ description: 'When it last went on.' }),
+  })
+  .meta({
+    id: 'WebhookRecovery',
+    description: 'A request to send again what an endpoint missed within a time.',
+  })
+export type Recovery = z.output<typeof recoverySchema>
+
+/** Its progress is looked at; no events tell of it. */
+export const recoverySubject = {
+  table: 'webhook_recoveries',
+  part_of: { noun: 'webhook_endpoint', by: 'endpoint_id' },
+  view: recoverySchema,
+  events: {},
+} as const satisfies Subject

@@ -1,0 +1,75 @@
+// Asks for deliveries by hand: tests and replays.
+import { isoText, type Fragment, type Json, type Sql } from '#core/db.ts'
+import { replayDelivery, testDelivery } from '#jobs/deliveries.ts'
+import { enqueue } from '#jobs/job.ts'
+import { isKnown, remember, type JobRequest } from '../idempotency.ts'
+import type { Delivery } from './delivery.ts'
+import { deliveryColumns, isOfEndpoint } from './find.ts'
+
+type Asked = Omit<JobRequest, 'event_id'>
+
+/**
+ * Makes a delivery of an event that is none, with the data `sample`, and asks for its attempt; `known` when the key was
+ * used before; undefined when there is no such endpoint.
+ */
+export async function requestTest(
+  sql: Sql,
+  request: Asked & { endpoint_id: string; delivery_id: string; event_id: string; type: string; sample: Json },
+): Promise<Delivery | undefined> {
+  const [row] = await sql<Delivery[]>`
+    with asked as (
+      select * from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, endpoint_id uuid, delivery_id uuid, event_id uuid, type text, sample jsonb, job_id uuid,
+        rung boolean, request_id text, idempotency_key text, route text, fingerprint text)
+      where not ${isKnown(sql)}
+    ), d as (
+      insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sample, status,
+        next_attempt_at)
+      select a.tenant_id, a.delivery_id, p.id, a.event_id, now(), a.type, a.sample, 'pending', now()
+      from asked a join webhook_endpoints p on p.tenant_id = a.tenant_id and p.id = a.endpoint_id
+      where p.deleted_at is null
+      returning *
+    ),
+    job as (${enqueue(sql, testDelivery, jobOf(sql, sql`'{}'::jsonb`))}),
+    remembered as (${remember(sql, 'webhook_delivery', keysOf(sql))})
+    select ${deliveryColumns(sql)} from d`
+  return row
+}
+
+/**
+ * Asks for one more attempt of a delivery, by the API key `key_id`, also where its endpoint is disabled. Undefined when
+ * there is no such delivery, when its event is not kept any more, or when the idempotency key was used before.
+ */
+export async function requestReplay(
+  sql: Sql,
+  request: Asked & { delivery_id: string; key_id: string },
+): Promise<Delivery | undefined> {
+  const [row] = await sql<Delivery[]>`
+    with asked as (
+      select * from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, delivery_id uuid, key_id uuid, job_id uuid, rung boolean, request_id text,
+        idempotency_key text, route text, fingerprint text)
+      where not ${isKnown(sql)}
+    ), d as (
+      select d.* from asked a join webhook_deliveries d on d.tenant_id = a.tenant_id and d.id = a.delivery_id
+      where ${isOfEndpoint(sql)} and (d.sample is not null or exists (
+        select from events e
+        where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at))
+    ),
+    job as (${enqueue(sql, replayDelivery, jobOf(sql, sql`jsonb_build_object('key_id', a.key_id)`))}),
+    remembered as (${remember(sql, 'webhook_delivery', keysOf(sql))})
+    select ${deliveryColumns(sql)} from d`
+  return row
+}
+
+/** The job of the delivery `d`, which `a` asked for. */
+function jobOf(sql: Sql, more: Fragment): Fragment {
+  return sql`
+    select a.job_id, d.tenant_id, d.endpoint_id as subject_id, a.rung, null::text as dedupe_key, a.request_id,
+      jsonb_build_object('delivery_id', d.id, 'created_at', ${isoText(sql, sql`d.created_at`)}) || ${more} as payload
+    from asked a join d using (tenant_id)`
+}
+
+function keysOf(sql: Sql): Fragment {
+  return sql`select a.*, d.id as resource_id from asked a join d using (tenant_id)`
+}

@@ -1,0 +1,221 @@
+// Creates, changes and deletes webhook endpoints, and rotates their secrets.
+import { isDeepStrictEqual } from 'node:util'
+import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import type { Vault } from '#core/secrets.ts'
+import { announce, type EventType } from '../events.ts'
+import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { endpointPlace, MOST_ENDPOINTS, type WebhookEndpoint, type WebhookEndpointRow } from './endpoint.ts'
+import { endpointColumns, findEndpoint, openedEndpoint } from './find.ts'
+
+/** What the caller decides of an endpoint. */
+export type EndpointFields = Pick<
+  WebhookEndpoint,
+  'url' | 'types' | 'description' | 'headers' | 'ordered' | 'max_in_flight' | 'rate_per_s'
+> & { metadata: Json }
+
+export type CreateEndpoint = EndpointFields &
+  IdempotentRequest & { tenant_id: string; endpoint_id: string; event_id: string; secret: string }
+
+/** How many secrets beside the newest sign at most. */
+const MOST_IN_GRACE = 10
+
+/**
+ * Creates an endpoint in a free slot; `known` when its key was used before. Throws `too_many_webhook_endpoints`, and a unique
+ * violation when the key is used by another request at the same moment; nothing was written then.
+ */
+export async function createEndpoint(
+  sql: Sql,
+  vault: Vault,
+  { headers, secret, ...request }: CreateEndpoint,
+): Promise<WebhookEndpointRow | 'known'> {
+  const { tenant_id, endpoint_id } = request
+  const sealed = vault.seal(secret, endpointPlace(tenant_id, endpoint_id, 'secrets'))
+  const asked = {
+    ...request,
+    headers: sealedHeaders(vault, tenant_id, endpoint_id, headers),
+    secrets: [{ sealed, until: null }],
+  }
+  for (;;) {
+    try {
+      return await writeEndpoint(sql, asked)
+    } catch (error) {
+      // Another one took the slot at the same moment.
+      if (violatedConstraint(error) !== 'webhook_endpoints_slot') throw error
+    }
+  }
+}
+
+async function writeEndpoint(
+  sql: Sql,
+  request: Omit<CreateEndpoint, 'headers' | 'secret'> & { headers: string | null; secrets: Json },
+): Promise<WebhookEndpointRow | 'known'> {
+  const keys = sql`select a.*, endpoint_id as resource_id, null::uuid as job_id from asked a join e using (tenant_id)`
+  const [row] = await sql<(WebhookEndpointRow & { is_new: boolean })[]>`
+    with asked as (
+      select * from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, endpoint_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text, url text,
+        types text[], description text, headers text, secrets jsonb, ordered boolean, max_in_flight smallint,
+        rate_per_s smallint, metadata jsonb)
+      where not ${isKnown(sql, 'webhook_endpoint')}
+    ), free as (
+      select min(slot) as slot from asked a cross join generate_series(1, ${MOST_ENDPOINTS}::integer) slot
+      where not exists (
+        select from webhook_endpoints t
+        where t.tenant_id = a.tenant_id and t.slot = slot.slot and t.deleted_at is null)
+    ), e as (
+      insert into webhook_endpoints (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
+        ordered, max_in_flight, rate_per_s, metadata)
+      select tenant_id, endpoint_id, idempotency_key, slot, url, types, description, headers, secrets, ordered,
+        max_in_flight, rate_per_s, coalesce(metadata, 'null')
+      from asked cross join free where slot is not null
+      returning *
+    ),
+    remembered as (${remember(sql, 'webhook_endpoint', keys)}),
+    event as (${told(sql, ['created'])})
+    select exists (select from asked) as is_new, made.*
+    from (values (true)) one left join (select ${endpointColumns(sql)} from e) made on true`
+  const { is_new, ...endpoint } = row!
+  if (!is_new) return 'known'
+  // The row of the left join.
+  if ((endpoint.id as string | null) === null)
+    throw new AppError('too_many_webhook_endpoints', { context: { most: MOST_ENDPOINTS } })
+  return endpoint
+}
+
+/**
+ * Changes the given fields; the others stay. What is so already is no change and no event. Undefined when there is no
+ * such endpoint. What waits for an endpoint when it is enabled again is not sent.
+ */
+export async function updateEndpoint(
+  sql: Sql,
+  vault: Vault,
+  tenant_id: string,
+  id: string,
+  { status, ...fields }: Partial<EndpointFields & Pick<WebhookEndpoint, 'status'>>,
+): Promise<WebhookEndpointRow | undefined> {
+  for (;;) {
+    const read = await findEndpoint(sql, tenant_id, id)
+    if (read === undefined) return undefined
+    const before = openedEndpoint(vault, read)
+    const changed = { ...before, ...fields }
+    const words: Word[] = isDeepStrictEqual(changed, before) ? [] : ['updated']
+    if (status !== undefined && status !== before.status) words.push(status)
+    if (words.length === 0) return read
+    const headers = sealedHeaders(vault, tenant_id, id, changed.headers)
+    const turned = words.find((word) => word !== 'updated')
+    const [row] = await sql<WebhookEndpointRow[]>`
+      with e as (
+        update webhook_endpoints e set (url, types, description, headers, ordered, max_in_flight, rate_per_s, metadata,
+            updated_at) = (
+          select n.url, n.types, n.description, n.headers, n.ordered, n.max_in_flight, n.rate_per_s,
+            coalesce(n.metadata, 'null'), clock_timestamp()
+          from jsonb_populate_record(e, ${sql.json({ ...changed, headers })}) n)
+          ${turned === undefined ? sql`` : turnedTo(sql, turned)}
+        where e.tenant_id = ${tenant_id} and e.id = ${id} and e.deleted_at is null
+          and e.updated_at = ${read.updated_at}
+        returning e.*
+      ),
+      event as (${told(sql, words)})
+      select ${endpointColumns(sql)} from e`
+    // Otherwise somebody else changed it meanwhile.
+    if (row !== undefined) return row
+  }
+}
+
+function turnedTo(sql: Sql, word: Word): Fragment {
+  return word === 'enabled'
+    ? sql`, status = 'enabled', disabled_reason = null, failing_since = null, told_at = null,
+        enabled_at = clock_timestamp()`
+    : sql`, status = 'disabled', disabled_reason = 'manual'`
+}
+
+/**
+ * Gives an endpoint a new secret. Those before it sign for `grace_s` more seconds, or for as long as they would have
+ * before, the last ten of them. `known` when the key was used before; undefined when there is no such endpoint.
+ */
+export async function rotateSecret(
+  sql: Sql,
+  vault: Vault,
+  {
+    secret,
+    ...request
+  }: IdempotentRequest & {
+    tenant_id: string
+    endpoint_id: string
+    secret: string
+    grace_s: number
+  },
+): Promise<WebhookEndpointRow | undefined> {
+  const { tenant_id, endpoint_id } = request
+  const sealed = vault.seal(secret, endpointPlace(tenant_id, endpoint_id, 'secrets'))
+  const keys = sql`select a.*, e.id as resource_id, null::uuid as job_id from asked a join e using (tenant_id)`
+  const [row] = await sql<WebhookEndpointRow[]>`
+    with asked as (
+      select * from jsonb_to_recordset(${sql.json([{ ...request, sealed }])}) as a(
+        tenant_id uuid, endpoint_id uuid, sealed text, grace_s integer, idempotency_key text, route text,
+        fingerprint text)
+      where not ${isKnown(sql)}
+    ), e as (
+      update webhook_endpoints e set updated_at = clock_timestamp(),
+        secrets = jsonb_build_array(jsonb_build_object('sealed', a.sealed, 'until', null)) || (
+          select coalesce(jsonb_agg(jsonb_build_object('sealed', o.sealed, 'until', o.until) order by o.nth), '[]')
+          from (
+            select old.secret ->> 'sealed' as sealed, old.nth,
+              least((old.secret ->> 'until')::timestamptz, now() + a.grace_s * interval '1 second') as until
+            from jsonb_array_elements(e.secrets) with ordinality as old(secret, nth)
+          ) o
+          where o.until > now() and o.nth <= ${MOST_IN_GRACE})
+      from asked a
+      where e.tenant_id = a.tenant_id and e.id = a.endpoint_id and e.deleted_at is null
+      returning e.*
+    ),
+    remembered as (${remember(sql, 'webhook_endpoint', keys)}),
+    event as (${told(sql, ['updated'])})
+    select ${endpointColumns(sql)} from e`
+  return row
+}
+
+/** Deletes an endpoint, and returns it as it was; its slot is free. Undefined when there is none. */
+export async function deleteEndpoint(
+  sql: Sql,
+  tenant_id: string,
+  id: string,
+): Promise<WebhookEndpointRow | undefined> {
+  const [row] = await sql<WebhookEndpointRow[]>`
+    with e as (
+      update webhook_endpoints set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
+      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null
+      returning *
+    ),
+    event as (${told(sql, ['deleted'])})
+    select ${endpointColumns(sql)} from e`
+  return row
+}
+
+/** What an endpoint without headers has is null. */
+function sealedHeaders(
+  vault: Vault,
+  tenant_id: string,
+  id: string,
+  headers: WebhookEndpoint['headers'],
+): string | null {
+  if (Object.keys(headers).length === 0) return null
+  return vault.seal(JSON.stringify(headers), endpointPlace(tenant_id, id, 'headers'))
+}
+
+type Word = 'created' | 'updated' | 'disabled' | 'enabled' | 'deleted'
+
+/** The events of the row `e`. */
+function told(sql: Sql, words: Word[]): Fragment {
+  const events = words.map((word) => `webhook_endpoint.${word}` satisfies EventType)
+  const ids = words.map(() => newId())
+  return announce(
+    sql,
+    'webhook_endpoint',
+    sql`
+      select e.*, told.event_id, told.event
+      from e cross join unnest(${ids}::uuid[], ${events}::text[]) as told(event_id, event)`,
+  )
+}

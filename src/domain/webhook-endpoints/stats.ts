@@ -1,0 +1,57 @@
+// What came of an endpoint's deliveries in the last seven days.
+import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
+
+/** A bucket of `webhook_stats` is a logarithm to this base. */
+const BASE = 1.1
+
+const count = (description: string, example: number) => z.int().meta({ description, example })
+const tookMs = (description: string, example: number) => z.int().nullable().meta({ description, example })
+
+export const endpointStatsSchema = z
+  .object({
+    delivered: count('Deliveries that arrived.', 1200),
+    failed: count('Deliveries that ended without arriving: `failed` or `exhausted`.', 3),
+    pending: count('Deliveries that wait for an attempt or are being sent, at this moment.', 2),
+    p50_ms: tookMs('How long half of the successful requests took at most; null: there were none.', 84),
+    p95_ms: tookMs('How long 95 in 100 of them took at most, to about 5 in 100.', 310),
+    last_success_at: timestamp.nullable().meta({ description: 'When the last attempt succeeded.' }),
+    last_failure_at: timestamp.nullable().meta({ description: 'When the last attempt failed.' }),
+  })
+  .meta({
+    id: 'WebhookEndpointStats',
+    description: 'What came of deliveries in the last seven days. Tests do not count, nor do replays.',
+  })
+export type EndpointStats = z.output<typeof endpointStatsSchema>
+
+/** The statistics of an endpoint, all zero or null where nothing was sent; undefined when there is no such endpoint. */
+export async function findEndpointStats(
+  sql: Sql,
+  tenant_id: string,
+  id: string,
+): Promise<EndpointStats | undefined> {
+  const [row] = await sql<EndpointStats[]>`
+    with counted as (
+      select bucket, sum(count) as count, max(last_at) as last_at from webhook_stats
+      where tenant_id = ${tenant_id} and endpoint_id = ${id}
+        and hour > date_trunc('hour', now()) - interval '7 days'
+      group by bucket
+    ), ranked as (
+      select round(power(${BASE}::double precision, bucket))::bigint as took_ms,
+        sum(count) over (order by bucket) / sum(count) over () as share
+      from counted where bucket >= 0
+    )
+    select
+      (select coalesce(sum(count), 0)::bigint from counted where bucket >= 0) as delivered,
+      (select coalesce(sum(count), 0)::bigint from counted where bucket = -1) as failed,
+      (select count(*) from webhook_due d where d.tenant_id = e.tenant_id and d.endpoint_id = e.id)
+        + (select count(*) from jobs j where j.tenant_id = e.tenant_id and j.subject_id = e.id
+            and j.name = 'delivery.send' and j.finished_at is null) as pending,
+      (select min(took_ms) from ranked where share >= 0.5) as p50_ms,
+      (select min(took_ms) from ranked where share >= 0.95) as p95_ms,
+      (select max(last_at) from counted where bucket >= 0) as last_success_at,
+      (select max(last_at) from counted where bucket < 0) as last_failure_at
+    from webhook_endpoints e where e.tenant_id = ${tenant_id} and e.id = ${id} and e.deleted_at is null`
+  return row
+}

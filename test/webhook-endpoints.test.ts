@@ -1,0 +1,659 @@
+// Webhook endpoints: made, changed, deleted, tested and recovered; what is sent to them is the worker's.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Scope } from '#domain/areas.ts'
+import { newId } from '#core/ids.ts'
+import { createVault } from '#core/secrets.ts'
+import { payloadOf } from '#domain/deliveries/payload.ts'
+import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
+import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { everyRow } from '#test/databases.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const PATH = '/v1/webhook_endpoints'
+const DELIVERIES = '/v1/webhook_deliveries'
+const URL = 'https://shop.example/webhooks'
+const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+})
+afterAll(async () => await world?.close())
+
+type Tenant = Client & { tenant_id: string }
+
+async function create(client: Client, fields: object = {}): Promise<Answer> {
+  return await client.post(PATH, { url: URL, types: ['*'], ...fields })
+}
+
+async function endpointOf(client: Client, fields: object = {}): Promise<any> {
+  const { status, body } = await create(client, fields)
+  expect([status, body.error]).toEqual([201, undefined])
+  return body
+}
+
+const typesOf = async (id: string) =>
+  (
+    await world.sql<
+      { type: string }[]
+    >`select type from events where subject_id = ${id} order by created_at, id`
+  ).map(({ type }) => type)
+
+/** The secrets as they are stored, newest first: opened, and for how many seconds each signs. */
+async function secretsOf({ tenant_id, id }: { tenant_id: string; id: string }) {
+  const [row] = await world.sql<{ secrets: { sealed: string; until: string | null }[]; now: string }[]>`
+    select secrets, clock_timestamp() as now from webhook_endpoints where tenant_id = ${tenant_id} and id = ${id}`
+  const vault = createVault(world.env['ENCRYPTION_KEY']!)
+  return row!.secrets.map(({ sealed, until }) => ({
+    secret: vault.open(sealed, endpointPlace(tenant_id, id, 'secrets')),
+    left_s: until === null ? null : (Date.parse(until) - Date.parse(row!.now)) / 1000,
+  }))
+}
+
+test('an endpoint is made, read, listed, changed and deleted, and each leaves its event', async () => {
+  const client = await world.clientOf()
+  const made = await create(client, {
+    types: ['payment.*', 'refund.succeeded'],
+    description: 'The shop',
+    headers: { 'X-Shop': '17' },
+    ordered: true,
+    max_in_flight: 3,
+    rate_per_s: 50,
+    metadata: { a: 1 },
+  })
+  const shown = {
+    tenant_id: client.tenant_id,
+    idempotency_key: null,
+    url: URL,
+    types: ['payment.*', 'refund.succeeded'],
+    description: 'The shop',
+    headers: { 'X-Shop': '17' },
+    ordered: true,
+    max_in_flight: 3,
+    rate_per_s: 50,
+    status: 'enabled',
+    disabled_reason: null,
+    metadata: { a: 1 },
+  }
+  expect([made.status, made.body]).toMatchObject([201, { ...shown, secret: expect.stringMatching(SECRET) }])
+  const path = `${PATH}/${made.body.id}`
+  const later = { ...made.body, secret: null }
+  expect((await client.get(path)).body).toEqual(later)
+  expect((await client.get(PATH)).body).toEqual([later])
+  const changed = await client.patch(path, { rate_per_s: null, headers: {}, types: ['*'] })
+  expect([changed.status, changed.body]).toEqual([
+    200,
+    { ...later, rate_per_s: null, headers: {}, types: ['*'], updated_at: changed.body.updated_at },
+  ])
+  // What is so already is no change, and neither is nothing.
+  for (const change of [{ types: ['*'], headers: {}, status: 'enabled' }, {}])
+    expect((await client.patch(path, change)).body).toEqual(changed.body)
+  expect((await client.send('PATCH', path)).body).toEqual(changed.body)
+  const deleted = await client.delete(path)
+  expect([deleted.status, deleted.body.id]).toEqual([200, made.body.id])
+  for (const gone of [
+    await client.get(path),
+    await client.delete(path),
+    await client.patch(path, { ordered: false }),
+    await client.post(`${path}/rotate_secret`),
+    await client.post(`${path}/test`),
+    await client.post(`${path}/recover`, { since: '2026-01-01T00:00:00Z' }),
+    await client.get(`${path}/stats`),
+    await client.get(`${path}/deliveries`),
+  ])
+    expect([gone.status, gone.body.error.code]).toEqual([404, 'webhook_endpoint_not_found'])
+  expect((await client.get(PATH)).body).toEqual([])
+  expect(await typesOf(made.body.id)).toEqual(
+    ['created', 'updated', 'deleted'].map((word) => `webhook_endpoint.${word}`),
+  )
+})
+
+test('what is left out has its default, and neither secret nor headers are stored in clear', async () => {
+  const client = await world.clientOf()
+  const { body } = await create(client)
+  expect(body).toMatchObject({
+    description: null,
+    headers: {},
+    ordered: false,
+    max_in_flight: 10,
+    rate_per_s: null,
+    metadata: {},
+  })
+  const { secret } = await endpointOf(client, { headers: { authorization: 'Bearer witness-of-headers' } })
+  const rows = await everyRow(world.sql)
+  expect(rows).toContain(body.id)
+  for (const hidden of [secret, secret.slice(6), 'witness-of-headers', 'whsec_'])
+    expect(rows.includes(hidden)).toBe(false)
+})
+
+test('a key makes one endpoint, and its repetition shows no secret', async () => {
+  const client = await world.clientOf()
+  const idempotency_key = freshKey()
+  const answers = await Promise.all(Array.from({ length: 10 }, () => create(client, { idempotency_key })))
+  expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
+  expect(answers.filter(({ body }) => body.secret !== null)).toHaveLength(1)
+  const again = await create(client, { idempotency_key })
+  expect([again.status, again.headers.get('idempotent-replayed'), again.body.secret]).toEqual([
+    201,
+    'true',
+    null,
+  ])
+  const other = await create(client, { idempotency_key, ordered: true })
+  expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  expect(await typesOf(again.body.id)).toEqual(['webhook_endpoint.created'])
+  await client.delete(`${PATH}/${again.body.id}`)
+  const late = await create(client, { idempotency_key })
+  expect([late.status, late.body.error.code]).toEqual([404, 'webhook_endpoint_not_found'])
+})
+
+test('of thirty that are made at once there are twenty, and one that is deleted makes room', async () => {
+  const client = await world.clientOf()
+  const idempotency_key = freshKey()
+  const first = await endpointOf(client, { idempotency_key })
+  const answers = await Promise.all(Array.from({ length: 29 }, () => create(client)))
+  expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([
+    ...Array(19).fill(201),
+    ...Array(10).fill(422),
+  ])
+  const refused = answers.find(({ status }) => status === 422)!
+  expect(refused.body.error.code).toBe('too_many_webhook_endpoints')
+  expect((await client.get(`${PATH}?limit=100`)).body).toHaveLength(20)
+  // A repetition needs no room.
+  expect((await create(client, { idempotency_key })).body.id).toBe(first.id)
+  await client.delete(`${PATH}/${first.id}`)
+  expect((await create(client)).status).toBe(201)
+  expect((await create(client)).status).toBe(422)
+  // Another tenant has room of its own.
+  expect((await create(await world.clientOf())).status).toBe(201)
+})
+
+test('what cannot be sent to, or is no event, is refused with its field', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  for (const [fields, param] of [
+    [{ url: undefined }, 'url'],
+    [{ url: 'nowhere' }, 'url'],
+    [{ url: 'ftp://shop.example/' }, 'url'],
+    [{ url: 'https://user:pass@shop.example/' }, 'url'],
+    [{ url: 'http://127.0.0.1/' }, 'url'],
+    [{ url: 'http://[::1]/' }, 'url'],
+    [{ url: 'http://10.0.0.1:8080/' }, 'url'],
+    [{ url: 'http://localhost/' }, 'url'],
+    [{ url: `https://shop.example/${'x'.repeat(2048)}` }, 'url'],
+    [{ types: undefined }, 'types'],
+    [{ types: [] }, 'types'],
+    [{ types: ['payment'] }, 'types.0'],
+    [{ types: ['*', 'nothing.*'] }, 'types.1'],
+    [{ types: ['payment.unheard_of'] }, 'types.0'],
+    [{ types: ['webhook_delivery.*'] }, 'types.0'],
+    [{ types: '*' }, 'types'],
+    [{ headers: { host: 'a' } }, 'headers.host'],
+    [{ headers: { 'Webhook-Id': 'a' } }, 'headers.Webhook-Id'],
+    [{ headers: { 'x-a': 'a\nb' } }, 'headers.x-a'],
+    [{ max_in_flight: 0 }, 'max_in_flight'],
+    [{ max_in_flight: 101 }, 'max_in_flight'],
+    [{ rate_per_s: 0 }, 'rate_per_s'],
+    [{ rate_per_s: 1001 }, 'rate_per_s'],
+    [{ description: 'x'.repeat(1001) }, 'description'],
+    [{ secret: 'mine' }, 'secret'],
+  ] as const) {
+    const made = await create(client, fields)
+    expect([fields, made.status, made.body.error?.code, made.body.error?.param]).toEqual([
+      fields,
+      400,
+      'invalid_request',
+      param,
+    ])
+  }
+  for (const [change, param] of [
+    [{ url: 'http://169.254.169.254/latest' }, 'url'],
+    [{ types: [] }, 'types'],
+    [{ headers: { 'content-length': '1' } }, 'headers.content-length'],
+    [{ status: 'gone' }, 'status'],
+    [{ idempotency_key: 'x' }, 'idempotency_key'],
+  ] as const) {
+    const changed = await client.patch(`${PATH}/${id}`, change)
+    expect([change, changed.status, changed.body.error?.param]).toEqual([change, 400, param])
+  }
+  expect((await client.get(PATH)).body).toHaveLength(1)
+  expect(await typesOf(id)).toEqual(['webhook_endpoint.created'])
+})
+
+test('an endpoint is disabled by hand and enabled again, which forgets why it was', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  const path = `${PATH}/${id}`
+  expect((await client.patch(path, { status: 'disabled', ordered: true })).body).toMatchObject({
+    status: 'disabled',
+    disabled_reason: 'manual',
+    ordered: true,
+  })
+  const rowOf = async () =>
+    (
+      await world.sql`
+        select status, disabled_reason, failing_since, told_at, enabled_at from webhook_endpoints where id = ${id}`
+    )[0]
+  await world.sql`
+    update webhook_endpoints set disabled_reason = 'failing', failing_since = now(), told_at = now() where id = ${id}`
+  const before = await rowOf()
+  // It is so already, whatever the reason.
+  expect((await client.patch(path, { status: 'disabled' })).body.disabled_reason).toBe('failing')
+  expect((await client.patch(path, { status: 'enabled' })).body).toMatchObject({
+    status: 'enabled',
+    disabled_reason: null,
+  })
+  const after = await rowOf()
+  expect(after).toMatchObject({
+    status: 'enabled',
+    disabled_reason: null,
+    failing_since: null,
+    told_at: null,
+  })
+  expect(after!['enabled_at'] > before!['enabled_at']).toBe(true)
+  expect(await typesOf(id)).toEqual([
+    'webhook_endpoint.created',
+    'webhook_endpoint.updated',
+    'webhook_endpoint.disabled',
+    'webhook_endpoint.enabled',
+  ])
+})
+
+test('changes at the same moment all hold', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  const changes = [
+    { ordered: true },
+    { max_in_flight: 7 },
+    { rate_per_s: 9 },
+    { description: 'ours' },
+    { headers: { 'x-a': 'b' } },
+    { status: 'disabled' },
+  ]
+  const answers = await Promise.all(changes.map((change) => client.patch(`${PATH}/${id}`, change)))
+  expect(answers.map(({ status }) => status)).toEqual(changes.map(() => 200))
+  expect((await client.get(`${PATH}/${id}`)).body).toMatchObject(Object.assign({}, ...changes))
+  expect(await typesOf(id)).toHaveLength(7)
+})
+
+test('events of an endpoint show neither its secret nor its headers', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client, { headers: { 'x-hidden': 'hidden' } })
+  const [event] = await world.sql<{ data: object }[]>`select data from events where subject_id = ${id}`
+  expect(event!.data).toMatchObject({ id, url: URL, types: ['*'], status: 'enabled' })
+  expect(event!.data).not.toHaveProperty('headers')
+  expect(event!.data).not.toHaveProperty('secret')
+  expect(JSON.stringify(event!.data)).not.toMatch(/hidden|sealed|secret/)
+})
+
+test('a rotated secret signs on for its time of grace, at most ten of them, and none when there is no grace', async () => {
+  const client = await world.clientOf()
+  const made = await endpointOf(client)
+  const path = `${PATH}/${made.id}/rotate_secret`
+  const rotate = async (body?: object) => await client.post(path, body)
+  const second = await rotate()
+  expect([second.status, second.body]).toMatchObject([
+    200,
+    { id: made.id, secret: expect.stringMatching(SECRET) },
+  ])
+  expect(await secretsOf(made)).toEqual([
+    { secret: second.body.secret, left_s: null },
+    { secret: made.secret, left_s: expect.closeTo(86_400, -2) },
+  ])
+  // A longer grace for this one prolongs no earlier one's.
+  const third = await rotate({ grace_s: 604_800 })
+  expect(await secretsOf(made)).toEqual([
+    { secret: third.body.secret, left_s: null },
+    { secret: second.body.secret, left_s: expect.closeTo(604_800, -2) },
+    { secret: made.secret, left_s: expect.closeTo(86_400, -2) },
+  ])
+  for (let nth = 0; nth < 12; nth++) await rotate()
+  const many = await secretsOf(made)
+  expect(many).toHaveLength(11)
+  expect(many.some(({ secret }) => secret === made.secret)).toBe(false)
+  const leaked = await rotate({ grace_s: 0 })
+  expect(await secretsOf(made)).toEqual([{ secret: leaked.body.secret, left_s: null }])
+  for (const grace_s of [-1, 604_801, 1.5, '1', null]) expect((await rotate({ grace_s })).status).toBe(400)
+  expect((await client.get(`${PATH}/${made.id}`)).body.secret).toBe(null)
+  expect(await typesOf(made.id)).toHaveLength(16)
+})
+
+test('a secret is rotated once under a key', async () => {
+  const client = await world.clientOf()
+  const made = await endpointOf(client)
+  const path = `${PATH}/${made.id}/rotate_secret`
+  const key = { 'idempotency-key': freshKey() }
+  const answers = await Promise.all(Array.from({ length: 5 }, () => client.post(path, undefined, key)))
+  expect(answers.map(({ status }) => status)).toEqual(Array(5).fill(200))
+  expect(answers.filter(({ body }) => body.secret !== null)).toHaveLength(1)
+  expect(await secretsOf(made)).toHaveLength(2)
+})
+
+test('an endpoint that nothing was sent to has empty statistics', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  expect((await client.get(`${PATH}/${id}/stats`)).body).toEqual({
+    delivered: 0,
+    failed: 0,
+    pending: 0,
+    p50_ms: null,
+    p95_ms: null,
+    last_success_at: null,
+    last_failure_at: null,
+  })
+})
+
+test('statistics are of seven days, of all shards, and count what waits', async () => {
+  const { sql } = world
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  const { tenant_id } = client
+  const row = (ago: string, bucket: number, shard: number, count: number) => sql`
+    insert into webhook_stats (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
+    values (${tenant_id}, ${id}, date_trunc('hour', now()) - ${ago}::interval, ${bucket}, ${shard}, ${count},
+      now() - ${ago}::interval)`
+  await row('8 days', 0, 0, 1000)
+  await row('1 day', 48, 0, 90)
+  await row('0 days', 48, 3, 4)
+  await row('2 days', 72, 1, 6)
+  await row('3 days', -1, 0, 2)
+  await row('1 hour', -2, 0, 30)
+  await sql`
+    insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
+    select ${tenant_id}, ${id}, nth, uuidv7(), now(), now(), now() from generate_series(1, 3) nth`
+  const { body } = await client.get(`${PATH}/${id}/stats`)
+  expect(body).toMatchObject({ delivered: 100, failed: 2, pending: 3, p50_ms: 97, p95_ms: 956 })
+  const [at] = await sql<{ fresh: boolean }[]>`
+    select ${body.last_success_at}::timestamptz > now() - interval '10 minutes'
+      and ${body.last_failure_at}::timestamptz between now() - interval '70 minutes' and now() - interval '50 minutes' as fresh`
+  expect(at!.fresh).toBe(true)
+})
+
+/** A delivery as the sequencer writes it, of an event that is there. */
+async function deliver(
+  { tenant_id }: Tenant,
+  endpoint_id: string,
+  fields: { status?: string; type?: string; data?: object } = {},
+): Promise<{ id: string; event_id: string }> {
+  const { status = 'pending', type = 'payment.captured', data = { id: NOBODY } } = fields
+  const ids = { id: newId(), event_id: newId() }
+  await world.sql`
+    with event as (
+      insert into events (tenant_id, id, type, subject_id, data, sequenced, sequence)
+      values (${tenant_id}, ${ids.event_id}, ${type}, ${NOBODY}, ${world.sql.json(data as { id: string })}, true, 17)
+      returning *
+    )
+    insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sequence, status,
+      delivered_at, failed_at, attempts_log)
+    select tenant_id, ${ids.id}, ${endpoint_id}, id, created_at, type, sequence, ${status},
+      case when ${status} = 'delivered' then now() end,
+      case when ${status} in ('failed', 'exhausted', 'skipped') then now() end,
+      case when ${status} = 'delivered' then jsonb_build_array(jsonb_build_object('at', '2026-11-20T10:15:30.123456Z',
+        'status_code', 200, 'duration_ms', 84, 'error', null, 'response_excerpt', 'ok', 'manual', false)) else '[]' end
+    from event`
+  return ids
+}
+
+test('deliveries are listed by status, type, event and time, newest first, in pages', async () => {
+  const client = await world.clientOf()
+  const [endpoint, other] = [await endpointOf(client), await endpointOf(client)]
+  const made: { id: string; event_id: string }[] = []
+  for (const [status, type] of [
+    ['pending', 'payment.captured'],
+    ['delivered', 'payment.authorized'],
+    ['failed', 'refund.succeeded'],
+    ['exhausted', 'payment.captured'],
+    ['skipped', 'payout.paid'],
+  ] as const)
+    made.unshift(await deliver(client, endpoint.id, { status, type }))
+  const elsewhere = await deliver(client, other.id)
+  const path = `${PATH}/${endpoint.id}/deliveries`
+  const found = async (query: string) =>
+    (await client.get(`${path}?${query}`)).body.map(({ id }: { id: string }) =>
+      made.findIndex((each) => each.id === id),
+    )
+  expect(await found('')).toEqual([0, 1, 2, 3, 4])
+  for (const [nth, status] of ['skipped', 'exhausted', 'failed', 'delivered', 'pending'].entries())
+    expect(await found(`status=${status}`)).toEqual([nth])
+  expect(await found('type=payment.captured')).toEqual([1, 4])
+  expect(await found('type=payment.*')).toEqual([1, 3, 4])
+  expect(await found('type=*')).toEqual([0, 1, 2, 3, 4])
+  expect(await found('type=payment.*&status=exhausted')).toEqual([1])
+  expect(await found(`event_id=${made[2]!.event_id}`)).toEqual([2])
+  expect(await found(`event_id=${elsewhere.event_id}`)).toEqual([])
+  const page = await client.get(`${path}?limit=2`)
+  const next = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1]
+  expect((await client.get(next!)).body.map(({ id }: { id: string }) => id)).toEqual([
+    made[2]!.id,
+    made[3]!.id,
+  ])
+  const [newest] = page.body
+  expect(newest).toEqual({
+    id: made[0]!.id,
+    tenant_id: client.tenant_id,
+    endpoint_id: endpoint.id,
+    event_id: made[0]!.event_id,
+    type: 'payout.paid',
+    sequence: 17,
+    status: 'skipped',
+    attempts: 0,
+    next_attempt_at: null,
+    last_status_code: null,
+    last_error: null,
+    delivered_at: null,
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+  })
+  expect(await found(`created_from=${newest.created_at}`)).toEqual([0])
+  expect(await found(`created_to=${newest.created_at}`)).toEqual([1, 2, 3, 4])
+  for (const query of [
+    'status=sent',
+    'type=payment',
+    'type=nothing.*',
+    'event_id=x',
+    'endpoint_id=x',
+    'limit=0',
+  ])
+    expect([query, (await client.get(`${path}?${query}`)).status]).toEqual([query, 400])
+})
+
+test('a delivery shows its attempts and exactly what is sent', async () => {
+  const client = await world.clientOf()
+  const { id: endpoint_id } = await endpointOf(client)
+  const data = { id: NOBODY, note: 'ü'.repeat(10), list: [1, 2.5, null] }
+  const made = await deliver(client, endpoint_id, { status: 'delivered', data })
+  const { body, text } = await client.get(`${DELIVERIES}/${made.id}`)
+  expect(body.attempts_log).toEqual([
+    {
+      at: '2026-11-20T10:15:30.123456Z',
+      status_code: 200,
+      duration_ms: 84,
+      error: null,
+      response_excerpt: 'ok',
+      manual: false,
+    },
+  ])
+  const [event] = await world.sql<{ created_at: string }[]>`
+    select created_at from events where id = ${made.event_id}`
+  const sent = {
+    id: made.event_id,
+    type: 'payment.captured',
+    created_at: event!.created_at,
+    sequence: 17,
+    tenant_id: client.tenant_id,
+    data,
+  }
+  const { created_at: timestamp, ...rest } = sent
+  expect(body.payload).toEqual({ ...rest, timestamp })
+  expect(text).toContain(`"payload":${JSON.stringify(body.payload)}`)
+  expect(JSON.stringify(body.payload)).toBe(
+    payloadOf({
+      ...sent,
+      data: (await world.sql`select data from events where id = ${made.event_id}`)[0]!['data'],
+    }),
+  )
+  // One byte more than is sent whole.
+  const whole = payloadOf({ ...sent, data: { id: NOBODY, text: '' } })
+  const filled = (bytes: number) =>
+    payloadOf({ ...sent, data: { id: NOBODY, text: 'x'.repeat(bytes - whole.length) } })
+  expect(JSON.parse(filled(20_000))).not.toHaveProperty('truncated')
+  expect(JSON.parse(filled(20_001))).toEqual({ ...rest, timestamp, data: { id: NOBODY }, truncated: true })
+})
+
+test('a test is a delivery of its own with a job, also to an endpoint that is disabled, once under a key', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client, { types: ['payout.paid'] })
+  await client.patch(`${PATH}/${id}`, { status: 'disabled' })
+  const idempotency_key = freshKey()
+  const ask = async (body?: object) => await client.post(`${PATH}/${id}/test`, body)
+  const asked = await ask({ type: 'refund.succeeded', idempotency_key })
+  expect([asked.status, asked.body]).toMatchObject([
+    202,
+    { endpoint_id: id, type: 'refund.succeeded', sequence: null, status: 'pending', attempts: 0 },
+  ])
+  const path = `${DELIVERIES}/${asked.body.id}`
+  expect(asked.headers.get('location')).toBe(path)
+  const again = await ask({ type: 'refund.succeeded', idempotency_key })
+  expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
+    202,
+    'true',
+    asked.body,
+  ])
+  const { payload, attempts_log } = (await client.get(path)).body
+  expect(attempts_log).toEqual([])
+  expect(payload).toMatchObject({
+    id: asked.body.event_id,
+    type: 'refund.succeeded',
+    sequence: null,
+    tenant_id: client.tenant_id,
+    data: { status: 'succeeded', amount_minor: expect.any(Number) },
+  })
+  const jobs = await world.sql`
+    select name, queue, subject_id, payload, state from jobs where tenant_id = ${client.tenant_id}`
+  expect(jobs).toEqual([
+    {
+      name: 'delivery.test',
+      queue: 'deliveries',
+      subject_id: id,
+      payload: { delivery_id: asked.body.id, created_at: asked.body.created_at },
+      state: 'ready',
+    },
+  ])
+  expect((await ask()).body.type).toBe('payment.captured')
+  for (const type of ['payment.*', '*', 'nothing.happened', 1]) expect((await ask({ type })).status).toBe(400)
+  expect((await client.get(`/v1/idempotency_keys/${idempotency_key}`)).body).toMatchObject([
+    { resource: 'webhook_delivery', resource_id: asked.body.id, status: 'under_way' },
+  ])
+})
+
+test('a delivery is replayed by a job that names who asked; one whose event is gone is not', async () => {
+  const client = await world.clientOf()
+  const { id: endpoint_id } = await endpointOf(client)
+  const made = await deliver(client, endpoint_id, { status: 'failed' })
+  const replay = async (id: string) => await client.post(`${DELIVERIES}/${id}/replay`)
+  const asked = await replay(made.id)
+  expect([asked.status, asked.headers.get('location')]).toEqual([202, `${DELIVERIES}/${made.id}`])
+  const {
+    attempts_log: _log,
+    payload: _payload,
+    ...shown
+  } = (await client.get(`${DELIVERIES}/${made.id}`)).body
+  expect(asked.body).toEqual(shown)
+  const jobs = await world.sql`
+    select name, subject_id, payload from jobs where tenant_id = ${client.tenant_id}`
+  expect(jobs).toEqual([
+    {
+      name: 'delivery.replay',
+      subject_id: endpoint_id,
+      payload: { delivery_id: made.id, created_at: shown.created_at, key_id: client.key_id },
+    },
+  ])
+  // As after the time for which events are kept.
+  await world.sql`delete from events where id = ${made.event_id}`
+  const expired = await replay(made.id)
+  expect([expired.status, expired.body.error.code]).toEqual([409, 'event_expired'])
+  expect((await client.get(`${DELIVERIES}/${made.id}`)).body.payload).toBe(null)
+  const missing = await replay(NOBODY)
+  expect([missing.status, missing.body.error.code]).toEqual([404, 'webhook_delivery_not_found'])
+  await client.delete(`${PATH}/${endpoint_id}`)
+  for (const gone of [await replay(made.id), await client.get(`${DELIVERIES}/${made.id}`)])
+    expect([gone.status, gone.body.error.code]).toEqual([404, 'webhook_delivery_not_found'])
+})
+
+test('an endpoint has one recovery at a time, and its progress can be read', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  await client.patch(`${PATH}/${id}`, { status: 'disabled' })
+  const ask = async (body: object) => await client.post(`${PATH}/${id}/recover`, body)
+  const window = { since: '2026-01-01T00:00:00Z', until: '2026-01-01T00:00:00.000001Z' }
+  for (const [body, param] of [
+    [{}, 'since'],
+    [{ since: 'yesterday' }, 'since'],
+    [{ since: window.until, until: window.since }, 'since'],
+    [{ since: window.since, until: window.since }, 'since'],
+    [{ since: '2999-01-01T00:00:00Z' }, 'since'],
+    [{ ...window, endpoint_id: id }, 'endpoint_id'],
+  ] as const) {
+    const refused = await ask(body)
+    expect([body, refused.status, refused.body.error?.param]).toEqual([body, 400, param])
+  }
+  const idempotency_key = freshKey()
+  const answers = await Promise.all(Array.from({ length: 5 }, () => ask({ ...window, idempotency_key })))
+  expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
+  const [asked] = answers
+  expect([asked!.status, asked!.body]).toMatchObject([
+    202,
+    {
+      endpoint_id: id,
+      tenant_id: client.tenant_id,
+      since: '2026-01-01T00:00:00.000000Z',
+      until: window.until,
+      status: 'pending',
+      found: 0,
+      sent: 0,
+    },
+  ])
+  const path = `/v1/webhook_recoveries/${asked!.body.id}`
+  expect(asked!.headers.get('location')).toBe(path)
+  expect((await client.get(path)).body).toEqual(asked!.body)
+  const second = await ask({ since: window.since })
+  expect([second.status, second.body.error.code, second.body.error.context]).toEqual([
+    409,
+    'recovery_in_progress',
+    { webhook_recovery_id: asked!.body.id },
+  ])
+  await world.sql`update webhook_recoveries set status = 'completed', after_at = null where id = ${asked!.body.id}`
+  const racing = await Promise.all(Array.from({ length: 6 }, () => ask({ since: window.since })))
+  expect(racing.map(({ status }) => status).sort((a, b) => a - b)).toEqual([202, ...Array(5).fill(409)])
+  expect((await client.get(`/v1/webhook_recoveries/${NOBODY}`)).body.error.code).toBe(
+    'webhook_recovery_not_found',
+  )
+  await client.delete(`${PATH}/${id}`)
+  expect((await client.get(path)).status).toBe(404)
+})
+
+test('who may read may not write, and neither may the other', async () => {
+  const { client } = world
+  const endpoint = await endpointOf(client)
+  const path = `${PATH}/${endpoint.id}`
+  const asked: [method: string, path: string, scope: Scope][] = [
+    ['GET', PATH, 'events:read'],
+    ['GET', path, 'events:read'],
+    ['GET', `${path}/stats`, 'events:read'],
+    ['GET', `${path}/deliveries`, 'events:read'],
+    ['POST', PATH, 'webhooks:write'],
+    ['PATCH', path, 'webhooks:write'],
+    ['POST', `${path}/rotate_secret`, 'webhooks:write'],
+    ['POST', `${path}/test`, 'webhooks:write'],
+    ['POST', `${path}/recover`, 'webhooks:write'],
+    ['POST', `${DELIVERIES}/${NOBODY}/replay`, 'webhooks:write'],
+    ['DELETE', path, 'webhooks:write'],
+  ]
+  for (const scope of ['events:read', 'webhooks:write'] as const) {
+    const limited = await world.clientOf({ tenant: 'acme', scopes: [scope] })
+    for (const [method, to, needed] of asked) {
+      const { status } = await limited.send(method, to)
+      expect([method, to, scope, status === 403]).toEqual([method, to, scope, needed !== scope])
+    }
+  }
+})
