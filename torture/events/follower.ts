@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '#test/client.ts'
 import type { Problem } from '#test/invariants.ts'
 
-export type SeenEvent = { id: string; sequence: number }
+type SeenEvent = { id: string; sequence: number }
 
 export type Follower = {
   tenant_id: string
@@ -24,7 +24,7 @@ export function follow(clients: Client[], tenant_id: string): Follower {
   const seen: SeenEvent[] = []
   const problems: Problem[] = []
   let after = 0
-  let stopped = false
+  const stopping = new AbortController()
 
   async function read(client: Client): Promise<boolean> {
     const path = `/v1/events?after=${after}&limit=${PAGE}`
@@ -44,8 +44,8 @@ export function follow(clients: Client[], tenant_id: string): Follower {
   }
 
   async function go(): Promise<void> {
-    for (let turn = 0; !stopped; turn++)
-      if (!(await read(clients[turn % clients.length]!)) && !stopped) await sleep(AGAIN_MS)
+    for (let turn = 0; !stopping.signal.aborted; turn++)
+      if (!(await read(clients[turn % clients.length]!))) await sleep(AGAIN_MS)
   }
   void go()
   return {
@@ -53,6 +53,6 @@ export function follow(clients: Client[], tenant_id: string): Follower {
     seen,
     after: () => after,
     problems,
-    stop: () => void (stopped = true),
+    stop: () => stopping.abort(),
   }
 }
