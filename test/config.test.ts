@@ -68,6 +68,8 @@ test('a wrong value is refused with the name of its variable and an example', ()
     ['RETENTION_DAYS', 'ai_tasks:90,jobs'],
     ['RETENTION_DAYS', 'jobs:90,events:400'],
     ['EVENT_RETENTION_DAYS', '30'],
+    ['WEBHOOK_RETRY_SCHEDULE_S', '5,300'],
+    ['WEBHOOK_RETRY_SCHEDULE_S', '0,5,soon'],
     ['REQUIRES_ACTION_TTL_S', '5'],
     ['KYC_TTL_DAYS', '366'],
     ['EMAIL_WEBHOOK_SECRET', `whsec_${'='.repeat(32)}`],

@@ -9,6 +9,9 @@ import { NEXT_VERSION } from '../torture/faults/versions.ts'
 import { MUTATIONS } from '../torture/mutations.ts'
 import { plan } from '../torture/schedule.ts'
 import { checkSightings, sight, type Noun, type Sightings } from '../torture/sightings.ts'
+import type { Arrival } from '../torture/events/receivers.ts'
+import { judgeDeliveries } from '../torture/verdict/deliveries.ts'
+import { judgeFeeds, type FeedEvent } from '../torture/verdict/feeds.ts'
 import { judgeMessages, SENT_TWICE, type JudgedMessage } from '../torture/verdict/messages.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
@@ -125,4 +128,87 @@ test('answers to requests that were under way at the same time may show either s
   const sightings = shown('payout', { status: 'paid' }, { status: 'processing' })
   for (const { seen } of sightings.values()) seen[1]!.start = 0.2
   expect(checkSightings(sightings)).toEqual([])
+})
+
+/** The feed of one tenant: types of what happened to one thing, in this order. */
+const feedOf = (...types: string[]): FeedEvent[] =>
+  types.map((type, index) => ({
+    id: `event-${index + 1}`,
+    tenant_id: 'acme',
+    sequence: index + 1,
+    type,
+    subject_id: 'one',
+    created_at: `2026-01-01T00:00:00.${index + 1}Z`,
+  }))
+const LIFE = feedOf('payment.created', 'payment.authorized', 'payment.captured')
+
+/** What the verdict says when somebody follows the feed and sees these of its events. */
+function followed(feed: FeedEvent[], sequences: number[]): string[] {
+  const seen = sequences.map((sequence) => ({ id: `event-${sequence}`, sequence }))
+  const follower = { tenant_id: 'acme', seen, after: () => Math.max(...sequences) }
+  return judgeFeeds(feed, [follower]).map(({ problem }) => problem)
+}
+
+test('a feed has no gap, tells things in their order, and whoever follows it misses nothing', () => {
+  const all = [1, 2, 3]
+  expect(followed(LIFE, all)).toEqual([])
+  expect(followed(LIFE, [1, 3])).toEqual(['a reader of the feed skipped an event'])
+  expect(followed(LIFE, [1, 2])).toEqual(['a reader of the feed does not come to its end'])
+  expect(followed(LIFE, [1, 2, 2, 3])).toEqual(['a reader of the feed saw an event twice'])
+  expect(followed(LIFE, [...all, 4])).toEqual(['a reader of the feed saw what is not there'])
+  expect(followed([LIFE[0]!, LIFE[2]!], [1, 3])).toEqual(['the sequences of a tenant have a gap'])
+  const [created, ...later] = LIFE
+  expect(followed([created!, ...later.map((event) => ({ ...event, sequence: null }))], [1])).toEqual([
+    'an event is not in the feed',
+    'an event is not in the feed',
+  ])
+  const otherwise = 'the feed tells what happened in another order'
+  expect(followed(feedOf('payment.captured', 'payment.authorized'), [1, 2])).toEqual([otherwise])
+  expect(followed(feedOf('message.sent', 'message.created'), [1, 2])).toEqual([otherwise])
+  const late = LIFE.map((event, index) => (index === 1 ? { ...event, created_at: '2025' } : event))
+  expect(followed(late, all)).toEqual([otherwise])
+})
+
+/** What the verdict says when these came to one endpoint, one after the other; a number below 0 is not taken. */
+function delivered(
+  came: number[],
+  { statuses = ['delivered', 'delivered', 'delivered'], ordered = true } = {},
+): string[] {
+  const endpoint = {
+    name: 'here',
+    id: 'endpoint',
+    tenant_id: 'acme',
+    types: ['payment.*'],
+    ordered,
+    secrets: [],
+  }
+  const deliveries = statuses.map((status, index) => {
+    const event_id = `event-${index + 1}`
+    return { endpoint_id: 'endpoint', event_id, status, attempts: 1, last_error: null }
+  })
+  const arrivals = came.map((number, at): Arrival => {
+    const event_id = `event-${Math.abs(number)}`
+    return { endpoint: 'here', event_id, at, taken_at: number > 0 ? at + 0.5 : null }
+  })
+  const events = [...LIFE, { ...LIFE[0]!, id: 'event-5', sequence: 4, type: 'refund.created' }]
+  const problems = judgeDeliveries({ events, endpoints: [endpoint], deliveries, arrivals })
+  return problems.map(({ problem }) => problem)
+}
+
+test('an event arrives until it is taken, and at an ordered endpoint before the next one', () => {
+  expect(delivered([1, 2, 3])).toEqual([])
+  expect(delivered([-1, -1, 1, 2, 1, 3])).toEqual([])
+  expect(delivered([1, -2, 3, 2])).toEqual(['an ordered endpoint was sent a later event first'])
+  expect(delivered([1, -2, 3, 2], { ordered: false })).toEqual([])
+  expect(delivered([1, -2, 2, -3])).toEqual(['an event was lost'])
+  expect(delivered([1, 2, -3], { statuses: ['delivered', 'delivered', 'pending'] })).toEqual([
+    'a delivery has not ended',
+  ])
+  expect(delivered([1, 2, -3], { statuses: ['delivered', 'delivered', 'exhausted'] })).toEqual([
+    'a delivery was given up',
+  ])
+  expect(delivered([1, 2], { statuses: ['delivered', 'delivered'] })).toEqual(['an event was lost'])
+  expect(delivered([1, 2, 3, 4])).toEqual(['an event arrived that was not asked for'])
+  expect(delivered([1, 2, 3, 5])).toEqual(['an event arrived that was not asked for'])
+  expect(judgeDeliveries({ events: LIFE, endpoints: [], deliveries: [], arrivals: [] })).toEqual([])
 })

@@ -18,7 +18,7 @@ const STOP_LIMIT_MS = 15_000
 
 const HELP = `npm run torture: real processes and servers under load and faults; nothing may be lost, nothing done twice.
 Clients create customers, payments, top-ups, payouts, verifications, emails and SMS, and capture, refund, cancel, fail and decide them
-while banks, persons and others act at the providers.
+while banks, persons and others act at the providers. Receivers take what is announced, one of them badly, and clients follow the feed.
 
   npm run torture -- --seed 7 --minutes 2 --queue redis
 

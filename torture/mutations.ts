@@ -1,6 +1,8 @@
 // One protection taken away at a time, in a copy of the sources: the torture must notice, by an assertion named in advance.
 import type { Patch } from './copy.ts'
 import { UNEXPLAINED } from './history/check.ts'
+import { EVENT_LOST, OVERTAKEN } from './verdict/deliveries.ts'
+import { SKIPPED } from './verdict/feeds.ts'
 import { SENT_TWICE } from './verdict/messages.ts'
 import { OVERDRAWN } from './verdict/money.ts'
 
@@ -144,6 +146,55 @@ export const MUTATIONS: Mutation[] = [
         file: 'src/workers/handlers/messages/sending.ts',
         from: '(await sender.look(context, job, message))',
         to: '(await attempt(context, job, sender, { message, files }))',
+      },
+    ],
+  },
+  {
+    name: 'sequence',
+    about: 'an event gets its number as it is written, and not when all before it are there to be read',
+    expect: SKIPPED,
+    faults: ['postgres-slow'],
+    patches: [
+      {
+        file: 'migrations/0027_events_out.sql',
+        from: 'alter table events alter column sequenced set default false;',
+        to: `alter table events alter column sequenced set default false;
+create sequence event_numbers;
+alter table events alter column sequence set default nextval('event_numbers');`,
+      },
+      {
+        file: 'migrations/0027_events_out.sql',
+        from: 'set sequenced = true, sequence = a.last_sequence - p.of_tenant + p.nth',
+        to: 'set sequenced = true',
+      },
+    ],
+  },
+  {
+    name: 'delivery-record',
+    about: 'a delivery is settled before it is sent',
+    expect: EVENT_LOST,
+    faults: ['kill-after-post'],
+    patches: [
+      {
+        file: 'src/workers/handlers/deliveries.ts',
+        from: "    if (delivery.data === null) return ended(delivery, how, recovery_id, 'exhausted')",
+        to: `    if (delivery.data === null) return ended(delivery, how, recovery_id, 'exhausted')
+    await context.sql\`
+      update webhook_deliveries set status = 'delivered', delivered_at = now(), next_attempt_at = null
+      where tenant_id = \${tenant_id} and id = \${delivery.id} and created_at = \${delivery.created_at}\``,
+      },
+    ],
+  },
+  {
+    name: 'ordered-window',
+    about: 'an ordered endpoint is sent several events at once',
+    expect: OVERTAKEN,
+    faults: ['receiver-away'],
+    patches: [
+      {
+        file: 'src/domain/deliveries/take.ts',
+        from: 'case when p.ordered or p.failing_since is not null then 1',
+        to: 'case when p.failing_since is not null then 1',
       },
     ],
   },

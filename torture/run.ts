@@ -14,7 +14,7 @@ import type { Planned } from './schedule.ts'
 import { makePrompt, makeUnreliable } from './notifications.ts'
 import { startSystem, type System } from './system.ts'
 import type { Place } from './queue-servers.ts'
-import { describe, describeEnds, describeMessages, type Inflicted } from './table.ts'
+import { describe, describeEnds, describeEvents, describeMessages, type Inflicted } from './table.ts'
 import { judge, settle, type Verdict } from './verdict/verdict.ts'
 
 const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
@@ -59,6 +59,7 @@ export async function run(options: RunOptions): Promise<Result> {
   const system = await startSystem({
     queue,
     root,
+    random: seeded(options.seed, -4_000_000),
     onLine(_name, line) {
       const current = inflicted.at(-1)
       if (current && line.includes('a late write was fenced')) current.fenced++
@@ -114,6 +115,7 @@ async function runOn(
   const { requests } = load.seen
   await system.provider('stripe').control('DELETE', '/faults')
   await makePrompt(system)
+  system.receivers.behave()
   say('waiting until everything is settled')
   const limits = options.impatient ? [10_000, 10_000] : [STORIES_LIMIT_MS, SETTLE_LIMIT_MS]
   const ended = await Promise.race([load.stop().then(() => true), sleep(limits[0], false, { ref: false })])
@@ -133,6 +135,7 @@ async function runOn(
   )
   say(describeEnds(verdict.ends))
   say(describeMessages(verdict))
+  say(describeEvents(verdict.events))
   const { payments, calls, took_ms } = verdict.histories
   const { dropped, delayed } = await system.provider('stripe').control('GET', '/webhooks')
   say(

@@ -14,7 +14,14 @@ import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
 import { startProviders, type Provider, type ProviderName, type Told } from '#test/providers.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
+import { makeEndpoints, OF_EVERYTHING, OF_THE_BUSY } from './events/endpoints.ts'
+import { follow, type Follower } from './events/follower.ts'
+import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type Place, type QueueServers } from './queue-servers.ts'
+import type { Random } from './random.ts'
+
+/** The attempts of a delivery: so often that none is given up, and so soon that an ordered endpoint goes on. */
+const RETRY_SCHEDULE_S = [0, 0.2, 0.5, 1, ...Array.from({ length: 40 }, () => 2)].join(',')
 
 /** A process that is started again, on the same port, after it ended. */
 export type Member = {
@@ -42,8 +49,11 @@ export type System = {
   /** One for each API, of the same tenant. */
   clients: Client[]
   tenant_id: string
-  /** The same for a tenant of its own. */
+  /** The same for a tenant of its own, whose events are received and followed, too. */
   newTenant: () => Promise<Client[]>
+  /** Where the events of all tenants are sent to, and who follows them. */
+  receivers: Receivers
+  followers: Follower[]
   /** Where providers notify us, and what a relay of email signs with. */
   webhooks_url: string
   email_secret: string
@@ -62,14 +72,16 @@ export type SystemOptions = {
   queue: Place
   /** The folder of the project, or of a copy of it, whose processes are run. */
   root: string
+  /** Of those who receive events. */
+  random: Random
   /** Hears each line that a process logs. */
   onLine: (name: string, line: string) => void
   /** Hears of a process that ended without being told to. */
   onEnd: (name: string, how: string) => void
 }
 
-/** Starts everything: PostgreSQL, Redis, the processor's emulator, two APIs, two workers, the webhooks host. */
-export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions): Promise<System> {
+/** Starts everything: PostgreSQL, Redis, the processor's emulator, receivers, two APIs, two workers, the webhooks host. */
+export async function startSystem({ queue, root, random, onLine, onEnd }: SystemOptions): Promise<System> {
   const { path: folder, remove } = await makeFolder('torture')
   await mkdir(join(folder, 'logs'))
   const ends = new AsyncDisposableStack()
@@ -160,6 +172,9 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
     }
     const toProvider = (name: ProviderName) => toProviders.get(name)!
 
+    const receivers = await startReceivers(random)
+    ends.defer(() => receivers.close())
+
     const env = {
       ...SMALL,
       ...variables({
@@ -176,6 +191,8 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       EMAIL_WEBHOOK_SECRET: email_secret,
       // Many stories write to the numbers that decide by themselves.
       MESSAGES_PER_DESTINATION_HOUR: '1000000',
+      WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8,::1/128',
+      WEBHOOK_RETRY_SCHEDULE_S: RETRY_SCHEDULE_S,
     }
     const migration = await launch('migrate', 'src/commands/migrate.ts', { env, ready: 'Applied' })
     await migration.ended
@@ -192,6 +209,14 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       [1, 2].map((index) => member(`worker-${index}`, 'worker', { ...env, ...inside })),
     )
     const clientsOf = (key: string) => ports.api.map((port) => createClient(`http://${HOST}:${port}`, key))
+    const followers: Follower[] = []
+    ends.defer(() => followers.forEach((follower) => follower.stop()))
+    const open = async (clients: Client[], tenant_id: string, wanted: typeof OF_EVERYTHING) => {
+      await makeEndpoints(receivers, clients, tenant_id, wanted)
+      followers.push(follow(clients, tenant_id))
+      return clients
+    }
+    const clients = await open(clientsOf(secret), tenant_id, OF_THE_BUSY)
     let tenants = 0
     const stripe = provider('stripe')
     // The processor's own faults meet others too, who simply ask again.
@@ -219,13 +244,15 @@ export async function startSystem({ queue, root, onLine, onEnd }: SystemOptions)
       wires: { ...wires, provider: toProvider },
       apis,
       workers,
-      clients: clientsOf(secret),
+      clients,
+      receivers,
+      followers,
       tenant_id,
       async newTenant() {
         const name = `tenant-${++tenants}`
         // The database may be away.
         const key = await until('there is a tenant', () => createKey(sql, name).catch(() => undefined))
-        return clientsOf(key.secret)
+        return await open(clientsOf(key.secret), key.tenant_id, OF_EVERYTHING)
       },
       webhooks_url,
       email_secret,

@@ -1,13 +1,14 @@
 // What each kind of fault did to the system, as one table.
 import type { Problem } from '#test/invariants.ts'
 import type { Seen } from './record.ts'
+import type { EventCounts } from './verdict/events.ts'
 import type { Verdict } from './verdict/verdict.ts'
 
 /** A fault as it was inflicted; what happened until the next one counts as its own. Clock: `performance.now()`. */
 export type Inflicted = { fault: string; at: number; recovery_ms: number | null; fenced: number }
 
 const LOST =
-  /lost|left lying|nothing works on it|nobody takes it|taken and not applied|did not arrive|still under way|not ended/
+  /lost|skipped|left lying|nothing works on it|nobody takes it|taken and not applied|did not arrive|still under way|not ended/
 const DOUBLE = /twice|two |accepted for more|ended was paid/
 
 const COLUMNS = [
@@ -78,6 +79,18 @@ export function describeEnds({ payout, top_up, kyc }: Verdict['ends']): string {
 export function describeMessages({ ends, messages }: Verdict): string {
   const { ambiguous, told, found, unknown, failed_and_sent } = messages
   return `messages: ${inWords(ends.message)}; ${ambiguous} were ambiguous, of which ${told} were resolved by what the provider told, ${found} were found there, ${unknown} are named unknown; ${failed_and_sent} were sent although the provider said that it failed`
+}
+
+/** One line: how many events there were, and how often they were sent. */
+export function describeEvents({
+  events,
+  feeds,
+  endpoints,
+  deliveries,
+  requests,
+  repeated,
+}: EventCounts): string {
+  return `events: ${events} in ${feeds} feeds; ${deliveries} deliveries to ${endpoints} endpoints in ${requests} requests that were read, of which ${repeated} repeated one`
 }
 
 function inWords(counts: Record<string, number>): string {

@@ -5,6 +5,7 @@ import { PATIENCE_FAULTS } from './patience.ts'
 import { POSTGRES_FAULTS } from './postgres.ts'
 import { PROCESS_FAULTS } from './processes.ts'
 import { PROVIDER_FAULTS } from './provider.ts'
+import { RECEIVER_FAULTS } from './receivers.ts'
 import { REDIS_FAULTS } from './redis.ts'
 import { TIME_FAULTS } from './time.ts'
 import { VERSION_FAULTS } from './versions.ts'
@@ -15,6 +16,7 @@ export const FAULTS: Fault[] = [
   ...POSTGRES_FAULTS,
   ...PROVIDER_FAULTS,
   ...MESSAGE_FAULTS,
+  ...RECEIVER_FAULTS,
   ...TIME_FAULTS,
   ...PATIENCE_FAULTS,
   ...VERSION_FAULTS,

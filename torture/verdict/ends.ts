@@ -44,7 +44,7 @@ export async function announcedBackwards({ sql }: System): Promise<Problem[]> {
   >`
     select split_part(type, '.', 1) as noun, subject_id as id, data ->> 'status' as status, data ->> 'decided_by' as decided_by,
       data ->> 'channel' as channel
-    from events where split_part(type, '.', 1) = any(${[...NOUNS]}::text[]) order by created_at, id`
+    from events where split_part(type, '.', 1) = any(${[...NOUNS]}::text[]) order by tenant_id, sequence`
   const latest = new Map<string, string>()
   return events.flatMap(({ noun, id, ...shown }) => {
     const [before, after] = [latest.get(id), stateOf(shown)]

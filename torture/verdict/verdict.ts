@@ -13,6 +13,7 @@ import { checkSightings } from '../sightings.ts'
 import type { System } from '../system.ts'
 import { elsewhereOtherwise } from './elsewhere.ts'
 import { announcedBackwards, endsOf, type Ends } from './ends.ts'
+import { hasOpenEvents, judgeAllEvents, type EventCounts } from './events.ts'
 import { lookForAll, messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
 
@@ -30,10 +31,11 @@ export type Verdict = {
   histories: Omit<Checked, 'problems'>
   ends: Ends
   messages: MessageCounts
+  events: EventCounts
 }
 
 /**
- * Resolves when nothing is due, every SMS about which nobody knew was looked for, and every notification has come or was read
+ * Resolves when nothing is due, every event was delivered and read, every SMS about which nobody knew was looked for, and every notification has come or was read
  * from the processor's list; false when that takes longer than `limit_ms`.
  */
 export async function settle(system: System, limit_ms: number): Promise<boolean> {
@@ -43,7 +45,7 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
   for (;;) {
     const open = await hasOpenWork(sql, SOON_S)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
-    const quiet = !open && waiting === 0 && sending === 0
+    const quiet = !open && waiting === 0 && sending === 0 && !(await hasOpenEvents(system))
     // It takes a look at all of them, so that it comes last.
     if (quiet && (await notStored(system)).missed.length === 0) {
       if (looked) return true
@@ -59,20 +61,33 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
 /** Everything that contradicts the invariants, after waiting for what may still come. */
 export async function judge(system: System, seen: Seen): Promise<Verdict> {
   const { sql } = system
-  const [books, lying, late, doubled, notifications, requests, ended, money, backwards, elsewhere, messages] =
-    await Promise.all([
-      problemsLeft(system),
-      leftLying(system),
-      lateWrites(system),
-      doubledWork(system),
-      notificationsOnce(system),
-      acceptedRequests(system, seen),
-      endsOf(system, seen),
-      moneyProblems(system),
-      announcedBackwards(system),
-      elsewhereOtherwise(system),
-      messagesOf(system),
-    ])
+  const [
+    books,
+    lying,
+    late,
+    doubled,
+    notifications,
+    requests,
+    ended,
+    money,
+    backwards,
+    elsewhere,
+    messages,
+    events,
+  ] = await Promise.all([
+    problemsLeft(system),
+    leftLying(system),
+    lateWrites(system),
+    doubledWork(system),
+    notificationsOnce(system),
+    acceptedRequests(system, seen),
+    endsOf(system, seen),
+    moneyProblems(system),
+    announcedBackwards(system),
+    elsewhereOtherwise(system),
+    messagesOf(system),
+    judgeAllEvents(system),
+  ])
   const { problems: unexplained, ...histories } = checkHistories(seen.histories)
   // Whether a message was sent may never be known: those are counted by themselves.
   const [unknown] = await sql<{ count: number }[]>`
@@ -92,6 +107,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...backwards,
       ...elsewhere,
       ...messages.problems,
+      ...events.problems,
       ...checkSightings(seen.sightings),
       ...(unknown!.count > MOST_UNKNOWN
         ? [{ problem: 'too many effects are unknown', jobs: unknown!.count }]
@@ -102,6 +118,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     histories,
     ends: ended.ends,
     messages: messages.counts,
+    events: events.counts,
   }
 }
 

@@ -23,6 +23,7 @@ export function variables(): Variable[] {
 
 function standardOf(must_be: z.ZodType): string {
   const standard: unknown = must_be.safeParse(undefined).data ?? ''
+  if (Array.isArray(standard)) return standard.join(',')
   if (typeof standard === 'object')
     return Object.entries(standard ?? {})
       .map(([name, value]) => `${name}:${value}`)

@@ -7,6 +7,7 @@ import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
 import { QUEUES } from './queues.ts'
 import { LEAST_RETENTION_DAYS, parseRetention } from './retention.ts'
+import { parseRetrySchedule, RETRY_SCHEDULE } from './retries.ts'
 import { baseUrl, commaList, count, optionalPort, port, type VariableRow } from './row.ts'
 
 const EVERYBODY = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
@@ -226,6 +227,12 @@ export const VARIABLES = {
     count(250, 5000),
     '250',
     'events that a worker sends to webhook endpoints at once, instead of WORKER_CONCURRENCY',
+    ['worker'],
+  ],
+  WEBHOOK_RETRY_SCHEDULE_S: [
+    z.string().default(RETRY_SCHEDULE).transform(parseRetrySchedule),
+    RETRY_SCHEDULE,
+    'seconds before each attempt to deliver an event, the first of them 0; each but the first is varied by a fifth',
     ['worker'],
   ],
   TENANT_WINDOW: [

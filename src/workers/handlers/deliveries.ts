@@ -37,7 +37,7 @@ function attemptAs(how: How) {
     if (how === 'scheduled' && recovery_id === null && delivery.dropped_as !== null)
       return ended(delivery, how, recovery_id, delivery.dropped_as)
     if (delivery.data === null) return ended(delivery, how, recovery_id, 'exhausted')
-    return judged(delivery, how, recovery_id, await post(context, delivery, signal))
+    return judged(context, delivery, how, recovery_id, await post(context, delivery, signal))
   }
 }
 
@@ -48,7 +48,7 @@ function givenUpAs(how: How) {
     const delivery = asked && (await loadDelivery(context.sql, { tenant_id, ...asked }))
     if (asked === undefined || delivery === undefined) return discard(reason)
     const error = 'it could not be sent'
-    return judged(delivery, how, asked.recovery_id ?? null, { error: 'not_sent', message: error, duration_ms: 0 })
+    return judged(context, delivery, how, asked.recovery_id ?? null, { error: 'not_sent', message: error, duration_ms: 0 })
   }
 }
 
@@ -76,6 +76,7 @@ async function post(
 }
 
 function judged(
+  { config }: WorkerContext,
   delivery: LoadedDelivery,
   how: How,
   recovery_id: string | null,
@@ -93,7 +94,7 @@ function judged(
   if (status_code !== null && status_code >= 200 && status_code < 300)
     return done({ tells: DELIVERY({ ...about, result: 'delivered', next_ms: null }) })
   const asked_ms = 'status' in answer ? answer.retry_after_ms : null
-  const next_ms = how === 'scheduled' ? retryDelayMs(delivery.step + 1, asked_ms) : null
+  const next_ms = how === 'scheduled' ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, asked_ms) : null
   const result = gone || how === 'test' ? 'failed' : next_ms === null ? 'exhausted' : 'again'
   const message = attempt.error ?? `answered ${status_code}`
   return failed(

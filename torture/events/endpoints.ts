@@ -1,0 +1,81 @@
+// The endpoints of a tenant at the receivers, as it makes them through the API.
+import { randomUUID } from 'node:crypto'
+import type { Answer, Client } from '#test/client.ts'
+import { until } from '#test/process.ts'
+import type { KnownEndpoint, Receivers } from './receivers.ts'
+
+/** One of each kind; which types go there. One event after the other is slow, so that a busy tenant has fewer of them sent so. */
+type Wanted = { receiver: 'good' | 'bad'; ordered: boolean; types: string[] }
+
+const LIMIT_MS = 90_000
+
+/** For a tenant with little to tell. */
+export const OF_EVERYTHING: Wanted[] = wanted(['*'], ['*'], ['*'])
+/** For the tenant of most of the load. */
+export const OF_THE_BUSY: Wanted[] = wanted(
+  ['refund.*', 'dispute.*', 'payout.*', 'top_up.created', 'customer.*'],
+  ['kyc.*', 'payout.*', 'message.*'],
+  ['kyc.*', 'dispute.*'],
+)
+
+function wanted(good_ordered: string[], bad: string[], bad_ordered: string[]): Wanted[] {
+  return [
+    { receiver: 'good', ordered: false, types: ['*'] },
+    { receiver: 'good', ordered: true, types: good_ordered },
+    { receiver: 'bad', ordered: false, types: bad },
+    { receiver: 'bad', ordered: true, types: bad_ordered },
+  ]
+}
+
+/** Makes them, however often that takes. Nothing is sent there before the receivers know them. */
+export async function makeEndpoints(
+  receivers: Receivers,
+  clients: Client[],
+  tenant_id: string,
+  all: Wanted[],
+): Promise<void> {
+  await Promise.all(all.map((each) => makeEndpoint(receivers, clients, tenant_id, each)))
+}
+
+async function makeEndpoint(
+  { url, endpoints }: Receivers,
+  clients: Client[],
+  tenant_id: string,
+  { receiver, ordered, types }: Wanted,
+): Promise<void> {
+  const name = `${receiver}-${ordered ? 'ordered' : 'any'}-${tenant_id}`
+  const body = {
+    idempotency_key: randomUUID(),
+    url: `${url[receiver]}/${name}`,
+    types,
+    ordered,
+    ...(!ordered && { max_in_flight: 20 }),
+  }
+  let made = await answered(clients, '/v1/webhook_endpoints', body)
+  // The answer with the secret was lost: it is in no other.
+  while (made.secret === null) {
+    const rotation = { idempotency_key: randomUUID(), grace_s: 0 }
+    made = await answered(clients, `/v1/webhook_endpoints/${made.id}/rotate_secret`, rotation)
+  }
+  const known: KnownEndpoint = { name, id: made.id, tenant_id, types, ordered, secrets: [made.secret] }
+  endpoints.set(name, known)
+}
+
+async function answered(
+  clients: Client[],
+  path: string,
+  body: object,
+): Promise<{ id: string; secret: string | null }> {
+  let turn = 0
+  return await until(
+    `POST ${path} is answered`,
+    async () => {
+      const client = clients[turn++ % clients.length]!
+      const answer: Answer | null = await client.post(path, body).catch(() => null)
+      if (answer !== null && answer.status >= 400 && answer.status !== 503)
+        throw new Error(`POST ${path}: ${answer.status} ${answer.text}`)
+      return answer !== null && answer.status < 300 && (answer.body as { id: string; secret: string | null })
+    },
+    LIMIT_MS,
+  )
+}

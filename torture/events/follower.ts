@@ -1,0 +1,58 @@
+// A client that follows the feed of its tenant, through all faults, and keeps what it saw.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Client } from '#test/client.ts'
+import type { Problem } from '#test/invariants.ts'
+
+type SeenEvent = { id: string; sequence: number }
+
+export type Follower = {
+  tenant_id: string
+  /** As they came. */
+  seen: SeenEvent[]
+  /** The last sequence that it saw. */
+  after(): number
+  problems: Problem[]
+  stop(): void
+}
+
+const PAGE = 100
+const WAIT_S = 10
+const AGAIN_MS = 250
+
+/** Asks each API in turn; what is not answered is asked for again. */
+export function follow(clients: Client[], tenant_id: string): Follower {
+  const seen: SeenEvent[] = []
+  const problems: Problem[] = []
+  let after = 0
+  const stopping = new AbortController()
+
+  async function read(client: Client): Promise<boolean> {
+    const path = `/v1/events?after=${after}&limit=${PAGE}`
+    const answer = await client.get(path, { prefer: `wait=${WAIT_S}` }).catch(() => null)
+    if (answer === null || answer.status === 503 || answer.status === 429) return false
+    if (answer.status !== 200) {
+      const { status, text } = answer
+      problems.push({ problem: 'an answer that nobody may get', path, status, answer: text })
+      return false
+    }
+    for (const { id, sequence } of answer.body as SeenEvent[]) {
+      if (sequence !== after + 1) problems.push({ problem: 'the feed has a gap', tenant_id, after, sequence })
+      after = sequence
+      seen.push({ id, sequence })
+    }
+    return true
+  }
+
+  async function go(): Promise<void> {
+    for (let turn = 0; !stopping.signal.aborted; turn++)
+      if (!(await read(clients[turn % clients.length]!))) await sleep(AGAIN_MS)
+  }
+  void go()
+  return {
+    tenant_id,
+    seen,
+    after: () => after,
+    problems,
+    stop: () => stopping.abort(),
+  }
+}

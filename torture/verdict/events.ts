@@ -1,0 +1,78 @@
+// What became of each event: it is in the feed of its tenant, once and in order, whoever follows that has seen it, and each
+// endpoint that asked for it took it.
+import { isDeepStrictEqual } from 'node:util'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Problem } from '#test/invariants.ts'
+import type { System } from '../system.ts'
+import { judgeDeliveries, type Delivery } from './deliveries.ts'
+import { judgeFeeds, type FeedEvent } from './feeds.ts'
+
+const PATIENCE_MS = 15_000
+
+export type EventCounts = {
+  events: number
+  feeds: number
+  endpoints: number
+  deliveries: number
+  /** Requests that receivers read, and those of them of an event that they had seen before. */
+  requests: number
+  repeated: number
+}
+
+/** Whether an event is on its way into the feed, to a follower or to an endpoint. */
+export async function hasOpenEvents({ sql, followers }: Pick<System, 'sql' | 'followers'>): Promise<boolean> {
+  const [row] = await sql<{ open: boolean }[]>`
+    select exists (select from events where not sequenced) or exists (select from webhook_due)
+      or exists (select from jobs where queue = 'deliveries' and finished_at is null) as open`
+  if (row!.open) return true
+  const last = await sql<{ tenant_id: string; last_sequence: number }[]>`
+    select tenant_id, last_sequence from event_sequences`
+  const lastOf = new Map(last.map(({ tenant_id, last_sequence }) => [tenant_id, last_sequence]))
+  return followers.some((follower) => follower.after() < (lastOf.get(follower.tenant_id) ?? 0))
+}
+
+/** After waiting for what is still on its way. */
+export async function judgeAllEvents(system: System): Promise<{ problems: Problem[]; counts: EventCounts }> {
+  const { sql, followers, receivers } = system
+  const deadline = performance.now() + PATIENCE_MS
+  while (performance.now() < deadline && (await hasOpenEvents(system))) await sleep(200)
+  const { events, deliveries } = await sql.begin('isolation level repeatable read', async (tx) => ({
+    events: await tx<(FeedEvent & { data: unknown })[]>`
+      select e.id, e.tenant_id, e.sequence, e.type, coalesce(e.data ->> 'id', e.subject_id::text) as subject_id, e.created_at, e.data
+      from events e order by e.tenant_id, e.sequence`,
+    deliveries: await tx<Delivery[]>`
+      select endpoint_id, event_id, status, attempts, last_error from webhook_deliveries`,
+  }))
+  const endpoints = [...receivers.endpoints.values()]
+  const { arrivals } = receivers
+  return {
+    problems: [
+      ...judgeFeeds(events, followers),
+      ...followers.flatMap((follower) => follower.problems),
+      ...judgeDeliveries({ events, endpoints, deliveries, arrivals }),
+      ...receivers.problems,
+      ...saidOtherwise(events, receivers.bodies),
+    ],
+    counts: {
+      events: events.length,
+      feeds: new Set(events.map(({ tenant_id }) => tenant_id)).size,
+      endpoints: endpoints.length,
+      deliveries: deliveries.length,
+      requests: arrivals.length,
+      repeated: arrivals.length - new Set(arrivals.map((each) => `${each.endpoint} ${each.event_id}`)).size,
+    },
+  }
+}
+
+/** What was sent of an event is what happened. */
+function saidOtherwise(events: (FeedEvent & { data: unknown })[], bodies: Map<string, string>): Problem[] {
+  return events.flatMap(({ id, type, sequence, tenant_id, data, created_at, subject_id }) => {
+    const body = bodies.get(id)
+    if (body === undefined) return []
+    const { timestamp, ...said } = JSON.parse(body) as Record<string, unknown>
+    const same =
+      isDeepStrictEqual(said, { id, type, sequence, tenant_id, data }) &&
+      Date.parse(String(timestamp)) === Date.parse(created_at)
+    return same ? [] : [{ problem: 'an event was sent that happened otherwise', id, subject_id, body }]
+  })
+}
