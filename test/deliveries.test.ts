@@ -100,10 +100,13 @@ describe('a delivery', () => {
 
   test('says only the id of what is too long, and that it does', async () => {
     const { hook } = await hookAndEndpoint()
-    const id = await anEvent(client, { metadata: { text: 'x'.repeat(14_000), more: 'y'.repeat(7_000) } })
+    const id = await anEvent(client)
+    await world.sql`
+      insert into events (tenant_id, id, type, subject_id, data)
+      values (${client.tenant_id}, uuidv7(), 'customer.updated', ${id}, ${world.sql.json({ id, name: 'x'.repeat(20_000) })})`
+    await untilArrived(hook, 3)
     await world.drain()
-    expect(hook.arrived.at(-1)!.body).toMatchObject({ data: { id }, truncated: true })
-    expect(Object.keys(hook.arrived.at(-1)!.body.data)).toEqual(['id'])
+    expect(hook.arrived.at(-1)!.body.data).toEqual({ id, truncated: true })
     expect(hook.arrived.at(-1)!.text.length).toBeLessThan(1_000)
   })
 
@@ -340,7 +343,10 @@ describe('an endpoint', () => {
     await world.drain()
     await hurryLines(world)
     await world.drain()
-    expect(hook.arrived.slice(so_far).map(({ body }) => body.type)).toEqual(['webhook_endpoint.enabled'])
+    expect(new Set(hook.arrived.slice(so_far).map(({ body }) => body.type))).toEqual(
+      new Set(['webhook_endpoint.enabled']),
+    )
+    const before = hook.arrived.length
     await client.patch(path, { status: 'disabled' })
     await hurryLines(world)
     await world.drain()
@@ -351,7 +357,7 @@ describe('an endpoint', () => {
     const progress = async () => (await client.get(`/v1/webhook_recoveries/${recovery.id}`)).body
     while ((await progress()).status !== 'completed') await sleep(20)
     expect(await progress()).toMatchObject({ found: 6, sent: 6 })
-    expect(new Set(sequencesOf(hook).slice(so_far + 1))).toEqual(new Set([1, 2, 3, 4, 5, 6]))
+    expect(new Set(sequencesOf(hook).slice(before))).toEqual(new Set([1, 2, 3, 4, 5, 6]))
     await hurryLines(world)
     await world.drain()
     expect(await statuses()).toEqual(Array(6).fill('skipped'))

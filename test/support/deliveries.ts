@@ -12,7 +12,7 @@ export const LOOPBACK = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' }
 export type Arrived = {
   headers: Record<string, string>
   text: string
-  body: { id: string; type: string; sequence: number | null; tenant_id: string; timestamp: string; data: any; truncated?: true }
+  body: { id: string; type: string; sequence: number | null; tenant_id: string; timestamp: string; data: any }
 }
 
 /** What it answers: a status, or a status with headers; `hold`: nothing until `release` is called. */

@@ -1,12 +1,13 @@
 // Posts an event of the feed to a receiver as a delivery is posted.
+import type { Json } from '#core/db.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
+import { payloadOf } from '#domain/deliveries/payload.ts'
 import { whyNoAnswer } from './answers.ts'
 import type { FeedEvent } from './feed.ts'
 
 const ANSWER_MS = 15_000
 /** Of the answer; its status decides. */
 const MOST_READ_BYTES = 16 * 1024
-const MOST_BODY_BYTES = 20_000
 
 /** What became of it: the status of the answer, or why there was none. */
 export type Forwarded = { status: number | null; error: string | null; duration_ms: number }
@@ -16,7 +17,8 @@ export async function forwardEvent(
   event: FeedEvent,
   { url, secret, signal }: { url: string; secret: string; signal: AbortSignal },
 ): Promise<Forwarded> {
-  const body = bodyOf(event)
+  const { data, ...about } = event
+  const body = payloadOf({ ...about, data: data as Json, tenant_id: String(data['tenant_id']) })
   const timestamp_s = Date.now() / 1000
   const begun_at = performance.now()
   const took = () => Math.round(performance.now() - begun_at)
@@ -40,13 +42,6 @@ export async function forwardEvent(
   }
 }
 
-function bodyOf({ id, type, created_at, sequence, data, ...rest }: FeedEvent): string {
-  const tenant_id = rest['tenant_id'] ?? data['tenant_id'] ?? null
-  const envelope = { id, type, timestamp: created_at, sequence, tenant_id }
-  const body = JSON.stringify({ ...envelope, data })
-  if (Buffer.byteLength(body) <= MOST_BODY_BYTES) return body
-  return JSON.stringify({ ...envelope, data: { id: data['id'], truncated: true } })
-}
 
 /** A receiver that is not read to the end may take its answer for failed. An answer that breaks off changes nothing. */
 async function readSome({ body }: Response): Promise<void> {

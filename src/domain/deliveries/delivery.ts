@@ -77,7 +77,7 @@ export const deliveryDetailSchema = deliverySchema
       .meta({ description: 'The attempts, oldest first, replays among them.' }),
     payload: anyJson.meta({
       description:
-        'What is sent: `{ id, type, timestamp, sequence, tenant_id, data }`. Above 20 kB `data` has only the id, and `truncated` is true. Null: the event is older than events are kept.',
+        'What is sent: `{ id, type, timestamp, sequence, tenant_id, data }`. Above 20 kB `data` is only `{ id, truncated: true }`. Null: the event is older than events are kept.',
       example: {
         id: '0198f6f2-2b1a-7000-8000-123456789abc',
         type: 'payment.captured',

@@ -19,5 +19,5 @@ export function payloadOf({ id, type, created_at, sequence, tenant_id, data }: S
   const about = { id, type, timestamp: created_at, sequence, tenant_id }
   const whole = JSON.stringify({ ...about, data })
   if (Buffer.byteLength(whole) <= MOST_BYTES) return whole
-  return JSON.stringify({ ...about, data: { id: (data as { id: string }).id }, truncated: true })
+  return JSON.stringify({ ...about, data: { id: (data as { id: string }).id, truncated: true } })
 }
