@@ -25,6 +25,7 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
     return []
   }
   let closing = false
+  const closed = () => closing
   const loop = every(
     log,
     'telling of disabled endpoints',
@@ -38,7 +39,7 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
             log.info({ tenant_id, endpoint_id: id }, 'the tenant is told of a disabled endpoint')
           else
             log.warn({ tenant_id, endpoint_id: id }, `nobody is told of a disabled endpoint: ${UNTOLD[how]}`)
-      } while (told.length === AT_ONCE && !closing)
+      } while (told.length === AT_ONCE && !closed())
     },
   )
   return [
