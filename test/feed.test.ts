@@ -1,8 +1,11 @@
 // The feed: every event once and in one order for all who follow it, however late it was committed.
+import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { queueConfig } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { openQueue } from '#queue/queue.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { follow, sequenceAll, sequencing } from '#test/feed.ts'
 import { capturedPayment, eventually, refund } from '#test/payments.ts'
@@ -223,6 +226,32 @@ describe('who waits', () => {
       [2],
       '</v1/events?type=merchant.*&after=2>; rel="next"',
     ])
+  })
+
+  test('looks again when the queue says that there is something, whether or not there is', async () => {
+    const reader = await world.clientOf()
+    const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
+    onTestFinished(() => queue.close())
+    const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+    onTestFinished(() => server.end())
+    const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
+    const looks = async () => {
+      const [row] = await server<{ looks: number }[]>`
+        select coalesce(sum(calls), 0)::integer as looks from pg_stat_statements
+        where dbid = (select oid from pg_database where datname = ${database})
+          and query like '%from events e where e.sequenced%' and query not like '%pg_stat_statements%'`
+      return row!.looks
+    }
+    const before = await looks()
+    const answer = waiting(reader)
+    // Its own first look is one; nothing is polled of a tenant that never had an event.
+    await eventually(async () => {
+      queue.publish([{ id: reader.tenant_id, state: 'succeeded' }])
+      expect(await looks()).toBeGreaterThan(before + 2)
+    })
+    await tell(reader.tenant_id)
+    await sequenceAll(world.sql)
+    expect(sequencesOf((await answer).body)).toEqual([1])
   })
 
   test('is answered with nothing at the end, and at once where there is something', async () => {
