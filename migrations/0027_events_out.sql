@@ -17,8 +17,7 @@ create index sequenced_events_type on sequenced_events (tenant_id, type, sequenc
 alter table events attach partition unsequenced_events for values in (false);
 alter table events attach partition sequenced_events for values in (true);
 
--- The last sequence of each tenant's feed. Whoever holds the lock of the row of the system's own tenant, which has no events, is the
--- sequencer.
+-- The last sequence of each tenant's feed. Whoever holds the lock of the row of the system's own tenant is the sequencer.
 create table event_sequences (
   tenant_id uuid primary key,
   last_sequence bigint not null check (last_sequence >= 0)

@@ -1,6 +1,6 @@
 // Deliveries: what an endpoint receives, when it is tried again, and what becomes of those that fail.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import type { Client } from '#test/client.ts'
@@ -24,10 +24,6 @@ beforeAll(async () => {
 afterAll(async () => await world?.close())
 // Of one tenant each: what one test leaves behind is no other's.
 let client: Client & { tenant_id: string; key_id: string }
-afterEach(async () => {
-  const { problems } = await auditEverything(world.sql)
-  expect(problems).toEqual([])
-})
 
 async function hookAndEndpoint(reply?: Parameters<typeof openHook>[0], fields: object = {}) {
   client = await world.clientOf()
@@ -53,7 +49,11 @@ describe('a delivery', () => {
     verifyBoth(made!, endpoint.secret)
     verifyBoth(first!, endpoint.secret)
     const { body, headers } = first!
-    expect([made!.body.type, body.type, body.sequence]).toEqual(['webhook_endpoint.created', 'customer.created', 2])
+    expect([made!.body.type, body.type, body.sequence]).toEqual([
+      'webhook_endpoint.created',
+      'customer.created',
+      2,
+    ])
     expect(body).toMatchObject({ tenant_id: client.tenant_id, data: { id, name: 'Ada' } })
     expect(headers).toMatchObject({
       'webhook-id': body.id,
@@ -165,14 +165,31 @@ describe('a delivery that fails', () => {
     for (const one of hook.arrived) verifyBoth(one, endpoint.secret)
     const [delivery] = await deliveriesOf(client, endpoint.id)
     expect(delivery).toMatchObject({ status: 'delivered', attempts: 3, last_status_code: 200 })
-    expect(delivery.attempts_log.map(({ status_code }: { status_code: number }) => status_code)).toEqual([500, 500, 200])
+    expect(delivery.attempts_log.map(({ status_code }: { status_code: number }) => status_code)).toEqual([
+      500, 500, 200,
+    ])
   })
 
   test.for([
     ['302', { status: 302, headers: { location: 'http://127.0.0.1:1/' } }, 4_000, 6_000],
-    ['429 with Retry-After of 7 s, which holds', { status: 429, headers: { 'retry-after': '7' } }, 7_000, 7_000],
-    ['503 with Retry-After of 1 s, less than the schedule', { status: 503, headers: { 'retry-after': '1' } }, 5_000, 5_000],
-    ['500 with Retry-After of an hour, at most twice the schedule', { status: 500, headers: { 'retry-after': '3600' } }, 10_000, 10_000],
+    [
+      '429 with Retry-After of 7 s, which holds',
+      { status: 429, headers: { 'retry-after': '7' } },
+      7_000,
+      7_000,
+    ],
+    [
+      '503 with Retry-After of 1 s, less than the schedule',
+      { status: 503, headers: { 'retry-after': '1' } },
+      5_000,
+      5_000,
+    ],
+    [
+      '500 with Retry-After of an hour, at most twice the schedule',
+      { status: 500, headers: { 'retry-after': '3600' } },
+      10_000,
+      10_000,
+    ],
   ] as const)('with %s comes again at its time', async ([, reply, least_ms, most_ms]) => {
     const { hook, endpoint } = await hookAndEndpoint(() => reply)
     await untilArrived(hook, 1)
@@ -232,7 +249,10 @@ describe('a delivery that fails', () => {
     expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'disabled', disabled_reason: 'failing' })
     await hurryLines(world)
     await world.drain()
-    expect((await deliveriesOf(client, endpoint.id)).map(({ status }) => status)).toEqual(['failed', 'skipped'])
+    expect((await deliveriesOf(client, endpoint.id)).map(({ status }) => status)).toEqual([
+      'failed',
+      'skipped',
+    ])
   })
 
   test('a tenth time is exhausted', async () => {
@@ -269,7 +289,9 @@ describe('an endpoint', () => {
   })
 
   test('that is ordered goes on behind one that is exhausted', async () => {
-    const { hook } = await hookAndEndpoint((_nth, { body }) => (body.sequence === 2 ? 500 : 204), { ordered: true })
+    const { hook } = await hookAndEndpoint((_nth, { body }) => (body.sequence === 2 ? 500 : 204), {
+      ordered: true,
+    })
     await anEvent(client)
     await anEvent(client)
     await hurryUntil(world, () => hook.arrived.at(-1)?.body.sequence === 3)
@@ -433,17 +455,31 @@ describe('by hand', () => {
     const { hook, endpoint } = await hookAndEndpoint(() => 500, { types: ['payment.captured'] })
     const path = `/v1/webhook_endpoints/${endpoint.id}`
     const { status, body } = await client.post(`${path}/test`, { type: 'payment.captured' })
-    expect([status, body]).toMatchObject([202, { type: 'payment.captured', sequence: null, status: 'pending' }])
+    expect([status, body]).toMatchObject([
+      202,
+      { type: 'payment.captured', sequence: null, status: 'pending' },
+    ])
     await untilArrived(hook, 1)
     await world.drain()
     await hurryLines(world)
     await world.drain()
     const [arrived] = hook.arrived
     verifyBoth(arrived!, endpoint.secret)
-    expect(arrived!.body).toMatchObject({ type: 'payment.captured', sequence: null, data: { status: 'captured' } })
+    expect(arrived!.body).toMatchObject({
+      type: 'payment.captured',
+      sequence: null,
+      data: { status: 'captured' },
+    })
     expect(hook.arrived).toHaveLength(1)
-    expect((await client.get(`/v1/webhook_deliveries/${body.id}`)).body).toMatchObject({ status: 'failed', attempts: 1 })
+    expect((await client.get(`/v1/webhook_deliveries/${body.id}`)).body).toMatchObject({
+      status: 'failed',
+      attempts: 1,
+    })
     expect((await client.get(`${path}/stats`)).body).toMatchObject({ delivered: 0, failed: 0, pending: 0 })
     expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'enabled' })
   })
+})
+
+test('after all of this the books are in order', async () => {
+  expect((await auditEverything(world.sql)).problems).toEqual([])
 })

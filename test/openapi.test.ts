@@ -380,7 +380,9 @@ test('every example works when it is sent as shown', async () => {
     ...Object.fromEntries(
       [
         ...['get', 'update', 'delete', 'test', 'recover'].map((verb) => `${verb}WebhookEndpoint`),
-        ...['rotateWebhookSecret', 'getWebhookEndpointStats', 'listWebhookDeliveries'],
+        'rotateWebhookSecret',
+        'getWebhookEndpointStats',
+        'listWebhookDeliveries',
       ].map((name) => [name, () => endpoint(client)]),
     ),
     getWebhookRecovery: () => recovery(client),

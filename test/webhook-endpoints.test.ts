@@ -511,7 +511,7 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
     select name, queue, subject_id, payload, state from jobs where tenant_id = ${client.tenant_id}`
   expect(jobs).toEqual([
     {
-      name: 'delivery.test',
+      name: 'webhook_endpoint.test',
       queue: 'deliveries',
       subject_id: id,
       payload: { delivery_id: asked.body.id, created_at: asked.body.created_at },
@@ -542,7 +542,7 @@ test('a delivery is replayed by a job that names who asked; one whose event is g
     select name, subject_id, payload from jobs where tenant_id = ${client.tenant_id}`
   expect(jobs).toEqual([
     {
-      name: 'delivery.replay',
+      name: 'webhook_endpoint.replay',
       subject_id: endpoint_id,
       payload: { delivery_id: made.id, created_at: shown.created_at, key_id: client.key_id },
     },

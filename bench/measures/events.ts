@@ -31,7 +31,8 @@ const DUE = 100_000
 
 export const events: Measure = {
   name: 'events',
-  about: 'events out: deliveries of one worker, their latency beside bad endpoints, the feed and the sequencer',
+  about:
+    'events out: deliveries of one worker, their latency beside bad endpoints, the feed and the sequencer',
   async run(system) {
     await using api = await system.startProduct('api', REACHABLE)
     await using receiver = await system.startFloor('receiver')
@@ -47,12 +48,17 @@ export const events: Measure = {
 }
 
 type Places = { api: string; receiver: string }
-const startWorker = (system: System) => system.startProduct('worker', { ...REACHABLE, ...CONCURRENCY, QUEUES: 'deliveries' })
+const startWorker = (system: System) =>
+  system.startProduct('worker', { ...REACHABLE, ...CONCURRENCY, QUEUES: 'deliveries' })
 
 async function measureAccepting(system: System): Promise<Row[]> {
   system.options.log('what the feed costs who writes')
   const { feed_us, plain_us } = await costOfAccepting(system)
-  const row = { measure: 'events', name: 'Accepting a customer, more than with plain events', unit: '%' } as const
+  const row = {
+    measure: 'events',
+    name: 'Accepting a customer, more than with plain events',
+    unit: '%',
+  } as const
   return [below({ ...row, measured: (feed_us / plain_us - 1) * 100 }, 3)]
 }
 
@@ -65,8 +71,10 @@ async function measureSequencer(system: System): Promise<Row[]> {
   for (let round = 0; round < options.rounds; round++) {
     await writeEvents(system, [keys[0]!], count)
     const lastOf = async () =>
-      (await sql<{ last_sequence: number }[]>`
-        select last_sequence from event_sequences where tenant_id = ${keys[0]!.tenant_id}`)[0]?.last_sequence ?? 0
+      (
+        await sql<{ last_sequence: number }[]>`
+        select last_sequence from event_sequences where tenant_id = ${keys[0]!.tenant_id}`
+      )[0]?.last_sequence ?? 0
     const before = await lastOf()
     await using worker = await startWorker(system)
     void worker
@@ -77,7 +85,12 @@ async function measureSequencer(system: System): Promise<Row[]> {
     }
     rates.push((before + count - began!.last) / ((performance.now() - began!.at) / 1000))
   }
-  const row = { measure: 'events', name: 'Sequencer, one tenant', measured: median(rates), unit: 'events/s' } as const
+  const row = {
+    measure: 'events',
+    name: 'Sequencer, one tenant',
+    measured: median(rates),
+    unit: 'events/s',
+  } as const
   return [above(row, SEQUENCER_BAR)]
 }
 
@@ -89,7 +102,9 @@ async function measureDeliveries(system: System, { api, receiver }: Places): Pro
   await using poster = await system.startFloor('post', CONCURRENCY)
   await using worker = await startWorker(system)
   void worker
-  const endpoints = await Promise.all(tenants.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/count` })))
+  const endpoints = await Promise.all(
+    tenants.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/count` })),
+  )
   /** How many are written: enough for the time. */
   let of_each = 100
   const deliver = async () => {
@@ -102,7 +117,11 @@ async function measureDeliveries(system: System, { api, receiver }: Places): Pro
   const alone = async () => {
     await forget(receiver, 'count')
     const before = cpuTimes()
-    const query = new URLSearchParams({ seconds: String(seconds), url: `${receiver}/hook/count`, body: 'x'.repeat(700) })
+    const query = new URLSearchParams({
+      seconds: String(seconds),
+      url: `${receiver}/hook/count`,
+      body: 'x'.repeat(700),
+    })
     const answer = await fetch(`${String(poster.told['url'])}/post?${query.toString()}`)
     const { posted } = (await answer.json()) as { posted: number }
     return { rate: posted / seconds, count: posted, ...costOf(before, posted) }
@@ -135,7 +154,9 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
   const noisy = keys[2 * TENANTS]!
   await using worker = await startWorker(system)
   void worker
-  await Promise.all(calm.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/calm`, max_in_flight: 10 })))
+  await Promise.all(
+    calm.map((key) => makeEndpoint(api, key, { url: `${receiver}/hook/calm`, max_in_flight: 10 })),
+  )
   const measure = async (): Promise<Received> => {
     await forget(receiver, 'calm')
     await writeEventsAt(system, calm, { rate: CALM_PER_S, seconds: 2 * seconds })
@@ -147,7 +168,9 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
   for (let round = 0; round < rounds; round++) {
     quiet.push(await measure())
     log('beside endpoints that hang')
-    const hanging = await Promise.all([0, 1, 2].map(() => makeEndpoint(api, noisy, { url: `${receiver}/hang` })))
+    const hanging = await Promise.all(
+      [0, 1, 2].map(() => makeEndpoint(api, noisy, { url: `${receiver}/hang` })),
+    )
     await writeEvents(system, [noisy], 1_000)
     await sleep(500)
     beside.hanging.push(await measure())
@@ -166,10 +189,30 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
   const row = { measure: 'events', unit: 'ms' } as const
   const alone = { name: 'nothing else to do', value: p(quiet, 'p99_ms') }
   return [
-    info({ ...row, name: `First attempt after the commit, p50 at ${CALM_PER_S}/s`, measured: p(quiet, 'p50_ms') }),
+    info({
+      ...row,
+      name: `First attempt after the commit, p50 at ${CALM_PER_S}/s`,
+      measured: p(quiet, 'p50_ms'),
+    }),
     info({ ...row, name: 'First attempt after the commit, p99', measured: p(quiet, 'p99_ms') }),
-    atMost({ ...row, name: 'The same p99 beside three endpoints that hang', measured: p(beside.hanging, 'p99_ms') }, alone, 1.1),
-    atMost({ ...row, name: 'The same p99 beside 100,000 due, of which 200/s leave', measured: p(beside.due, 'p99_ms') }, alone, 1.1),
+    atMost(
+      {
+        ...row,
+        name: 'The same p99 beside three endpoints that hang',
+        measured: p(beside.hanging, 'p99_ms'),
+      },
+      alone,
+      1.1,
+    ),
+    atMost(
+      {
+        ...row,
+        name: 'The same p99 beside 100,000 due, of which 200/s leave',
+        measured: p(beside.due, 'p99_ms'),
+      },
+      alone,
+      1.1,
+    ),
   ]
 }
 
@@ -192,10 +235,15 @@ async function measureFeed(system: System, url: string): Promise<Row[]> {
     const after = Math.floor(Math.random() * (row!.last_sequence - 25))
     return request('GET', `/v1/events?after=${after}&limit=25`, { authorization: key.authorization })
   }
-  const bare = await system.startFloor('select', { DATABASE_URL: system.database_url, TENANT_ID: key.tenant_id })
+  const bare = await system.startFloor('select', {
+    DATABASE_URL: system.database_url,
+    TENANT_ID: key.tenant_id,
+  })
   await using floor = bare
-  const select = () => request('GET', `/events?after=${Math.floor(Math.random() * (row!.last_sequence - 25))}`)
-  const read = (at: string, ask: () => string) => closedLoop({ url: at, connections: 64, seconds, expect: 200, next: ask })
+  const select = () =>
+    request('GET', `/events?after=${Math.floor(Math.random() * (row!.last_sequence - 25))}`)
+  const read = (at: string, ask: () => string) =>
+    closedLoop({ url: at, connections: 64, seconds, expect: 200, next: ask })
   await read(url, next)
   const results = await alternate(rounds, {
     floor: () => read(String(floor.told['url']), select),
@@ -204,6 +252,10 @@ async function measureFeed(system: System, url: string): Promise<Row[]> {
   const of = { measure: 'events', unit: 'req/s' } as const
   return [
     info({ ...of, name: 'Floor: a bare SELECT of 25 events', measured: results.floor.rate }),
-    atLeast({ ...of, name: 'Reading 25 events of the feed', measured: results.product.rate }, { name: 'a bare SELECT', value: results.floor.rate }, 0.5),
+    atLeast(
+      { ...of, name: 'Reading 25 events of the feed', measured: results.product.rate },
+      { name: 'a bare SELECT', value: results.floor.rate },
+      0.5,
+    ),
   ]
 }

@@ -9,7 +9,7 @@ import { errorText } from '#core/startup.ts'
 import { EVENTS } from '#domain/events.ts'
 import { NOUNS } from '#domain/subjects.ts'
 import { plainText } from './listen/answers.ts'
-import { findNewest, followFeed, type Feed, type FeedEvent } from './listen/feed.ts'
+import { findNewest, followFeed, type Feed, type FollowedEvent } from './listen/feed.ts'
 import { forwardEvent, type Forwarded } from './listen/forward.ts'
 import { print } from './print.ts'
 import { startedHere } from './started.ts'
@@ -91,7 +91,7 @@ async function listen(options: ListenOptions, signal: AbortSignal): Promise<neve
   throw new Error('the feed has no end')
 }
 
-function lineOf({ type, sequence }: FeedEvent, { status, error, duration_ms }: Forwarded): string {
+function lineOf({ type, sequence }: FollowedEvent, { status, error, duration_ms }: Forwarded): string {
   const outcome = status === null ? `no answer: ${error}` : String(status)
   return [
     time(),

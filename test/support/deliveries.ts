@@ -54,7 +54,7 @@ export async function openHook(reply: (nth: number, arrived: Arrived) => Reply =
     arrived,
     open,
     release: (status) => held.splice(0).forEach((answer) => answer(status)),
-    close: receiver.close,
+    close: () => receiver.close(),
   }
 }
 
@@ -101,7 +101,9 @@ export async function hurryUntil(world: World, holds: () => boolean): Promise<vo
 /** The deliveries of an endpoint, oldest first, each with its log. */
 export async function deliveriesOf(client: Client, endpoint_id: string): Promise<any[]> {
   const { body } = await client.get(`/v1/webhook_endpoints/${endpoint_id}/deliveries?limit=100`)
-  const whole = await Promise.all(body.map(({ id }: { id: string }) => client.get(`/v1/webhook_deliveries/${id}`)))
+  const whole = await Promise.all(
+    body.map(({ id }: { id: string }) => client.get(`/v1/webhook_deliveries/${id}`)),
+  )
   return whole.map((answer) => answer.body).toReversed()
 }
 

@@ -19,7 +19,7 @@ const feedEvent = z.looseObject({
   data: z.record(z.string(), z.unknown()),
   created_at: z.string(),
 })
-export type FeedEvent = z.output<typeof feedEvent>
+export type FollowedEvent = z.output<typeof feedEvent>
 
 const refusal = z.object({ error: z.object({ code: z.string(), message: z.string() }) })
 
@@ -35,8 +35,8 @@ export type Feed = {
   notice: (text: string) => void
 }
 
-type FeedQuery = { after: number; limit: number; type?: string | undefined }
-type FeedPage = { events: FeedEvent[]; next: number | undefined }
+type FollowQuery = { after: number; limit: number; type?: string | undefined }
+type FeedPage = { events: FollowedEvent[]; next: number | undefined }
 
 /** Whoever asks again later may be answered. */
 class ApiAway extends Error {
@@ -75,7 +75,7 @@ export async function findNewest(feed: Feed): Promise<number> {
 export async function* followFeed(
   feed: Feed,
   { after, types }: { after: number; types: readonly string[] },
-): AsyncGenerator<FeedEvent, never> {
+): AsyncGenerator<FollowedEvent, never> {
   // A request names one type at most.
   const type = types.length === 1 && types[0] !== '*' ? types[0] : undefined
   let cursor = after
@@ -94,7 +94,7 @@ function isOfType(type: string, wanted: string): boolean {
   return wanted.endsWith('*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
 }
 
-async function askUntilAnswered(feed: Feed, query: FeedQuery, wait_s: number): Promise<FeedPage> {
+async function askUntilAnswered(feed: Feed, query: FollowQuery, wait_s: number): Promise<FeedPage> {
   let told = ''
   for (let pause_ms: number = RETRY_MS.first; ; pause_ms = Math.min(2 * pause_ms, RETRY_MS.most)) {
     try {
@@ -110,7 +110,7 @@ async function askUntilAnswered(feed: Feed, query: FeedQuery, wait_s: number): P
   }
 }
 
-async function ask(feed: Feed, { after, limit, type }: FeedQuery, wait_s: number): Promise<FeedPage> {
+async function ask(feed: Feed, { after, limit, type }: FollowQuery, wait_s: number): Promise<FeedPage> {
   const { url, key, signal } = feed
   const query = new URLSearchParams({ after: String(after), limit: String(limit), ...(type && { type }) })
   const limit_ms = wait_s * 1000 + ANSWER_MS

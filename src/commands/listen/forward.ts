@@ -3,7 +3,7 @@ import type { Json } from '#core/db.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { whyNoAnswer } from './answers.ts'
-import type { FeedEvent } from './feed.ts'
+import type { FollowedEvent } from './feed.ts'
 
 const ANSWER_MS = 15_000
 /** Of the answer; its status decides. */
@@ -14,7 +14,7 @@ export type Forwarded = { status: number | null; error: string | null; duration_
 
 /** Posts an event to `url` once, signed with a `whsec_...` secret. `signal` gives up. */
 export async function forwardEvent(
-  event: FeedEvent,
+  event: FollowedEvent,
   { url, secret, signal }: { url: string; secret: string; signal: AbortSignal },
 ): Promise<Forwarded> {
   const { data, ...about } = event
@@ -41,7 +41,6 @@ export async function forwardEvent(
     return { status: null, error: whyNoAnswer(error, ANSWER_MS), duration_ms: took() }
   }
 }
-
 
 /** A receiver that is not read to the end may take its answer for failed. An answer that breaks off changes nothing. */
 async function readSome({ body }: Response): Promise<void> {

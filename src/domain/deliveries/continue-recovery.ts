@@ -22,13 +22,14 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
         order by d.created_at fetch first ${AT_ONCE} rows with ties
       ) d
     ), delivery as (
-      update webhook_deliveries d set status = 'pending', step = 0, next_attempt_at = now(), updated_at = clock_timestamp()
+      update webhook_deliveries d set status = 'pending', step = 0, next_attempt_at = now(),
+        updated_at = clock_timestamp()
       from found f
       where d.tenant_id = f.tenant_id and d.id = f.id and d.created_at = f.created_at and d.status <> 'delivered'
       returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence
     ), due as (
-      insert into webhook_due as w (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at,
-        recovery_id)
+      insert into webhook_due as w (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at,
+        queued_at, recovery_id)
       select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), clock_timestamp(), r.id
       from delivery d cross join recovery r
       on conflict (tenant_id, endpoint_id, sequence, delivery_id)
@@ -40,7 +41,8 @@ export async function continueRecovery(sql: Sql): Promise<boolean> {
     )
     update webhook_recoveries r set found = r.found + put_back.times,
       after_at = case when step.found >= ${AT_ONCE} then step.after_at end,
-      status = case when step.found < ${AT_ONCE} and r.sent >= r.found + put_back.times then 'completed' else 'running' end,
+      status = case when step.found < ${AT_ONCE} and r.sent >= r.found + put_back.times
+        then 'completed' else 'running' end,
       updated_at = clock_timestamp()
     from recovery, step, put_back
     where r.tenant_id = recovery.tenant_id and r.id = recovery.id and r.after_at = recovery.after_at

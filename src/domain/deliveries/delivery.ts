@@ -52,7 +52,7 @@ export const deliverySchema = z
 export type Delivery = z.output<typeof deliverySchema>
 
 /** One attempt, as it is logged and answered. */
-export const deliveryAttempt = z
+const deliveryAttempt = z
   .object({
     at: timestamp.meta({ description: 'When it began.' }),
     status_code: z

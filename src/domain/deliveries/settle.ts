@@ -83,14 +83,16 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
           when t.how = 'manual' then d.status when t.result = 'again' then 'pending' else t.result end,
         attempts = d.attempts + (t.how <> 'manual' and t.attempt is not null)::integer,
         step = d.step + (t.how = 'scheduled')::integer,
-        next_attempt_at = case when d.status = 'delivered' or t.ok then null when t.how = 'manual' then d.next_attempt_at
+        next_attempt_at = case when d.status = 'delivered' or t.ok then null
+          when t.how = 'manual' then d.next_attempt_at
           when t.result = 'again' then now() + t.next_ms * interval '1 millisecond' end,
         last_status_code = case when t.how = 'manual' and not t.ok then d.last_status_code
           else (t.attempt ->> 'status_code')::smallint end,
         last_error = case when t.how = 'manual' and not t.ok then d.last_error
           when t.ok then null else t.attempt ->> 'error' end,
         delivered_at = case when t.ok then coalesce(d.delivered_at, clock_timestamp()) else d.delivered_at end,
-        failed_at = case when t.ok or t.how = 'manual' then d.failed_at else coalesce(d.failed_at, clock_timestamp()) end,
+        failed_at = case when t.ok or t.how = 'manual' then d.failed_at
+          else coalesce(d.failed_at, clock_timestamp()) end,
         attempts_log = case when t.attempt is null then d.attempts_log else
           case when jsonb_array_length(d.attempts_log) >= ${MOST_LOGGED}
             then d.attempts_log - 0 else d.attempts_log end
@@ -127,7 +129,8 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
       ) p
     ), endpoint as (
       update webhook_endpoints p set
-        failing_since = case when j.ok then null when j.fails then coalesce(p.failing_since, now()) else p.failing_since end,
+        failing_since = case when j.ok then null when j.fails then coalesce(p.failing_since, now())
+          else p.failing_since end,
         status = case when j.disables is null then p.status else 'disabled' end,
         disabled_reason = case when p.status = 'disabled' then p.disabled_reason else j.disables end,
         updated_at = case when j.disables is null or p.status = 'disabled' then p.updated_at else clock_timestamp() end

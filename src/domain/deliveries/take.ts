@@ -17,9 +17,9 @@ export type LinePosition = { tenant_id: string; endpoint_id: string }
 export const FIRST_LINE: LinePosition = { tenant_id: LOWEST_ID, endpoint_id: LOWEST_ID }
 
 /** A job that was made for this worker; it begins in `begins_in_ms`, because the rate of its endpoint is limited. */
-export type TakenJob = { job: ClaimedJob; begins_in_ms: number }
+type TakenJob = { job: ClaimedJob; begins_in_ms: number }
 
-export type Taken = {
+export type TakenDeliveries = {
   jobs: TakenJob[]
   /** Where the next walk continues; null: from the first line. */
   after: LinePosition | null
@@ -54,7 +54,7 @@ type DueLine = LinePosition & {
 export async function takeDeliveries(
   sql: Sql,
   options: { worker: string; room: number; share: TenantShare | undefined; after: LinePosition },
-): Promise<Taken> {
+): Promise<TakenDeliveries> {
   return await sql.begin(async (tx) => {
     const { lines, after } = await lockLines(tx, options.after)
     if (lines.length === 0) return { jobs: [], after, more: false }
@@ -89,12 +89,14 @@ async function lockLines(
           where w.tenant_id = v.tenant_id and w.endpoint_id = v.endpoint_id and w.due_at <= now())
         and not exists (
           select from pauses u
-          where (u.queue is null or u.queue = ${sendDelivery.queue}) and (u.tenant_id is null or u.tenant_id = v.tenant_id))
+          where (u.queue is null or u.queue = ${sendDelivery.queue})
+            and (u.tenant_id is null or u.tenant_id = v.tenant_id))
     ), line as (
       select p.* from due cross join lateral (
         select p.tenant_id, p.id as endpoint_id, p.ordered, p.status = 'enabled' as enabled,
           p.deleted_at is not null as deleted, p.enabled_at,
-          p.enabled_at > p.created_at + interval '1 second' and p.enabled_at > now() - interval '10 days' as was_disabled,
+          p.enabled_at > p.created_at + interval '1 second' and p.enabled_at > now() - interval '10 days'
+            as was_disabled,
           coalesce(${droppedAs(tx)}, 'skipped') as dropped_as,
           case when p.ordered or p.failing_since is not null then 1 else p.max_in_flight end as "window", p.rate_per_s,
           greatest(extract(epoch from p.next_send_at - clock_timestamp()) * 1000, 0)::float8 as wait_ms
@@ -200,14 +202,20 @@ async function takeFrom(
     )
     select j.id, j.tenant_id, j.queue, j.name, j.payload, j.request_id, j.attempt, j.max_attempts, j.failures,
       j.lease_token, extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
-      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms, null::jsonb as call,
+      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
+      null::jsonb as call,
       j.subject_id as endpoint_id, t.nth
     from job j join taken t on t.job_id = j.id`
-  const limited = new Map(lines.flatMap((line) => (line.rate_per_s === null ? [] : [[line.endpoint_id, line]])))
+  const limited = new Map(
+    lines.flatMap((line) => (line.rate_per_s === null ? [] : [[line.endpoint_id, line]])),
+  )
   await keepRates(tx, limited, rows)
   return rows.map(({ endpoint_id, nth, ...job }) => {
     const line = limited.get(endpoint_id)
-    return { job, begins_in_ms: line === undefined ? 0 : line.wait_ms + ((nth - 1) * 1000) / line.rate_per_s! }
+    return {
+      job,
+      begins_in_ms: line === undefined ? 0 : line.wait_ms + ((nth - 1) * 1000) / line.rate_per_s!,
+    }
   })
 }
 

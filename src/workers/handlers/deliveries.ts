@@ -18,9 +18,13 @@ import { handling, type Job } from './handler.ts'
 /** The receiver wants nothing any more. */
 const GONE = 410
 
-const DELIVERY = settling<Told<DeliverySettlement>>('settle_delivery', settleDeliveries, ({ job_id }) => job_id)
+const DELIVERY = settling<Told<DeliverySettlement>>(
+  'settle_delivery',
+  settleDeliveries,
+  ({ job_id }) => job_id,
+)
 type How = DeliverySettlement['how']
-type Asked = { delivery_id: string; created_at: string; recovery_id?: string | null }
+type AttemptPayload = { delivery_id: string; created_at: string; recovery_id?: string | null }
 
 export const deliveryHandlers = {
   [sendDelivery.name]: handling(sendDelivery, attemptAs('scheduled'), givenUpAs('scheduled')),
@@ -29,7 +33,10 @@ export const deliveryHandlers = {
 }
 
 function attemptAs(how: How) {
-  return async (context: WorkerContext, { tenant_id, payload, signal }: Job<Asked>): Promise<Decision> => {
+  return async (
+    context: WorkerContext,
+    { tenant_id, payload, signal }: Job<AttemptPayload>,
+  ): Promise<Decision> => {
     const delivery = await loadDelivery(context.sql, { tenant_id, ...payload })
     // It was settled meanwhile, or is kept no longer.
     if (delivery === undefined || (how === 'scheduled' && delivery.status !== 'pending')) return done()
@@ -43,12 +50,20 @@ function attemptAs(how: How) {
 
 /** What would end the worker each time is a failed attempt like another. */
 function givenUpAs(how: How) {
-  return async (context: WorkerContext, { tenant_id, payload }: ClaimedJob, reason: string): Promise<Decision> => {
+  return async (
+    context: WorkerContext,
+    { tenant_id, payload }: ClaimedJob,
+    reason: string,
+  ): Promise<Decision> => {
     const asked = sendDelivery.payload.partial({ recovery_id: true }).safeParse(payload).data
     const delivery = asked && (await loadDelivery(context.sql, { tenant_id, ...asked }))
     if (asked === undefined || delivery === undefined) return discard(reason)
     const error = 'it could not be sent'
-    return judged(context, delivery, how, asked.recovery_id ?? null, { error: 'not_sent', message: error, duration_ms: 0 })
+    return judged(context, delivery, how, asked.recovery_id ?? null, {
+      error: 'not_sent',
+      message: error,
+      duration_ms: 0,
+    })
   }
 }
 
@@ -62,7 +77,10 @@ async function post(
   const { event_id, event_created_at, type, sequence, data, url, headers, secrets } = delivery
   const body = payloadOf({ id: event_id, type, created_at: event_created_at, sequence, tenant_id, data })
   const opened = secrets.map((sealed) => vault.open(sealed, endpointPlace(tenant_id, endpoint_id, 'secrets')))
-  const own = headers === null ? {} : headersSchema.parse(JSON.parse(vault.open(headers, endpointPlace(tenant_id, endpoint_id, 'headers'))))
+  const own =
+    headers === null
+      ? {}
+      : headersSchema.parse(JSON.parse(vault.open(headers, endpointPlace(tenant_id, endpoint_id, 'headers'))))
   const signed = signStandardWebhook({ id: event_id, timestamp_s: Date.now() / 1000, body }, opened)
   const valid = () => {
     if (!permit.valid()) return false
@@ -71,7 +89,8 @@ async function post(
   }
   const answer = await receivers.post({ url, headers: { ...own, ...signed }, body, valid }, signal)
   // Nothing left, or nobody waited for the answer: it is sent again under the same id.
-  if ('error' in answer && (answer.error === 'not_sent' || answer.error === 'abandoned')) throw new NotStarted()
+  if ('error' in answer && (answer.error === 'not_sent' || answer.error === 'abandoned'))
+    throw new NotStarted()
   return answer
 }
 
@@ -94,7 +113,8 @@ function judged(
   if (status_code !== null && status_code >= 200 && status_code < 300)
     return done({ tells: DELIVERY({ ...about, result: 'delivered', next_ms: null }) })
   const asked_ms = 'status' in answer ? answer.retry_after_ms : null
-  const next_ms = how === 'scheduled' ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, asked_ms) : null
+  const next_ms =
+    how === 'scheduled' ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, asked_ms) : null
   const result = gone || how === 'test' ? 'failed' : next_ms === null ? 'exhausted' : 'again'
   const message = attempt.error ?? `answered ${status_code}`
   return failed(
@@ -114,6 +134,10 @@ function ended(
   return done({ tells: DELIVERY({ ...about, result }) })
 }
 
-function aboutOf({ tenant_id, id, created_at, endpoint_id }: LoadedDelivery, how: How, recovery_id: string | null) {
+function aboutOf(
+  { tenant_id, id, created_at, endpoint_id }: LoadedDelivery,
+  how: How,
+  recovery_id: string | null,
+) {
   return { tenant_id, delivery_id: id, delivery_created_at: created_at, endpoint_id, how, recovery_id }
 }
