@@ -69,7 +69,7 @@ function givenUpAs(how: How) {
 
 async function post(
   { receivers, vault }: WorkerContext,
-  { id, tenant_id, endpoint_id, ...delivery }: LoadedDelivery,
+  { tenant_id, endpoint_id, ...delivery }: LoadedDelivery,
   signal: AbortSignal,
 ): Promise<ReceiverAnswer | ReceiverFailure> {
   const permit = currentPermit()
