@@ -1,5 +1,5 @@
 // The catalogue of events, what a pattern means of it, and the one fragment that writes them.
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { filedBy, NOUNS, objectOf, subjectOf, SUBJECTS, type Noun } from './subjects.ts'
 
 /** `<noun>.<word>`: the types of events. */
@@ -20,6 +20,19 @@ export function typesMatching(pattern: string): string[] {
   return EVENTS.flatMap(({ type }) =>
     (start === undefined ? type === pattern : type.startsWith(start)) ? [type] : [],
   )
+}
+
+const TIME_FIELD = /_(?:at|before|by)$/
+const TIME_STORED = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00:00$/
+
+/** The data of an event as they are shown: with times in the form of all answers, where Postgres wrote another into JSON. */
+export function shownData<Data extends Json>(data: Data): Data {
+  if (typeof data !== 'object' || data === null) return data
+  const shown = Object.entries(data).map(([name, value]) => {
+    const [, seconds, fraction = ''] = TIME_FIELD.test(name) ? (TIME_STORED.exec(String(value)) ?? []) : []
+    return [name, seconds === undefined ? value : `${seconds}.${fraction.padEnd(6, '0')}Z`]
+  })
+  return Object.fromEntries(shown) as Data
 }
 
 /**

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { isRolledBack, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import { EVENTS, typesMatching } from './events.ts'
+import { EVENTS, shownData, typesMatching } from './events.ts'
 import { filedBy, NOUNS, rootOf, subjectOf } from './subjects.ts'
 
 /** An event in answers. */
@@ -70,26 +70,30 @@ export async function listFeed(
   const later = sql`e.sequenced and e.tenant_id = ${tenant_id} and e.sequence > ${after}`
   const next = sql`order by e.sequence limit ${limit}`
   if (subject_id !== undefined)
-    return await sql<FeedEvent[]>`
+    return shown(
+      await sql<FeedEvent[]>`
       select ${eventColumns(sql)} from (${filedIds(sql, tenant_id, subject_id)}) filed
       -- All that is filed there is read: by its sequences the feed would be, which is longer.
       cross join lateral (select * from events e where ${later} and e.subject_id = filed.id offset 0) e
       where ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
-      ${next}`
+      ${next}`,
+    )
   if (types === null || types.length === EVENTS.length)
-    return await sql<FeedEvent[]>`select ${eventColumns(sql)} from events e where ${later} ${next}`
+    return shown(await sql<FeedEvent[]>`select ${eventColumns(sql)} from events e where ${later} ${next}`)
   // Each type has its own range of an index, so that what is rare is found among millions of others.
-  return await sql<FeedEvent[]>`
+  return shown(
+    await sql<FeedEvent[]>`
     select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
     cross join lateral (select * from events e where ${later} and e.type = wanted.type ${next}) e
-    ${next}`
+    ${next}`,
+  )
 }
 
 /** One event, also one that has no sequence yet; undefined when the tenant has none of this id. */
 export async function findEvent(sql: Sql, tenant_id: string, id: string): Promise<FeedEvent | undefined> {
-  const [event] = await sql<FeedEvent[]>`
+  const rows = await sql<FeedEvent[]>`
     select ${eventColumns(sql)} from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
-  return event
+  return shown(rows)[0]
 }
 
 /**
@@ -102,13 +106,15 @@ export async function listFiledEvents(
   subject_id: string,
   { after = '-infinity', limit }: { after?: string; limit: number },
 ): Promise<FeedEvent[]> {
-  return await sql<FeedEvent[]>`
+  return shown(
+    await sql<FeedEvent[]>`
     select ${eventColumns(sql)} from (
       select * from events e
       where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id} and e.created_at > ${after}
       offset 0
     ) e
-    order by e.created_at fetch first ${limit} rows with ties`
+    order by e.created_at fetch first ${limit} rows with ties`,
+  )
 }
 
 /** The last sequence of each of these tenants; a tenant without events is left out. */
@@ -118,6 +124,10 @@ export async function findLastSequences(
 ): Promise<{ tenant_id: string; last_sequence: number }[]> {
   return await sql<{ tenant_id: string; last_sequence: number }[]>`
     select tenant_id, last_sequence from event_sequences where tenant_id = any(${tenant_ids}::uuid[])`
+}
+
+function shown(events: FeedEvent[]): FeedEvent[] {
+  return events.map((event) => ({ ...event, data: shownData(event.data) }))
 }
 
 function eventColumns(sql: Sql): Fragment {

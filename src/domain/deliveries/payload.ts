@@ -1,5 +1,6 @@
 // What is sent of an event: the same bytes at every attempt.
 import type { Json } from '#core/db.ts'
+import { shownData } from '../events.ts'
 
 /** From this size on only the id of the data is sent. */
 const MOST_BYTES = 20_000
@@ -17,7 +18,7 @@ export type SentEvent = {
 /** The body of a request, as JSON of at most 20,000 bytes. */
 export function payloadOf({ id, type, created_at, sequence, tenant_id, data }: SentEvent): string {
   const about = { id, type, timestamp: created_at, sequence, tenant_id }
-  const whole = JSON.stringify({ ...about, data })
+  const whole = JSON.stringify({ ...about, data: shownData(data) })
   if (Buffer.byteLength(whole) <= MOST_BYTES) return whole
   return JSON.stringify({ ...about, data: { id: (data as { id: string }).id, truncated: true } })
 }

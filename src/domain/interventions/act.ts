@@ -1,6 +1,7 @@
 // What operators do about jobs. Each act depends on the job's state and is recorded, with who did it and why.
 import { newId } from '#core/ids.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { sendDelivery } from '#jobs/deliveries.ts'
 import { CALLS } from '#jobs/index.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
 import { keyIsTooOld } from '../jobs/calls.ts'
@@ -50,7 +51,7 @@ export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
 export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
-      select j.id, j.tenant_id, j.state from jobs j
+      select j.id, j.tenant_id, j.state, j.name, j.payload from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
         and (j.operation is null or exists (select from (${rowOfCall(sql)}) r where not r.under_way))
       for update
@@ -58,6 +59,14 @@ export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
       -- A notification and its job have one id.
       update notifications n set state = 'ignored', applied_at = clock_timestamp(), waits_for = null, parked_at = null
       from before where n.id = before.id and n.state in ('received', 'parked')
+    ), delivery as (
+      -- Nothing else would send it: a recovery can.
+      update webhook_deliveries d set status = 'failed', next_attempt_at = null,
+        failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
+      from before
+      where before.name = ${sendDelivery.name} and d.tenant_id = before.tenant_id and d.status = 'pending'
+        and d.id = (before.payload ->> 'delivery_id')::uuid
+        and d.created_at = (before.payload ->> 'created_at')::timestamptz
     ), after as (
       update jobs j set state = 'discarded', finished_at = now(), request = j.request - 'sealed'
       from before where j.tenant_id = before.tenant_id and j.id = before.id
