@@ -13,9 +13,9 @@ const LIMIT_MS = 90_000
 export const OF_EVERYTHING: Wanted[] = wanted(['*'], ['*'], ['*'])
 /** For the tenant of most of the load. */
 export const OF_THE_BUSY: Wanted[] = wanted(
-  ['refund.*', 'dispute.*', 'payout.*', 'top_up.created', 'customer.*'],
+  ['refund.*', 'payout.*', 'top_up.created', 'customer.*'],
   ['kyc.*', 'payout.*', 'message.*'],
-  ['kyc.*', 'dispute.*'],
+  ['kyc.*'],
 )
 
 function wanted(good_ordered: string[], bad: string[], bad_ordered: string[]): Wanted[] {
