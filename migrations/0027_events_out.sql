@@ -233,7 +233,7 @@ begin
     order by week, parent.name
   loop
     begin
-      execute format('create table %I (like %I including defaults)', each.name, each.parent);
+      execute format('create table %I (like %I including defaults including constraints)', each.name, each.parent);
       if each.parent = 'webhook_deliveries' then
         execute format('alter table %I set (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05)', each.name);
       end if;

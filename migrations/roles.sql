@@ -178,11 +178,13 @@ begin
     ('sluice_worker', 'payouts', 'select, update'),
     ('sluice_worker', 'top_ups', 'select, update'),
     ('sluice_worker', 'ai_tasks', 'select, update'),
-    ('sluice_worker', 'messages', 'select, update'),
+    -- It writes emails of its own: that an endpoint was disabled.
+    ('sluice_worker', 'messages', 'select, insert (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
+      terms, tags, provider, segments, encoding, send_at, metadata), update'),
     ('sluice_worker', 'templates', 'select (tenant_id, id, updated_at)'),
-    ('sluice_worker', 'message_attachments', 'select, delete'),
+    ('sluice_worker', 'message_attachments', 'select, insert (tenant_id, message_id, nth, content), delete'),
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
-    ('sluice_worker', 'message_limits', 'select (tenant_id, scope, window_start), delete'),
+    ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id)'),

@@ -27,18 +27,6 @@ beforeAll(async () => {
 })
 afterAll(async () => await world?.close())
 
-test.for([
-  ['GET', '/v1/events', 'events'],
-  ['GET', '/v1/webhook_endpoints', 'events'],
-])('%s %s answers 500 misconfigured_gateway to a caller with a valid key', async ([method, path, area]) => {
-  const refused = await world.client.send(method!, path!)
-  expect(refused).toMatchObject({
-    status: 500,
-    body: { error: { code: 'misconfigured_gateway', context: { area } } },
-  })
-  expect((await createClient(world.client.url, '').send(method!, path!)).status).toBe(401)
-})
-
 test('a path near that of an area is 404, and a message sent without the scope is refused as missing_scope', async () => {
   for (const path of ['/v1/payoutsx', '/v1/message', '/v1/customers/a/b/c', '/v1/unheard-of'])
     expect((await world.client.get(path)).body.error.code).toBe('route_not_found')

@@ -65,7 +65,9 @@ test('a wrong value is refused with the name of its variable and an example', ()
     ['RETENTION_DAYS', 'jobs:30'],
     ['RETENTION_DAYS', 'ai_tasks:30'],
     ['RETENTION_DAYS', 'ledger:400'],
-    ['RETENTION_DAYS', 'jobs:90,events'],
+    ['RETENTION_DAYS', 'ai_tasks:90,jobs'],
+    ['RETENTION_DAYS', 'jobs:90,events:400'],
+    ['EVENT_RETENTION_DAYS', '30'],
     ['WEBHOOK_RETRY_SCHEDULE_S', '5,300'],
     ['WEBHOOK_RETRY_SCHEDULE_S', '0,5,soon'],
     ['REQUIRES_ACTION_TTL_S', '5'],
@@ -83,6 +85,10 @@ test('a wrong value is refused with the name of its variable and an example', ()
     // What was given may be a secret.
     expect(refusal).not.toContain(`${name}=${value}`)
   }
+})
+
+test('how long events are kept has a variable of its own, which the old place names', () => {
+  expect(refusalOf({ RETENTION_DAYS: 'jobs:90,events:400' })).toContain('EVENT_RETENTION_DAYS')
 })
 
 test('an example can be used as it is, or says how to make one', () => {

@@ -1,10 +1,8 @@
 // Deliveries: what an endpoint receives, when it is tried again, and what becomes of those that fail.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { createVault } from '#core/secrets.ts'
-import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
-import { auditEverything } from '#test/books.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
 import type { Client } from '#test/client.ts'
 import {
   anEvent,
@@ -44,3 +42,402 @@ async function untilArrived(hook: Hook, count: number): Promise<void> {
 
 const endpointNow = async (id: string) => (await client.get(`/v1/webhook_endpoints/${id}`)).body
 const sequencesOf = (hook: Hook) => hook.arrived.map(({ body }) => body.sequence)
+
+describe('a delivery', () => {
+  test('carries the event, signed as Standard Webhooks says, and its log shows the answer', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 200, { headers: { 'x-shop': '17' } })
+    const id = await anEvent(client)
+    await untilArrived(hook, 2)
+    await world.drain()
+    const [made, first] = hook.arrived
+    verifyBoth(made!, endpoint.secret)
+    verifyBoth(first!, endpoint.secret)
+    const { body, headers } = first!
+    expect([made!.body.type, body.type, body.sequence]).toEqual(['webhook_endpoint.created', 'customer.created', 2])
+    expect(body).toMatchObject({ tenant_id: client.tenant_id, data: { id, name: 'Ada' } })
+    expect(headers).toMatchObject({
+      'webhook-id': body.id,
+      'user-agent': 'Sluice-Webhooks/1',
+      'content-type': 'application/json',
+      'x-shop': '17',
+    })
+    const [event] = (await client.get('/v1/events?after=1')).body
+    expect(body).toEqual({
+      id: event.id,
+      type: event.type,
+      timestamp: event.created_at,
+      sequence: 2,
+      tenant_id: client.tenant_id,
+      data: event.data,
+    })
+    const [, delivery] = await deliveriesOf(client, endpoint.id)
+    expect(delivery).toMatchObject({
+      event_id: body.id,
+      status: 'delivered',
+      attempts: 1,
+      next_attempt_at: null,
+      last_status_code: 200,
+      last_error: null,
+      attempts_log: [{ status_code: 200, error: null, response_excerpt: 'answer of 200', manual: false }],
+    })
+  })
+
+  test('goes to the endpoints of its tenant that want its type, and to no other', async () => {
+    const { hook: all } = await hookAndEndpoint()
+    const of = client
+    const hooks = [await openHook(), await openHook(), await openHook()]
+    onTestFinished(async () => void (await Promise.all(hooks.map((hook) => hook.close()))))
+    await makeEndpoint(of, { url: hooks[0]!.url, types: ['payment.*'] })
+    await makeEndpoint(of, { url: hooks[1]!.url, types: ['payment.*', 'customer.created'] })
+    const stranger = await world.clientOf()
+    await makeEndpoint(stranger, { url: hooks[2]!.url })
+    await anEvent(of)
+    await world.drain()
+    const typesOf = (hook: Hook) => hook.arrived.map(({ body }) => body.type)
+    expect(typesOf(all)).toEqual([...Array(3).fill('webhook_endpoint.created'), 'customer.created'])
+    expect(hooks.map(typesOf)).toEqual([[], ['customer.created'], ['webhook_endpoint.created']])
+  })
+
+  test('says only the id of what is too long, and that it does', async () => {
+    const { hook } = await hookAndEndpoint()
+    const id = await anEvent(client, { metadata: { text: 'x'.repeat(14_000), more: 'y'.repeat(7_000) } })
+    await world.drain()
+    expect(hook.arrived.at(-1)!.body).toMatchObject({ data: { id }, truncated: true })
+    expect(Object.keys(hook.arrived.at(-1)!.body.data)).toEqual(['id'])
+    expect(hook.arrived.at(-1)!.text.length).toBeLessThan(1_000)
+  })
+
+  test('is signed by all secrets that are in their grace, and by the newest alone afterwards', async () => {
+    const { hook, endpoint } = await hookAndEndpoint()
+    await world.drain()
+    const { body: rotated } = await client.post(`/v1/webhook_endpoints/${endpoint.id}/rotate_secret`, {})
+    await world.drain()
+    const both = hook.arrived.at(-1)!
+    verifyBoth(both, endpoint.secret)
+    verifyBoth(both, rotated.secret)
+    await client.post(`/v1/webhook_endpoints/${endpoint.id}/rotate_secret`, { grace_s: 0 })
+    await world.drain()
+    const alone = hook.arrived.at(-1)!
+    expect(() => verifyBoth(alone, endpoint.secret)).toThrow('No matching signature found')
+    expect(() => verifyBoth(alone, rotated.secret)).toThrow('No matching signature found')
+    expect(alone.headers['webhook-signature']!.split(' ')).toHaveLength(1)
+  })
+
+  test('that arrived is sent again under the same id, with the same bytes, when its record was lost', async () => {
+    const { hook, endpoint } = await hookAndEndpoint((nth) => (nth === 0 ? 'hold' : 204))
+    await untilArrived(hook, 1)
+    // As when its worker dies between the answer and the record: another holds the job, and dies too.
+    await world.sql`
+      update jobs set lease_token = gen_random_uuid(), lease_until = now()
+      where subject_id = ${endpoint.id} and state = 'running'`
+    hook.release(204)
+    await untilArrived(hook, 2)
+    await world.drain()
+    expect(hook.arrived.map(({ headers }) => headers['webhook-id'])).toEqual(
+      Array(2).fill(hook.arrived[0]!.body.id),
+    )
+    expect(hook.arrived[1]!.text).toBe(hook.arrived[0]!.text)
+    expect(await deliveriesOf(client, endpoint.id)).toMatchObject([{ status: 'delivered', attempts: 1 }])
+  })
+
+  test('waits while its queue is paused', async () => {
+    await pauseJobs(world.sql, { queue: 'deliveries' })
+    onTestFinished(async () => void (await resumeJobs(world.sql, { queue: 'deliveries' })))
+    const { hook, endpoint } = await hookAndEndpoint()
+    while ((await deliveriesOf(client, endpoint.id)).length === 0) await sleep(20)
+    await world.sql`select pg_sleep(0.3)`
+    expect(hook.arrived).toEqual([])
+    await resumeJobs(world.sql, { queue: 'deliveries' })
+    await untilArrived(hook, 1)
+  })
+})
+
+describe('a delivery that fails', () => {
+  test('is tried again under the same id with the same bytes', async () => {
+    const { hook, endpoint } = await hookAndEndpoint((nth) => (nth < 2 ? 500 : 200))
+    await hurryUntil(world, () => hook.arrived.length >= 3)
+    await world.drain()
+    expect(new Set(hook.arrived.map(({ text }) => text)).size).toBe(1)
+    expect(new Set(hook.arrived.map(({ headers }) => headers['webhook-id'])).size).toBe(1)
+    for (const one of hook.arrived) verifyBoth(one, endpoint.secret)
+    const [delivery] = await deliveriesOf(client, endpoint.id)
+    expect(delivery).toMatchObject({ status: 'delivered', attempts: 3, last_status_code: 200 })
+    expect(delivery.attempts_log.map(({ status_code }: { status_code: number }) => status_code)).toEqual([500, 500, 200])
+  })
+
+  test.for([
+    ['302', { status: 302, headers: { location: 'http://127.0.0.1:1/' } }, 4_000, 6_000],
+    ['429 with Retry-After of 7 s, which holds', { status: 429, headers: { 'retry-after': '7' } }, 7_000, 7_000],
+    ['503 with Retry-After of 1 s, less than the schedule', { status: 503, headers: { 'retry-after': '1' } }, 5_000, 5_000],
+    ['500 with Retry-After of an hour, at most twice the schedule', { status: 500, headers: { 'retry-after': '3600' } }, 10_000, 10_000],
+  ] as const)('with %s comes again at its time', async ([, reply, least_ms, most_ms]) => {
+    const { hook, endpoint } = await hookAndEndpoint(() => reply)
+    await untilArrived(hook, 1)
+    const row = async () =>
+      (
+        await world.sql<{ delay_ms: number | null }[]>`
+          select extract(epoch from w.due_at - w.queued_at)::float8 * 1000 as delay_ms
+          from webhook_deliveries d join webhook_due w on w.delivery_id = d.id
+          where d.endpoint_id = ${endpoint.id} and d.attempts = 1`
+      )[0]
+    let found = await row()
+    for (; found === undefined; found = await row()) await sleep(10)
+    // The line is written a moment after the statement began, by which the delay is counted.
+    expect(found.delay_ms).toBeGreaterThan(least_ms - 1_000)
+    expect(found.delay_ms).toBeLessThanOrEqual(most_ms)
+    expect(await deliveriesOf(client, endpoint.id)).toMatchObject([
+      { status: 'pending', last_status_code: reply.status, attempts: 1 },
+    ])
+  })
+
+  test('by 410 disables its endpoint at once, which is told, and takes with it what waits', async () => {
+    const { hook, endpoint } = await hookAndEndpoint((_nth, { body }) =>
+      body.type === 'customer.deleted' ? 410 : 500,
+    )
+    const id = await anEvent(client)
+    await untilArrived(hook, 2)
+    await client.delete(`/v1/customers/${id}`)
+    while ((await endpointNow(endpoint.id)).status === 'enabled') await sleep(20)
+    await hurryLines(world)
+    await world.drain()
+    expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'disabled', disabled_reason: 'gone' })
+    await anEvent(client)
+    await world.drain()
+    const deliveries = await deliveriesOf(client, endpoint.id)
+    expect(deliveries.map(({ type, status }) => `${type} ${status}`)).toEqual([
+      'webhook_endpoint.created failed',
+      'customer.created failed',
+      'customer.deleted failed',
+      'webhook_endpoint.disabled skipped',
+      'customer.created skipped',
+    ])
+  })
+
+  test('for five days, as all others do, disables its endpoint', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 500)
+    await untilArrived(hook, 1)
+    while ((await deliveriesOf(client, endpoint.id))[0].attempts === 0) await sleep(20)
+    await world.sql`
+      update webhook_endpoints set failing_since = now() - interval '4 days 23 hours' where id = ${endpoint.id}`
+    await hurryUntil(world, () => hook.arrived.length >= 2)
+    while ((await deliveriesOf(client, endpoint.id))[0].attempts < 2) await sleep(20)
+    expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'enabled' })
+    await world.sql`
+      update webhook_endpoints set failing_since = now() - interval '5 days 1 hour' where id = ${endpoint.id}`
+    await hurryUntil(world, () => hook.arrived.length >= 3)
+    while ((await endpointNow(endpoint.id)).status === 'enabled') await sleep(20)
+    expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'disabled', disabled_reason: 'failing' })
+    await hurryLines(world)
+    await world.drain()
+    expect((await deliveriesOf(client, endpoint.id)).map(({ status }) => status)).toEqual(['failed', 'skipped'])
+  })
+
+  test('a tenth time is exhausted', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 500)
+    await hurryUntil(world, () => hook.arrived.length >= 10)
+    await world.drain()
+    const [delivery] = await deliveriesOf(client, endpoint.id)
+    expect(delivery).toMatchObject({ status: 'exhausted', attempts: 10, next_attempt_at: null })
+    expect(hook.arrived).toHaveLength(10)
+    expect((await client.get(`/v1/webhook_endpoints/${endpoint.id}/stats`)).body).toMatchObject({
+      delivered: 0,
+      failed: 1,
+      pending: 0,
+      p50_ms: null,
+      last_success_at: null,
+      last_failure_at: expect.any(String),
+    })
+  })
+})
+
+describe('an endpoint', () => {
+  test('that is ordered gets one after the other, each when those before it are final', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(
+      (nth, { body }) => (nth === 0 && body.sequence! % 3 === 0 ? 500 : 204),
+      { ordered: true },
+    )
+    for (let n = 0; n < 11; n++) await anEvent(client)
+    const last = () => hook.arrived.at(-1)?.body.sequence === 12
+    await hurryUntil(world, last)
+    await world.drain()
+    expect(sequencesOf(hook)).toEqual([1, 2, 3, 3, 4, 5, 6, 6, 7, 8, 9, 9, 10, 11, 12, 12])
+    expect(hook.open.most).toBe(1)
+    expect((await deliveriesOf(client, endpoint.id)).every(({ status }) => status === 'delivered')).toBe(true)
+  })
+
+  test('that is ordered goes on behind one that is exhausted', async () => {
+    const { hook } = await hookAndEndpoint((_nth, { body }) => (body.sequence === 2 ? 500 : 204), { ordered: true })
+    await anEvent(client)
+    await anEvent(client)
+    await hurryUntil(world, () => hook.arrived.at(-1)?.body.sequence === 3)
+    await world.drain()
+    expect(sequencesOf(hook)).toEqual([1, ...Array(10).fill(2), 3])
+  })
+
+  test('never has more requests than it takes at one moment', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 'hold', { max_in_flight: 3 })
+    for (let n = 0; n < 9; n++) await anEvent(client)
+    for (let answered = 0; answered < 10; answered = hook.arrived.length - hook.open.now) {
+      await untilArrived(hook, Math.min(10, answered + 3))
+      hook.release(204)
+    }
+    await world.drain()
+    expect(hook.open.most).toBe(3)
+    expect((await deliveriesOf(client, endpoint.id)).every(({ status }) => status === 'delivered')).toBe(true)
+  })
+
+  test('that fails gets one request at a time until one succeeds', async () => {
+    let failing = true
+    const { hook } = await hookAndEndpoint(() => (failing ? 500 : 'hold'), { max_in_flight: 5 })
+    await untilArrived(hook, 1)
+    while (!(await isFailing())) await sleep(10)
+    for (let n = 0; n < 6; n++) await anEvent(client)
+    failing = false
+    await untilArrived(hook, 2)
+    await world.sql`select pg_sleep(0.3)`
+    expect(hook.open.now).toBe(1)
+    hook.release(204)
+    await untilArrived(hook, 7)
+    hook.release(204)
+    await hurryUntil(world, () => hook.arrived.length >= 8)
+    hook.release(204)
+    await world.drain()
+
+    async function isFailing(): Promise<boolean> {
+      const rows = await world.sql`
+        select from webhook_endpoints where tenant_id = ${client.tenant_id} and failing_since is not null`
+      return rows.length > 0
+    }
+  })
+
+  test('gets no more in a second than it takes', async () => {
+    const { hook } = await hookAndEndpoint(() => 204, { rate_per_s: 20, max_in_flight: 100 })
+    await world.drain()
+    for (let n = 0; n < 10; n++) await anEvent(client)
+    await world.drain()
+    const [row] = await world.sql<{ took_ms: number }[]>`
+      select extract(epoch from max((l ->> 'at')::timestamptz) - min((l ->> 'at')::timestamptz))::float8 * 1000 as took_ms
+      from webhook_deliveries d cross join jsonb_array_elements(d.attempts_log) l
+      where d.tenant_id = ${client.tenant_id} and d.type = 'customer.created'`
+    expect(hook.arrived).toHaveLength(11)
+    // Nine gaps of 50 ms; some jitter of timers.
+    expect(row!.took_ms).toBeGreaterThan(400)
+  })
+
+  test('that is disabled by hand skips, and enabling it sends nothing of that; a recovery does, also while disabled', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 500)
+    await anEvent(client)
+    await untilArrived(hook, 2)
+    const path = `/v1/webhook_endpoints/${endpoint.id}`
+    await client.patch(path, { status: 'disabled' })
+    await anEvent(client)
+    await hurryLines(world)
+    await world.drain()
+    const statuses = async () => (await deliveriesOf(client, endpoint.id)).map(({ status }) => status)
+    expect(await statuses()).toEqual(Array(4).fill('skipped'))
+    const so_far = hook.arrived.length
+    await client.patch(path, { status: 'enabled' })
+    await world.drain()
+    await hurryLines(world)
+    await world.drain()
+    expect(hook.arrived.slice(so_far).map(({ body }) => body.type)).toEqual(['webhook_endpoint.enabled'])
+    await client.patch(path, { status: 'disabled' })
+    await hurryLines(world)
+    await world.drain()
+
+    const since = (await endpointNow(endpoint.id)).created_at
+    const { body: recovery, status } = await client.post(`${path}/recover`, { since })
+    expect([status, recovery.status]).toEqual([202, 'pending'])
+    const progress = async () => (await client.get(`/v1/webhook_recoveries/${recovery.id}`)).body
+    while ((await progress()).status !== 'completed') await sleep(20)
+    expect(await progress()).toMatchObject({ found: 6, sent: 6 })
+    expect(new Set(sequencesOf(hook).slice(so_far + 1))).toEqual(new Set([1, 2, 3, 4, 5, 6]))
+    await hurryLines(world)
+    await world.drain()
+    expect(await statuses()).toEqual(Array(6).fill('skipped'))
+  })
+
+  test('that was recovered has what failed delivered', async () => {
+    let failing = true
+    const { hook, endpoint } = await hookAndEndpoint(() => (failing ? 500 : 204))
+    await anEvent(client)
+    await hurryUntil(world, () => hook.arrived.length >= 20)
+    await world.drain()
+    failing = false
+    const since = new Date(Date.now() - 60_000).toISOString()
+    const { body } = await client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, { since })
+    await untilArrived(hook, 22)
+    await world.drain()
+    expect(await deliveriesOf(client, endpoint.id)).toMatchObject([
+      { status: 'delivered', attempts: 11 },
+      { status: 'delivered', attempts: 11 },
+    ])
+    expect((await client.get(`/v1/webhook_recoveries/${body.id}`)).body).toMatchObject({ found: 2, sent: 2 })
+  })
+
+  test('that is deleted gets nothing more', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 500)
+    await untilArrived(hook, 1)
+    await client.delete(`/v1/webhook_endpoints/${endpoint.id}`)
+    await anEvent(client)
+    await hurryLines(world)
+    await world.drain()
+    await hurryLines(world)
+    await world.drain()
+    expect(hook.arrived).toHaveLength(1)
+    expect(await world.sql`select from webhook_due where endpoint_id = ${endpoint.id}`).toHaveLength(0)
+  })
+})
+
+describe('by hand', () => {
+  test('a delivery is sent again as often as asked, and its schedule does not change', async () => {
+    let reply = 500
+    const { hook, endpoint } = await hookAndEndpoint(() => reply)
+    await untilArrived(hook, 1)
+    let [delivery] = await deliveriesOf(client, endpoint.id)
+    while (delivery.attempts === 0) [delivery] = await deliveriesOf(client, endpoint.id)
+    const again = async () => {
+      const { status, body } = await client.post(`/v1/webhook_deliveries/${delivery.id}/replay`)
+      expect([status, body.id]).toEqual([202, delivery.id])
+      const before = hook.arrived.length
+      await untilArrived(hook, before + 1)
+    }
+    await again()
+    let [after] = await deliveriesOf(client, endpoint.id)
+    while (after.attempts_log.length < 2) [after] = await deliveriesOf(client, endpoint.id)
+    expect(after).toMatchObject({
+      status: 'pending',
+      attempts: 1,
+      next_attempt_at: delivery.next_attempt_at,
+      attempts_log: [{ manual: false }, { manual: true, status_code: 500 }],
+    })
+    reply = 200
+    await client.patch(`/v1/webhook_endpoints/${endpoint.id}`, { status: 'disabled' })
+    await again()
+    ;[after] = await deliveriesOf(client, endpoint.id)
+    while (after.status === 'pending') [after] = await deliveriesOf(client, endpoint.id)
+    expect(after).toMatchObject({ status: 'delivered', attempts: 1, next_attempt_at: null })
+    expect(new Set(hook.arrived.map(({ text }) => text)).size).toBe(1)
+    await hurryLines(world)
+    await world.drain()
+    expect(hook.arrived).toHaveLength(3)
+  })
+
+  test('a test is sent once, whatever comes back, and counts for nothing', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 500, { types: ['payment.captured'] })
+    const path = `/v1/webhook_endpoints/${endpoint.id}`
+    const { status, body } = await client.post(`${path}/test`, { type: 'payment.captured' })
+    expect([status, body]).toMatchObject([202, { type: 'payment.captured', sequence: null, status: 'pending' }])
+    await untilArrived(hook, 1)
+    await world.drain()
+    await hurryLines(world)
+    await world.drain()
+    const [arrived] = hook.arrived
+    verifyBoth(arrived!, endpoint.secret)
+    expect(arrived!.body).toMatchObject({ type: 'payment.captured', sequence: null, data: { status: 'captured' } })
+    expect(hook.arrived).toHaveLength(1)
+    expect((await client.get(`/v1/webhook_deliveries/${body.id}`)).body).toMatchObject({ status: 'failed', attempts: 1 })
+    expect((await client.get(`${path}/stats`)).body).toMatchObject({ delivered: 0, failed: 0, pending: 0 })
+    expect(await endpointNow(endpoint.id)).toMatchObject({ status: 'enabled' })
+  })
+})

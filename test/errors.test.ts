@@ -17,6 +17,7 @@ import { decide, verificationOf, startVerification } from '#test/verifications.t
 import { fund, payOut, recipient } from '#test/payouts.ts'
 import { startProxy } from '#test/proxy.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
+import { expiredDelivery } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
@@ -51,6 +52,9 @@ async function paidPayout(): Promise<string> {
 
 const createTemplate = (more: object = {}) =>
   client.post('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello', ...more })
+
+const createEndpoint = (by = client) =>
+  by.post('/v1/webhook_endpoints', { url: 'https://shop.example/webhooks', types: ['payout.paid'] })
 
 /** One for each row: a code that is not here does not compile. */
 const PROVOCATIONS: Record<ErrorCode, Provocation> = {
@@ -99,6 +103,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   refund_not_found: ['GET /v1/refunds/{id}', () => client.get(`/v1/refunds/${NOBODY}`)],
   dispute_not_found: ['GET /v1/disputes/{id}', () => client.get(`/v1/disputes/${NOBODY}`)],
   payout_not_found: ['GET /v1/payouts/{id}', () => client.get(`/v1/payouts/${NOBODY}`)],
+  event_not_found: ['GET /v1/events/{id}', () => client.get(`/v1/events/${NOBODY}`)],
   payout_not_cancelable: [
     'POST /v1/payouts/{id}/cancel',
     async () => client.post(`/v1/payouts/${await paidPayout()}/cancel`),
@@ -215,6 +220,46 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   suppression_not_found: [
     'DELETE /v1/messages/suppressions/{id}',
     () => client.delete(`/v1/messages/suppressions/${NOBODY}`),
+  ],
+  webhook_endpoint_not_found: [
+    'POST /v1/webhook_endpoints/{id}/test',
+    () => client.post(`/v1/webhook_endpoints/${NOBODY}/test`),
+  ],
+  webhook_delivery_not_found: [
+    'GET /v1/webhook_deliveries/{id}',
+    () => client.get(`/v1/webhook_deliveries/${NOBODY}`),
+  ],
+  webhook_recovery_not_found: [
+    'GET /v1/webhook_recoveries/{id}',
+    () => client.get(`/v1/webhook_recoveries/${NOBODY}`),
+  ],
+  // As it is when its event was forgotten.
+  event_expired: [
+    'POST /v1/webhook_deliveries/{id}/replay',
+    async () => {
+      const endpoint = (await createEndpoint()).body
+      const delivery_id = await expiredDelivery(world.sql, endpoint)
+      return await client.post(`/v1/webhook_deliveries/${delivery_id}/replay`)
+    },
+  ],
+  recovery_in_progress: [
+    'POST /v1/webhook_endpoints/{id}/recover',
+    async () => {
+      const path = `/v1/webhook_endpoints/${(await createEndpoint()).body.id}/recover`
+      // Its worker, if it has one yet, does not complete it in between.
+      const asked = Array.from({ length: 5 }, () => client.post(path, { since: '2026-01-01T00:00:00Z' }))
+      return (await Promise.all(asked)).find(({ status }) => status === 409)!
+    },
+    { context: { webhook_recovery_id: expect.any(String) } },
+  ],
+  too_many_webhook_endpoints: [
+    'POST /v1/webhook_endpoints',
+    async () => {
+      const another = await world.clientOf()
+      for (let nth = 0; nth < 20; nth++) await createEndpoint(another)
+      return await createEndpoint(another)
+    },
+    { context: { most: 20 } },
   ],
   email_send_failed: [
     'POST /v1/messages/email',

@@ -144,6 +144,9 @@ test('the search finds sections by words, and escapes what was typed', async () 
     ['dkim', '/docs/guides/messages#smtp-and-dkim'],
     ['drift', '/docs/guides/operations#drifts'],
     ['retries', '/docs/guides/idempotency'],
+    ['verify signature', '/docs/guides/receiving-events#verify'],
+    ['hmac', '/docs/guides/receiving-events'],
+    ['listen forward', '/docs/guides/receiving-events#on-your-own-machine'],
     ['statuses', '/docs/guides/payments'],
   ]) {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words!)}`)
@@ -194,6 +197,8 @@ test('common search words lead to the right guide, here and in the reference', a
     ['cors', 'keys'],
     ['payout', 'payouts'],
     ['top-up', 'wallet'],
+    ['webhook', 'receiving-events'],
+    ['replay', 'receiving-events'],
   ] as const) {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words)}`)
     const results = Array.from(

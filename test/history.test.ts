@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import { findEvent } from '#domain/feed.ts'
 import {
   BEGINNING,
   countStrays,
@@ -17,6 +19,7 @@ import { listAiTasks } from '#domain/ai-tasks/find.ts'
 import { cancelAbandonedVerifications } from '#domain/verifications/cancel.ts'
 import { listVerifications } from '#domain/verifications/find.ts'
 import { freshKey } from '#test/client.ts'
+import { sequenceAll } from '#test/feed.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import { deliver, listEvents, madeUp, notificationId } from '#test/stripe-events.ts'
 import { urlAs } from '#test/users.ts'
@@ -154,8 +157,7 @@ describe('partitions', () => {
     ).map(({ name }) => name)
 
   /** The first partition ends so many days ago, as it does when time has passed. */
-  async function aged(parent: string, days: number): Promise<void> {
-    const first = `${parent}_before`
+  async function aged(parent: string, days: number, first = `${parent}_before`): Promise<void> {
     await world.sql.begin(async (tx) => {
       const [bound] = await tx<{ to_time: string; ended: string }[]>`
         select to_time, date_trunc('day', now() - ${days} * interval '1 day') as ended from partitions where name = ${first}`
@@ -175,12 +177,13 @@ describe('partitions', () => {
   test('are made for the coming weeks, and a row that fits none is stored all the same and counted', async () => {
     await eventually(async () => {
       await makeNextPartition(worker)
-      expect(await named('events')).toHaveLength(6)
+      for (const parent of ['sequenced_events', 'webhook_deliveries'])
+        expect([parent, (await named(parent)).length]).toEqual([parent, 6])
     })
     await world.sql`
-      insert into events (tenant_id, type, subject_id, data, created_at)
-      select tenant_id, 'customer.told', id, '{}', now() + interval '1 year' from payments limit 1`
-    expect(await countStrays(worker)).toContainEqual({ parent: 'events', strays: 1 })
+      insert into events (tenant_id, type, subject_id, data, created_at, sequenced)
+      select tenant_id, 'customer.told', id, '{}', now() + interval '1 year', true from payments limit 1`
+    expect(await countStrays(worker)).toContainEqual({ parent: 'sequenced_events', strays: 1 })
     await world.sql`delete from events where type = 'customer.told'`
     expect((await countStrays(worker)).every(({ strays }) => strays === 0)).toBe(true)
     expect(metrics.strays).toBeDefined()
@@ -189,9 +192,12 @@ describe('partitions', () => {
   test('are dropped when they are older than the retention of their kind; payments and ledger stay, and the audit holds', async () => {
     const { id } = await capturedPayment(world.client)
     await world.drain()
-    await world.sql`update payments set created_at = created_at - interval '60 days' where id = ${id}`
-    await aged('events', 40)
-    await world.sql`update events set created_at = created_at - interval '60 days' where subject_id = ${id}`
+    await sequenceAll(world.sql)
+    await world.sql`update payments set created_at = created_at - interval '60 days'`
+    await aged('sequenced_events', 40, 'events_before')
+    await world.sql`update events set created_at = created_at - interval '60 days'`
+    await heldPayment(world.client)
+    await sequenceAll(world.sql)
     await movedByWorker()
     await aged('job_history', 40)
     await aged('job_attempt_history', 40)
@@ -210,6 +216,28 @@ describe('partitions', () => {
     expect(await kindsOf()).not.toContain('event')
     expect(await kindsOf()).toContain('posting')
     expect((await auditEverything(world.sql)).problems).toEqual([])
+  })
+
+  test('of events and their deliveries are dropped together, and take no event with them that is not in the feed yet', async () => {
+    const sequencer = await world.sql.reserve()
+    onTestFinished(() => sequencer.release())
+    await sequencer`begin`
+    await sequencer`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
+    const [late] = await world.sql<{ id: string }[]>`
+      insert into events (tenant_id, type, subject_id, data, created_at)
+      select tenant_id, 'payment.capture_expiring', id, '{}', now() - interval '50 days' from payments limit 1
+      returning id`
+    const weeks = ['sequenced_events', 'webhook_deliveries'].map((parent) => `${parent}_long_ago`)
+    const [from, to] = [54, 47].map((days) => new Date(Date.now() - days * 24 * 3600_000).toISOString())
+    for (const week of weeks)
+      await world.sql.unsafe(
+        `create table ${week} partition of ${week.replace('_long_ago', '')} for values from ('${from}') to ('${to}')`,
+      )
+    expect((await dropNextPartition(worker, 'events', 31))?.split(', ').toSorted()).toEqual(weeks)
+    expect(await dropNextPartition(worker, 'events', 31)).toBeNull()
+    expect(await findEvent(world.sql, world.tenant_id, late!.id)).toMatchObject({ sequence: null })
+    await world.sql`delete from events where id = ${late!.id}`
+    await sequencer`rollback`
   })
 
   test('are dropped without making anybody wait', async () => {

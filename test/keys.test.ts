@@ -187,6 +187,27 @@ test("the command does not touch another tenant's key", async () => {
   expect(await statusOf(secret)).toBe(200)
 })
 
+test('the command sets whom a tenant is told by, and takes it away', async () => {
+  await made('customer:write', 'reached')
+  const contact = async (...args: string[]) => {
+    const { code, stdout } = await keys('contact', '--tenant', 'reached', ...args)
+    const [row] = await world.sql`select contact_email from tenants where slug = 'reached'`
+    const listed = await keys('list', '--tenant', 'reached')
+    return [code, stdout, row!['contact_email'], listed.stdout.split('\n')[0]]
+  }
+  const [set, none] = ['Contact of reached: ops@reached.example', 'Contact of reached: none']
+  expect((await keys('list', '--tenant', 'reached')).stdout).toContain(`${none}\n`)
+  for (const taking of [['--none'], ['--email', '']]) {
+    expect(await contact('--email', 'ops@reached.example')).toEqual([
+      0,
+      `${set}\n`,
+      'ops@reached.example',
+      set,
+    ])
+    expect(await contact(...taking)).toEqual([0, `${none}\n`, null, none])
+  }
+})
+
 test('the help says of each scope what it opens', async () => {
   const { stdout } = await keys('--help')
   const opens = (scope: string) => stdout.split('\n').find((line) => line.trim().startsWith(`${scope} `))
@@ -212,6 +233,7 @@ test('the help says of each scope what it opens', async () => {
 })
 
 test('the command says which options are missing or wrong', async () => {
+  await ensureTenant(world.sql, 'mistaken')
   for (const args of [['--help'], ['-h'], [], ['create', '--help']]) {
     const { code, stdout } = await keys(...args)
     expect(code).toBe(0)
@@ -236,6 +258,15 @@ test('the command says which options are missing or wrong', async () => {
     [['rotate', '--tenant', 'shop', '--id', 'nonsense'], 'There is no such key'],
     [['revoke', '--tenant', 'shop', '--id', 'nonsense'], 'There is no such key'],
     [['rotate', '--tenant', 'shop', '--id', 'x', '--grace', 'soon'], '--grace must be a number of seconds'],
+    [['contact', '--tenant', 'mistaken'], '--email is missing, or --none'],
+    [['contact', '--tenant', 'mistaken', '--none', '--email', 'a@shop.example'], 'exclude each other'],
+    ...['ops', 'ops@localhost', 'Ops <ops@shop.example>', ' ops@shop.example', 'ops@shop.example\n'].map(
+      (email): [string[], string] => [
+        ['contact', '--tenant', 'mistaken', '--email', email],
+        '--email must be an email address, without a name',
+      ],
+    ),
+    [['contact', '--tenant', 'nobody', '--none'], 'There is no tenant "nobody"'],
     [['list', '--tenant', 'nobody'], 'There is no tenant "nobody"'],
     [['destroy', '--tenant', 'shop'], 'There is no command "destroy"'],
     [['list', '--tennant', 'shop'], 'There is no option --tennant. See --help.'],

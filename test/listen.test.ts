@@ -193,8 +193,9 @@ test.each([
 test('all of a long feed are posted once and in order', async () => {
   const feed = await serveFeed(eventsUpTo(250))
   const receiver = await serveReceiver()
-  await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
   await feed.isWaitedFor(250)
+  expect(running.output()).not.toContain('Warning')
   expect(receiver.sequences()).toEqual(eventsUpTo(250).map(({ sequence }) => sequence))
 })
 

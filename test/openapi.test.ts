@@ -18,6 +18,7 @@ import { memoryInUse } from '#test/raw.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
+import { deliveryTo } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -53,7 +54,7 @@ const INTERFACE = [
 ]
 
 /** What is created without a key, too. */
-const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression']
+const KEYLESS = ['CreateMessageTemplate', 'CreateSuppression', 'CreateWebhookEndpoint']
 
 test('it is an OpenAPI 3.1 document', () => {
   const operation = z.object({
@@ -215,7 +216,7 @@ test('parameters have their real types, and answers may get new fields', () => {
 test('keys, waiting and paging are declared as headers, and bodies are optional where they are', () => {
   const facts = Object.fromEntries(
     routes.map(({ operation }) => {
-      const success = operation.responses[201] ?? operation.responses[200]
+      const success = operation.responses[201] ?? operation.responses[200] ?? operation.responses[202]
       const names = (refs: any[]) =>
         refs.flatMap(({ $ref }) => ($ref === undefined ? [] : [$ref.split('/').at(-1)]))
       return [
@@ -273,8 +274,8 @@ test('every list takes the times between which its items were created', () => {
   )
   expect(lists.length).toBeGreaterThan(6)
   for (const { path, operation } of lists) {
-    // Neither timelines, balances nor the answers to several requests are lists of what was created.
-    if (/\/(timeline|balances|batch)$/.test(path)) continue
+    // Neither timelines, balances nor the answers to several requests are lists of what was created; events are read on.
+    if (/\/(timeline|balances|batch|events)$/.test(path)) continue
     const names = operation.parameters.map(({ name }: { name?: string }) => name)
     expect([path, names]).toEqual([
       path,
@@ -324,6 +325,16 @@ async function suppression(client: Client): Promise<{ id: string }> {
   return (await client.post('/v1/messages/suppressions', { channel: 'email', address })).body
 }
 
+async function endpoint(client: Client): Promise<{ tenant_id: string; id: string }> {
+  const fields = { url: 'https://shop.example/webhooks', types: ['payout.canceled'] }
+  return (await client.post('/v1/webhook_endpoints', fields)).body
+}
+
+async function recovery(client: Client): Promise<{ id: string }> {
+  const path = `/v1/webhook_endpoints/${(await endpoint(client)).id}/recover`
+  return (await client.post(path, { since: '2026-01-01T00:00:00Z' })).body
+}
+
 /** An email that is there until it is canceled. */
 async function scheduledEmail(client: Client): Promise<{ id: string }> {
   const send_at = new Date(Date.now() + 86_400_000)
@@ -335,6 +346,12 @@ async function scheduledEmail(client: Client): Promise<{ id: string }> {
     send_at,
   }
   return (await client.post('/v1/messages/email', email)).body
+}
+
+async function eventOf(tenant_id: string): Promise<{ id: string }> {
+  const [event] = await world.sql<{ id: string }[]>`
+    select id from events where tenant_id = ${tenant_id} limit 1`
+  return event!
 }
 
 test('every example works when it is sent as shown', async () => {
@@ -354,6 +371,19 @@ test('every example works when it is sent as shown', async () => {
         () => template(client),
       ]),
     ),
+    ...Object.fromEntries(
+      ['getWebhookDelivery', 'replayWebhookDelivery'].map((name) => [
+        name,
+        async () => await deliveryTo(world.sql, await endpoint(client), { status: 'delivered' }),
+      ]),
+    ),
+    ...Object.fromEntries(
+      [
+        ...['get', 'update', 'delete', 'test', 'recover'].map((verb) => `${verb}WebhookEndpoint`),
+        ...['rotateWebhookSecret', 'getWebhookEndpointStats', 'listWebhookDeliveries'],
+      ].map((name) => [name, () => endpoint(client)]),
+    ),
+    getWebhookRecovery: () => recovery(client),
     ...Object.fromEntries(['get', 'delete'].map((verb) => [`${verb}Suppression`, () => suppression(client)])),
     ...Object.fromEntries(
       ['getPayout', 'getPayoutTimeline', 'cancelPayout', 'failPayout'].map((name) => [name, payout]),
@@ -372,6 +402,7 @@ test('every example works when it is sent as shown', async () => {
       return (await disputeIn(client, payment.id, 'needs_response')).dispute
     },
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
+    getEvent: () => eventOf(client.tenant_id),
     getAiTask: () => aiTask(client),
     cancelAiTask: () => aiTask(client),
     ...Object.fromEntries(
@@ -390,7 +421,10 @@ test('every example works when it is sent as shown', async () => {
       ['getTopUp', 'getTopUpTimeline'].map((name) => [name, async () => (await topUp(client)).body]),
     ),
     ...Object.fromEntries(
-      ['getPayment', 'listRefunds', 'getPaymentTimeline'].map((name) => [name, () => heldPayment(client)]),
+      ['getPayment', 'listRefunds', 'getPaymentTimeline', 'listPaymentEvents'].map((name) => [
+        name,
+        () => heldPayment(client),
+      ]),
     ),
   }
   // The reference sends every header that has one.
@@ -425,7 +459,9 @@ test('every example works when it is sent as shown', async () => {
       expect([operation.operationId, body, answer.status, answer.body]).toEqual([
         operation.operationId,
         body,
-        method === 'POST' && path.match(/s$|kyc$|email$/) ? 201 : 200,
+        Object.keys(operation.responses)
+          .map(Number)
+          .find((status) => status < 300 && !(status === 200 && operation.responses[201])),
         expect.anything(),
       ])
     }
@@ -547,16 +583,25 @@ test('it lists every type of event, with the data that are written', async () =>
     )
   for (const { type, data } of written) {
     const { schema, example } = document.webhooks[type].post.requestBody.content['application/json']
-    const described = document.components.schemas[schema.properties.data.$ref.split('/').at(-1)]
+    const [whole, truncated] = schema.properties.data.anyOf
+    const described = document.components.schemas[whole.$ref.split('/').at(-1)]
+    expect(truncated).toEqual({ $ref: '#/components/schemas/TruncatedData' })
+    expect([type, Object.keys(example)]).toEqual([type, schema.required])
     expect([type, Object.keys(data).toSorted()]).toEqual([type, Object.keys(described.properties).toSorted()])
     expect([type, decided(example.data)]).toEqual([type, decided(data)])
   }
   expect(JSON.stringify(document.webhooks)).not.toContain('client_secret')
-  // Who keeps events, and where they are told, as long as none are sent.
+  // Of what there are events, and where else they are told.
   const [, kept] = /## Events\n([^#]+)/.exec(document.info.description)!
   for (const [type, { post }] of Object.entries<any>(document.webhooks)) {
+    expect([type, post.parameters.map(({ $ref }: any) => $ref.split('/').at(-1))]).toEqual([
+      type,
+      ['WebhookId', 'WebhookTimestamp', 'WebhookSignature'],
+    ])
     expect(kept).toMatch(new RegExp(post.tags[0].replace('_', '[- ]'), 'i'))
-    const [, timeline] = /not sent yet(?:: `GET (.+)` tells them)?\.$/.exec(post.description)!
+    const [, timeline] = /`GET \/v1\/events` lists it(?:, and `GET (.+)` tells of it)?\.$/.exec(
+      post.description,
+    )!
     const whole = post.tags[0] === 'refunds' ? 'payments' : post.tags[0]
     const route = routes.find(
       ({ path, operation }) => path.endsWith('/timeline') && operation.tags[0] === whole,
@@ -612,6 +657,7 @@ test('each route names its scope and the codes that it answers', async () => {
           '/v1/compliance/kyc',
           '/v1/messages/templates',
           '/v1/messages/suppressions',
+          '/v1/webhook_endpoints',
           '/v1/messages/email',
           '/v1/messages/sms',
         ].includes(path) &&
@@ -668,6 +714,11 @@ test('answers match their schemas', async () => {
   const address = { channel: 'email', address: 'grace@example.com' }
   const suppressions = '/v1/messages/suppressions'
   const kept_out = `${suppressions}/${(await suppression(client)).id}`
+  const endpoints = '/v1/webhook_endpoints'
+  const target = await endpoint(client)
+  const [delivery, there] = [await deliveryTo(world.sql, target), `${endpoints}/${target.id}`]
+  const recovered = await recovery(client)
+  const since = { since: '2026-01-01T00:00:00Z' }
   const message = await scheduledEmail(client)
   const email = () => ({
     idempotency_key: freshKey(),
@@ -692,6 +743,21 @@ test('answers match their schemas', async () => {
     ],
     ['DELETE', `${templates}/{id}`, made],
     ['DELETE', `${templates}/{id}`, made],
+    ['POST', endpoints, endpoints, { url: 'https://shop.example', types: ['*'], headers: { 'x-a': 'b' } }],
+    ['POST', endpoints, endpoints, { url: 'http://10.0.0.1', types: ['*'] }],
+    ['GET', endpoints, endpoints],
+    ['GET', `${endpoints}/{id}`, there],
+    ['PATCH', `${endpoints}/{id}`, there, { status: 'disabled' }],
+    ['POST', `${endpoints}/{id}/rotate_secret`, `${there}/rotate_secret`],
+    ['GET', `${endpoints}/{id}/stats`, `${there}/stats`],
+    ['POST', `${endpoints}/{id}/test`, `${there}/test`],
+    ['POST', `${endpoints}/{id}/recover`, `${there}/recover`, since],
+    ['GET', '/v1/webhook_recoveries/{id}', `/v1/webhook_recoveries/${recovered.id}`],
+    ['GET', `${endpoints}/{id}/deliveries`, `${there}/deliveries`],
+    ['GET', '/v1/webhook_deliveries/{id}', `/v1/webhook_deliveries/${delivery.id}`],
+    ['POST', '/v1/webhook_deliveries/{id}/replay', `/v1/webhook_deliveries/${delivery.id}/replay`],
+    ['DELETE', `${endpoints}/{id}`, there],
+    ['DELETE', `${endpoints}/{id}`, there],
     ['POST', suppressions, suppressions, address],
     ['POST', suppressions, suppressions, address],
     ['GET', suppressions, suppressions],
@@ -800,6 +866,9 @@ test('answers match their schemas', async () => {
     ['GET', '/v1/messages/{id}/timeline', `/v1/messages/${message.id}/timeline`],
     ['POST', '/v1/messages/{id}/cancel', `/v1/messages/${message.id}/cancel`],
     ['POST', '/v1/messages/{id}/cancel', `/v1/messages/${message.id}/cancel`],
+    ['GET', '/v1/events', '/v1/events?limit=100'],
+    ['GET', '/v1/events/{id}', `/v1/events/${(await eventOf(world.tenant_id)).id}`],
+    ['GET', '/v1/payments/{id}/events', `/v1/payments/${returned.payment_id}/events`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
   const reached = new Set<string>()

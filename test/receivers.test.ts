@@ -324,10 +324,19 @@ test('a certificate that nobody has signed is refused before a byte of the reque
     duration_ms: expect.any(Number),
   })
   expect([names, hosts]).toEqual([['hooks.example'], []])
-  const plain = createServer((socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
-  const plain_port = await listening(plain)
-  onTestFinished(() => void plain.close())
-  expect(await client()(`https://hooks.example:${plain_port}/`)).toMatchObject({ error: 'tls_failed' })
+  // One that speaks no TLS, and one that ends the handshake.
+  for (const say of [
+    (socket: Socket) => void socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'),
+    (socket: Socket) => void socket.once('data', () => socket.resetAndDestroy()),
+  ]) {
+    const plain = createServer((socket) => {
+      socket.on('error', () => {})
+      say(socket)
+    })
+    const plain_port = await listening(plain)
+    onTestFinished(() => void plain.close())
+    expect(await client()(`https://hooks.example:${plain_port}/`)).toMatchObject({ error: 'tls_failed' })
+  }
 })
 
 test('in TLS and in the request the name stays the name, and the certificate must be for it', async () => {

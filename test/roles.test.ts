@@ -63,6 +63,20 @@ async function sendMessages({ client, provider }: World): Promise<void> {
   )
 }
 
+/** An endpoint, changed and recovered. */
+async function keepEndpoint({ client }: World): Promise<void> {
+  const made = await client.post('/v1/webhook_endpoints', {
+    url: 'https://shop.example/webhooks',
+    types: ['payout.canceled'],
+    headers: { 'x-shop': '17' },
+  })
+  const path = `/v1/webhook_endpoints/${made.body.id}`
+  expect((await client.patch(path, { ordered: true })).status).toBe(200)
+  expect((await client.post(`${path}/rotate_secret`)).status).toBe(200)
+  expect((await client.post(`${path}/recover`, { since: '2026-01-01T00:00:00Z' })).status).toBe(202)
+  expect((await client.delete(path)).status).toBe(200)
+}
+
 test('each process does all of its work as its own user', async () => {
   const { client } = world
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
@@ -97,6 +111,7 @@ test('each process does all of its work as its own user', async () => {
   const started = (await client.post('/v1/ai/tasks', slow)).body
   expect((await client.post(`/v1/ai/tasks/${started.id}/cancel`)).body.status).toBe('canceled')
   await sendMessages(world)
+  await keepEndpoint(world)
   await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
   const payout = await payOut(client, await recipient(client, 'ba_lateReturn'))
   await payoutIn(client, payout.body.id, 'failed')
@@ -172,6 +187,7 @@ describe('no role may do more than its process does', () => {
       `update api_keys set hash = '\\x00'`,
       `insert into api_keys select * from api_keys`,
       `insert into tenants select * from tenants`,
+      `update tenants set contact_email = null`,
       `update notifications set state = 'applied'`,
       `select checksum from schema_migrations`,
       `drop table payments`,
@@ -248,6 +264,10 @@ describe('no role may do more than its process does', () => {
       `create temporary table mine (id int)`,
       `select from api_keys`,
       `insert into tenants select * from tenants`,
+      `update tenants set contact_email = null`,
+      `insert into messages (tenant_id, id, provider_reference) select tenant_id, id, 'x' from messages`,
+      `update message_attachments set content = ''`,
+      `update message_limits set scope = ''`,
       `select email from customers`,
       `insert into payments (tenant_id) select tenant_id from payments`,
       `delete from jobs`,
@@ -413,9 +433,17 @@ describe('readers', () => {
         expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id) ?? 0])
       }
     }
-    // Nothing differs in this story, and who was deleted is erased; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
+    // Nothing differs in this story, nothing is sent to endpoints, and who was deleted is erased; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
     // of a payment, and are moved with a job of the system's.
-    expect([...empty]).toEqual(['drifts', 'erasures', 'notification_history'])
+    expect([...empty]).toEqual([
+      'drifts',
+      'erasures',
+      'event_sequences',
+      'notification_history',
+      'webhook_deliveries',
+      'webhook_due',
+      'webhook_stats',
+    ])
   })
 
   test('views show a reader what their tables do, and a partition is nobody’s', async () => {

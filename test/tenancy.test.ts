@@ -7,6 +7,7 @@ import { disputeIn } from '#test/disputes.ts'
 import { createPayment, drift, eventually } from '#test/payments.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
+import { deliveryTo } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
@@ -45,6 +46,14 @@ beforeAll(async () => {
   const template = await made('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello' })
   const suppressed = { channel: 'email', address: 'grace@example.com' }
   const suppression = await made('/v1/messages/suppressions', suppressed)
+  const endpoint = await made('/v1/webhook_endpoints', {
+    url: 'https://shop.example/webhooks',
+    types: ['payout.canceled'],
+  })
+  const delivery = await deliveryTo(world.sql, endpoint, { status: 'delivered' })
+  const recovery = (
+    await world.client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, { since: '2026-01-01T00:00:00Z' })
+  ).body
   const message = await made('/v1/messages/email', {
     to: ['ada@example.com'],
     subject: 'Shipped',
@@ -53,6 +62,9 @@ beforeAll(async () => {
     send_at: new Date(Date.now() + 86_400_000),
   })
   owned = {
+    webhook_endpoints: endpoint.id,
+    webhook_deliveries: delivery.id,
+    webhook_recoveries: recovery.id,
     templates: template.id,
     suppressions: suppression.id,
     tasks: task.id,
@@ -91,6 +103,8 @@ const BODIES: Record<string, object> = {
   'PATCH /v1/recipients/{id}': { name: 'Eve' },
   'PATCH /v1/merchants/{id}': { display_name: 'Eve' },
   'PATCH /v1/messages/templates/{id}': { name: 'mine' },
+  'PATCH /v1/webhook_endpoints/{id}': { ordered: true },
+  'POST /v1/webhook_endpoints/{id}/recover': { since: '2026-01-01T00:00:00Z' },
   'POST /v1/messages/templates/{id}/preview': { idempotency_key: undefined },
   'POST /v1/payments/{id}/refunds': { amount_minor: 1 },
   'POST /v1/payouts/{id}/fail': { reason: 'mine' },
@@ -146,6 +160,7 @@ const NO_NOUN: Record<string, string> = {
   api_keys: 'say who the tenant is',
   drifts: 'are about rows of any noun',
   erasures: 'are what is left to do about a deleted customer',
+  event_sequences: 'number the events of a tenant',
   events: 'are about rows of any noun',
   idempotency_keys: 'protect rows of any noun',
   job_attempts: 'belong to jobs',
@@ -157,6 +172,8 @@ const NO_NOUN: Record<string, string> = {
   message_limits: 'count messages',
   notifications: 'are about rows of any noun',
   pauses: 'stop the work of a tenant',
+  webhook_due: 'are deliveries that wait',
+  webhook_stats: 'count deliveries',
 }
 
 test("each table with tenants' rows belongs to a noun, so that the audit and the reconciler know it", async () => {

@@ -1,12 +1,12 @@
 // Webhook endpoints: made, changed, deleted, tested and recovered; what is sent to them is the worker's.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Scope } from '#domain/areas.ts'
-import { newId } from '#core/ids.ts'
 import { createVault } from '#core/secrets.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
+import { deliveryTo } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const PATH = '/v1/webhook_endpoints'
@@ -369,30 +369,9 @@ test('statistics are of seven days, of all shards, and count what waits', async 
   expect(at!.fresh).toBe(true)
 })
 
-/** A delivery as the sequencer writes it, of an event that is there. */
-async function deliver(
-  { tenant_id }: Tenant,
-  endpoint_id: string,
-  fields: { status?: string; type?: string; data?: object } = {},
-): Promise<{ id: string; event_id: string }> {
-  const { status = 'pending', type = 'payment.captured', data = { id: NOBODY } } = fields
-  const ids = { id: newId(), event_id: newId() }
-  await world.sql`
-    with event as (
-      insert into events (tenant_id, id, type, subject_id, data, sequenced, sequence)
-      values (${tenant_id}, ${ids.event_id}, ${type}, ${NOBODY}, ${world.sql.json(data as { id: string })}, true, 17)
-      returning *
-    )
-    insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sequence, status,
-      delivered_at, failed_at, attempts_log)
-    select tenant_id, ${ids.id}, ${endpoint_id}, id, created_at, type, sequence, ${status},
-      case when ${status} = 'delivered' then now() end,
-      case when ${status} in ('failed', 'exhausted', 'skipped') then now() end,
-      case when ${status} = 'delivered' then jsonb_build_array(jsonb_build_object('at', '2026-11-20T10:15:30.123456Z',
-        'status_code', 200, 'duration_ms', 84, 'error', null, 'response_excerpt', 'ok', 'manual', false)) else '[]' end
-    from event`
-  return ids
-}
+/** A delivery of an event of the feed. */
+const deliver = async ({ tenant_id }: Tenant, id: string, fields: Parameters<typeof deliveryTo>[2] = {}) =>
+  await deliveryTo(world.sql, { tenant_id, id }, fields)
 
 test('deliveries are listed by status, type, event and time, newest first, in pages', async () => {
   const client = await world.clientOf()

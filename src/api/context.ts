@@ -27,6 +27,9 @@ export type ApiContext = {
   hashOf: AddressHash
   queue: Queue
   doorbell: Doorbell
+  /** By the id of the job. */
   waiters: Waiters
+  /** Who waits for events, by the id of the tenant. */
+  feed_waiters: Waiters
 }
 export type RouteContext = ApiContext & { lists: Lists; shown: Refusals['shown'] }

@@ -36,12 +36,14 @@ const TAKEN_MS = 60_000
 
 /**
  * Returns what `ask` reads over connections that only lists use. Throws `rate_limited` when the key has too many lists
- * under way or has used up its rate limit by earlier ones, and `overloaded` when the list takes too long.
+ * under way or has used up its rate limit by earlier ones, and `overloaded` when the list takes too long. `looks_again`: who
+ * asks does not answer this yet, so the list is over.
  */
 export type Lists = <T>(
   request: FastifyRequest,
   reply: FastifyReply,
   ask: (sql: Sql) => Promise<T>,
+  looks_again?: (found: T) => boolean,
 ) => Promise<T>
 
 /** The connections of lists, in two lanes: quick statements share connections, long ones have one each. */
@@ -102,7 +104,7 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
     })
   }
 
-  return async (request, reply, ask) => {
+  return async (request, reply, ask, looks_again = () => false) => {
     const { credentials } = request
     const { socket } = request.raw
     return await new Promise((resolve, reject) => {
@@ -114,7 +116,8 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
         asked.then(resolve, reject)
         // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
         // count as under way.
-        await Promise.allSettled([asked, taken(reply, socket)])
+        const found = await Promise.allSettled([asked])
+        if (found[0].status === 'rejected' || !looks_again(found[0].value)) await taken(reply, socket)
       }).catch(reject)
     })
   }

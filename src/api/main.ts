@@ -15,7 +15,7 @@ import { openConfiguredQueue } from '#queue/configured.ts'
 import { buildApi } from './app.ts'
 import { connectLists, listConnections } from './lists.ts'
 import { createRecent } from './recent.ts'
-import { createWaiters } from './wait.ts'
+import { createFeedWaiters, createJobWaiters } from './wait.ts'
 
 /** At 500 creates a second, those of the last 20 seconds. */
 const RECENT_KEYS = 10_000
@@ -32,9 +32,11 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
   const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
-  const waiters = createWaiters(sql, queue, log)
+  const waiters = createJobWaiters(sql, queue, log)
+  const feed_waiters = createFeedWaiters(sql, queue, log)
   const subscription = await queue.subscribe((states) => {
     waiters.heard(states)
+    feed_waiters.heard(states)
     doorbell.heard(states)
   })
   ends.defer(() => subscription.close())
@@ -55,11 +57,15 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
     queue,
     doorbell,
     waiters,
+    feed_waiters,
     vault,
     hashOf,
   })
   ends.defer(() => app.close())
-  ends.defer(() => waiters.close())
+  ends.defer(() => {
+    waiters.close()
+    feed_waiters.close()
+  })
   const url = await listenAt(app, listenAddresses(config).api)
   for (const area of AREA_NAMES) metrics.areas.set({ area }, areas.deployed.includes(area) ? 1 : 0)
   for (const area of areas.without_credentials) {

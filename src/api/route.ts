@@ -118,8 +118,17 @@ export function nextPage(
 
 /** The same query, before a moment. */
 export function linkBefore(url: string, before: string): string {
+  return linkWith(url, 'before', before)
+}
+
+/** The same query, after a sequence or a moment. */
+export function linkAfter(url: string, after: string): string {
+  return linkWith(url, 'after', after)
+}
+
+function linkWith(url: string, cursor: string, value: string): string {
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
-  parameters.set('before', before)
+  parameters.set(cursor, value)
   return `<${path}?${parameters.toString()}>; rel="next"`
 }

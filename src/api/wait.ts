@@ -1,7 +1,8 @@
-// Waits for jobs. Published states and polling are only hints to read the job's row; the row says whether the job has
-// ended.
+// Waits for jobs and for events. What is published and polled are only hints to read the rows; these say whether a job has
+// ended, and what the feed holds.
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
+import { findLastSequences } from '#domain/feed.ts'
 import { findJobStates } from '#domain/jobs/states.ts'
 import type { Queue } from '#queue/queue.ts'
 
@@ -11,10 +12,12 @@ const POLL_MS = 1000
 const AWAY_POLL_MS = 50
 /** The shortest time between two hints to a waiter: anybody who reaches the queue can publish. */
 const HINT_EVERY_MS = 50
-/** How long waits may continue after the process was told to stop. */
+/** Who waits for some of many events is hinted ever more seldom, at least as often as this. */
+const FEED_HINT_MS = 1000
+/** How long waits for jobs may continue after the process was told to stop. */
 const CLOSE_MS = 5_000
 
-/** Hints about one job, from `listen` on. */
+/** Hints about one id, from `listen` on. */
 export type Hints = Disposable & {
   /** Resolves with true when there was a hint since the last call, and with false when the wait is over. */
   next(): Promise<boolean>
@@ -23,27 +26,59 @@ export type Hints = Disposable & {
 const OF_NONE: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: () => {} }
 
 export type Waiters = {
-  /** Listens for hints about a job for at most `wait_ms`. With null there is no job, and the wait is over at once. */
-  listen(job_id: string | null, wait_ms: number): Hints
-  /** Passes hints on to the waiters of these jobs. The published state is ignored: anybody can publish. */
-  heard(jobs: { id: string }[]): void
-  /** Ends new waits at once and those under way after a few seconds. Their work goes on, and they are answered 202. */
+  /** Listens for hints about an id for at most `wait_ms`. With null there is nothing to wait for, and it is over at once. */
+  listen(id: string | null, wait_ms: number): Hints
+  /** Passes hints on to the waiters of these ids. The published state is ignored: anybody can publish. */
+  heard(published: { id: string }[]): void
+  /** Ends new waits at once, and those under way at once or after a few seconds. */
   close(): void
+}
+
+type WaitedFor = {
+  /** Finds of which of these ids there may be news. */
+  poll: (ids: string[]) => Promise<{ id: string }[]>
+  /** The shortest time between two hints to a waiter that got so many already. */
+  hint_every_ms: (hints: number) => number
+  close_ms: number
 }
 
 export function hasEnded(state: string): boolean {
   return ENDED.has(state)
 }
 
-export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
+/** The waiters for jobs, by the job's id. When the process stops, the work goes on, and they are answered 202. */
+export function createJobWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
+  return createWaiters(queue, log, {
+    poll: async (ids) => (await findJobStates(sql, ids)).filter(({ state }) => hasEnded(state)),
+    hint_every_ms: () => HINT_EVERY_MS,
+    close_ms: CLOSE_MS,
+  })
+}
+
+/** The waiters for events, by the tenant's id. */
+export function createFeedWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
+  let seen = new Map<string, number>()
+  return createWaiters(queue, log, {
+    async poll(ids) {
+      const last = await findLastSequences(sql, ids)
+      const grown = last.filter(({ tenant_id, last_sequence }) => seen.get(tenant_id) !== last_sequence)
+      seen = new Map(last.map(({ tenant_id, last_sequence }) => [tenant_id, last_sequence]))
+      return grown.map(({ tenant_id }) => ({ id: tenant_id }))
+    },
+    hint_every_ms: (hints) => Math.min(HINT_EVERY_MS * 2 ** hints, FEED_HINT_MS),
+    close_ms: 0,
+  })
+}
+
+function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, close_ms }: WaitedFor): Waiters {
   type Listener = { hear: () => void; end: () => void }
   const listening = new Map<string, Set<Listener>>()
   let polled_at = performance.now()
   let polling = false
   let closed = false
 
-  function heard(jobs: { id: string }[]): void {
-    for (const { id } of jobs) listening.get(id)?.forEach(({ hear }) => hear())
+  function heard(published: { id: string }[]): void {
+    for (const { id } of published) listening.get(id)?.forEach(({ hear }) => hear())
   }
 
   // A published message can be lost with its connection, so the database is polled as well.
@@ -51,11 +86,8 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
     const due_ms = queue.away() ? AWAY_POLL_MS : POLL_MS
     if (polling || performance.now() - polled_at < due_ms) return
     polling = true
-    findJobStates(sql, Array.from(listening.keys()))
-      .then(
-        (found) => heard(found.filter(({ state }) => hasEnded(state))),
-        (error: unknown) => log.debug({ err: error }, 'waiters could not poll'),
-      )
+    look(Array.from(listening.keys()))
+      .then(heard, (error: unknown) => log.debug({ err: error }, 'waiters could not poll'))
       .finally(() => {
         polling = false
         polled_at = performance.now()
@@ -73,17 +105,18 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
 
   return {
     heard,
-    listen(job_id, wait_ms) {
-      if (job_id === null) return OF_NONE
+    listen(id, wait_ms) {
+      if (id === null) return OF_NONE
       let over = closed || wait_ms === 0
       let hinted = false
+      let hints = 0
       let told_at = -Infinity
       let resolve: ((more: boolean) => void) | undefined
       let later: NodeJS.Timeout | undefined
 
       function tell(): void {
         if (resolve === undefined || (!hinted && !over)) return
-        const rest_ms = over ? 0 : told_at + HINT_EVERY_MS - performance.now()
+        const rest_ms = over ? 0 : told_at + hint_every_ms(hints) - performance.now()
         if (rest_ms > 0) {
           later ??= setTimeout(() => {
             later = undefined
@@ -92,6 +125,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
           return
         }
         hinted = false
+        hints += 1
         told_at = performance.now()
         resolve(!over)
         resolve = undefined
@@ -100,9 +134,9 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
         over = true
         clearTimeout(timeout)
         clearTimeout(later)
-        const others = listening.get(job_id)
+        const others = listening.get(id)
         others?.delete(listener)
-        if (others?.size === 0) listening.delete(job_id)
+        if (others?.size === 0) listening.delete(id)
         pollWhileListening()
         tell()
       }
@@ -115,7 +149,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
         end,
       }
       const timeout = over ? undefined : setTimeout(end, wait_ms)
-      if (!over) listening.set(job_id, (listening.get(job_id) ?? new Set<Listener>()).add(listener))
+      if (!over) listening.set(id, (listening.get(id) ?? new Set<Listener>()).add(listener))
       pollWhileListening()
       return {
         next: () =>
@@ -130,7 +164,7 @@ export function createWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
       closed = true
       setTimeout(() => {
         for (const listeners of listening.values()) listeners.forEach(({ end }) => end())
-      }, CLOSE_MS).unref()
+      }, close_ms).unref()
     },
   }
 }

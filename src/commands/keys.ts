@@ -1,13 +1,15 @@
-// `npm run keys`: makes, lists, rotates and revokes API keys, until there is a dashboard for it.
+// `npm run keys`: makes, lists, rotates and revokes API keys and sets a tenant's contact, until there is a dashboard for it.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
+import { bareAddress } from '#core/addresses.ts'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import type { Sql } from '#core/db.ts'
+import { isMailAddress } from '#core/mail-address.ts'
 import { errorText } from '#core/startup.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
-import { ensureTenant, findTenant, type Tenant } from '#domain/tenants.ts'
+import { ensureTenant, findTenant, setTenantContact, type Tenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
 
@@ -15,16 +17,19 @@ const SCOPE_LINES = Object.values(AREAS).flatMap(({ scopes }) =>
   Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
 )
 
-const HELP = `sluice keys: the API keys of a tenant.
+const HELP = `sluice keys: the API keys of a tenant, and its contact.
 
   npm run keys -- create --tenant acme --scopes customer:write,payments:write [--name "Shop"] [--expires 2027-01-01T00:00:00Z]
   npm run keys -- list   --tenant acme
   npm run keys -- rotate --tenant acme --id <key id> [--grace 3600]
   npm run keys -- revoke --tenant acme --id <key id>
+  npm run keys -- contact --tenant acme --email ops@acme.example | --none
 
 create   makes the tenant too if there is none, and shows the key, once. --scopes all: every scope.
 rotate   makes a key with the same name, scopes and end; the old one works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
+contact  sets whom we email when the tenant should look at something, such as a webhook endpoint that was
+         disabled because it only fails; --none: nobody. list shows it.
 
 Scopes, of which any number may be named; reading customers needs none:
 
@@ -39,6 +44,8 @@ const OPTIONS = {
   expires: { type: 'string' },
   id: { type: 'string' },
   grace: { type: 'string' },
+  email: { type: 'string' },
+  none: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -49,13 +56,15 @@ type KeyOptions = {
   expires?: string
   id?: string
   grace?: string
+  email?: string
+  none?: boolean
 }
 
 async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [command] = positionals
   if (values.help === true || command === undefined) return print(HELP)
-  if (!['create', 'list', 'rotate', 'revoke'].includes(command))
+  if (!['create', 'list', 'rotate', 'revoke', 'contact'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
   const slug = required(values, 'tenant')
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-keys' }, async (sql) => {
@@ -63,6 +72,7 @@ async function main(): Promise<void> {
     const tenant = await findTenant(sql, slug)
     if (tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
     if (command === 'list') return await show(sql, tenant)
+    if (command === 'contact') return await setContact(sql, tenant, values)
     if (command === 'rotate') return await rotate(sql, tenant, values)
     return await revoke(sql, tenant, values)
   })
@@ -82,6 +92,7 @@ async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void>
 }
 
 async function show(sql: Sql, tenant: Tenant): Promise<void> {
+  print(`Contact of ${tenant.slug}: ${tenant.contact_email ?? 'none'}`)
   const keys = await listApiKeys(sql, tenant.id)
   if (keys.length === 0) return print(`${tenant.slug} has no keys.`)
   for (const key of keys) {
@@ -114,6 +125,22 @@ async function revoke(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<voi
   print('Revoked.')
 }
 
+async function setContact(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
+  const contact_email = contactOf(values)
+  await setTenantContact(sql, tenant.id, contact_email)
+  print(`Contact of ${tenant.slug}: ${contact_email ?? 'none'}`)
+}
+
+/** A bare address; null: nobody. */
+function contactOf({ email, none }: KeyOptions): string | null {
+  if (none === true && email !== undefined) throw new ConfigError('--email and --none exclude each other.')
+  if (none === true || email === '') return null
+  if (email === undefined) throw new ConfigError('--email is missing, or --none. See --help.')
+  if (!isMailAddress(email) || bareAddress(email) !== email)
+    throw new ConfigError('--email must be an email address, without a name')
+  return email
+}
+
 function scopesOf(text: string): Scope[] {
   if (text === 'all') return [...SCOPES]
   const scopes = list(text)
@@ -142,7 +169,7 @@ function idOf(values: KeyOptions): string {
   return id
 }
 
-function required(values: KeyOptions, name: keyof KeyOptions): string {
+function required(values: KeyOptions, name: Exclude<keyof KeyOptions, 'none'>): string {
   const value = values[name]
   if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
   return value

@@ -21,6 +21,7 @@ export const ERRORS = {
   message_not_found: [404, 'Message not found.'],
   template_not_found: [404, 'Template not found.'],
   suppression_not_found: [404, 'Suppression not found.'],
+  event_not_found: [404, 'Event not found.'],
   webhook_endpoint_not_found: [404, 'Webhook endpoint not found.'],
   webhook_delivery_not_found: [404, 'Delivery not found.'],
   webhook_recovery_not_found: [404, 'Recovery not found.'],

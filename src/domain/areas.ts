@@ -123,7 +123,8 @@ const TABLE = {
   events: {
     paths: ['/v1/events', '/v1/webhook_endpoints', '/v1/webhook_deliveries', '/v1/webhook_recoveries'],
     tags: {
-      webhook_endpoints: 'Where your events are sent to.',
+      events: 'What happened to your resources, in one order. [Events](/docs/guides/events).',
+      webhook_endpoints: 'Where your events are sent to. [Receiving events](/docs/guides/receiving-events).',
       webhook_deliveries: 'Events on their way to your endpoints, attempt by attempt.',
     },
     scopes: {

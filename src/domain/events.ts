@@ -1,4 +1,4 @@
-// The catalogue of events, and the one fragment that writes them.
+// The catalogue of events, what a pattern means of it, and the one fragment that writes them.
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { filedBy, NOUNS, objectOf, subjectOf, SUBJECTS, type Noun } from './subjects.ts'
 
@@ -12,6 +12,15 @@ export const EVENTS = NOUNS.flatMap((noun) => {
   const { events, view } = subjectOf(noun)
   return Object.entries(events).map(([word, about]) => ({ type: `${noun}.${word}`, noun, about, data: view }))
 })
+
+/** The types that `pattern` means: `*`, `<noun>.*` or a type. None when there are no such types. */
+export function typesMatching(pattern: string): string[] {
+  const start = pattern.endsWith('*') ? pattern.slice(0, -1) : undefined
+  if (start !== undefined && start !== '' && !NOUNS.some((noun) => start === `${noun}.`)) return []
+  return EVENTS.flatMap(({ type }) =>
+    (start === undefined ? type === pattern : type.startsWith(start)) ? [type] : [],
+  )
+}
 
 /**
  * Inserts events of a noun as a part of the statement that they report. `announced` selects one row for each event:

@@ -2,7 +2,8 @@
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 
-export type Tenant = { id: string; slug: string; name: string }
+/** `contact_email`: whom we tell by email of what the tenant should look at; null: nobody. */
+export type Tenant = { id: string; slug: string; name: string; contact_email: string | null }
 
 /** The tenant called `slug`; created if there is none. */
 export async function ensureTenant(sql: Sql, slug: string, name = slug): Promise<Tenant> {
@@ -14,6 +15,11 @@ export async function ensureTenant(sql: Sql, slug: string, name = slug): Promise
 
 /** The tenant called `slug`, or undefined. */
 export async function findTenant(sql: Sql, slug: string): Promise<Tenant | undefined> {
-  const [tenant] = await sql<Tenant[]>`select id, slug, name from tenants where slug = ${slug}`
+  const [tenant] = await sql<Tenant[]>`select id, slug, name, contact_email from tenants where slug = ${slug}`
   return tenant
+}
+
+/** Sets whom a tenant is told by; null: nobody. A bare address. */
+export async function setTenantContact(sql: Sql, id: string, contact_email: string | null): Promise<void> {
+  await sql`update tenants set contact_email = ${contact_email} where id = ${id}`
 }

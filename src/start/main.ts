@@ -13,7 +13,7 @@ import { helpOf, serveOperations } from '#core/service.ts'
 import { checkAddresses, listenAddresses } from '#core/startup.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areasOf, SCOPES } from '#domain/areas.ts'
-import { ensureTenant } from '#domain/tenants.ts'
+import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
 import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorPlace } from './emulators.ts'
@@ -30,6 +30,7 @@ import { supervise, type SupervisedPart } from './supervisor.ts'
 import { createTerminal } from './terminal.ts'
 
 const DEMO_TENANT = 'demo'
+const DEMO_CONTACT = 'ops@shop.example'
 
 /** What a step of the start needs. What it starts is ended by `ends`, the last first. */
 type Start = {
@@ -85,7 +86,9 @@ async function startAll(given: Config): Promise<Started> {
       const { migrateQueue } = await import('#queue/queue.ts')
       await migrateQueue({ redis_url: null, database_url: DATABASE_URL })
     }
-    const demo = await seed(DATABASE_URL, data_dir, secrets)
+    // Nobody gets what is sent there but the page of the inbox.
+    const contact = places.emulators.has('smtp') ? DEMO_CONTACT : null
+    const demo = await seed(DATABASE_URL, data_dir, secrets, contact)
 
     if (!places.emulators.has('stripe') && given.STRIPE_WEBHOOK_SECRET === undefined) {
       const warning =
@@ -205,15 +208,20 @@ function refuseInProduction(config: Config): void {
   )
 }
 
-/** The demo tenant and a key with every scope; the same key at every start of this folder. */
+/**
+ * The demo tenant and a key with every scope; the same key at every start of this folder. `contact`: whose it gets
+ * unless it has one.
+ */
 async function seed(
   database_url: string,
   data_dir: string,
   secrets: Secrets,
+  contact: string | null,
 ): Promise<{ tenant_id: string; api_key: string }> {
   const sql = connectDatabase(database_url, { max: 1, application_name: 'sluice-start' })
   try {
     const tenant = await ensureTenant(sql, DEMO_TENANT, 'Demo')
+    if (tenant.contact_email === null && contact !== null) await setTenantContact(sql, tenant.id, contact)
     if ((await findCredentials(sql, secrets.api_key)) === undefined) {
       const key = await createApiKey(sql, tenant, { name: 'Demo', scopes: [...SCOPES], expires_at: null })
       secrets.api_key = key.secret

@@ -20,6 +20,7 @@ import type { Consumer } from '#queue/consumer.ts'
 import { audits } from './recurring/audit.ts'
 import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
+import { tellOfEndpoints } from './recurring/endpoints.ts'
 import { followMessages } from './recurring/messages.ts'
 import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
@@ -101,7 +102,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     expire(recurring, config.REQUIRES_ACTION_TTL_S),
     cancelAbandoned(recurring, config.KYC_TTL_DAYS),
     gauge(recurring),
-    retain(recurring, config.RETENTION_DAYS),
+    retain(recurring, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
     audits(recurring, config.AUDIT_EVERY_S),
     ...(rolesIn(queues).includes('processor')
       ? [reconcile(recurring, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]
@@ -109,7 +110,9 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     ...(queues.some((name) => name === sendSms.queue)
       ? [followMessages(recurring, config.MESSAGE_RETENTION_DAYS)]
       : []),
-    ...(sends_events ? dispatch(context, { queue, performer, worker }) : []),
+    ...(sends_events
+      ? [...dispatch(context, { queue, performer, worker }), ...tellOfEndpoints(recurring)]
+      : []),
   ]
   log.info({ queues, concurrency: config.WORKER_CONCURRENCY, queue: queue.backend }, 'the worker works')
   ends.defer(async () => {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { createConfig, formatProblems, getTotals, lintFromString } from '@redocly/openapi-core'
 import { buildApi } from '#api/app.ts'
 import { createRecent } from '#api/recent.ts'
-import { createWaiters } from '#api/wait.ts'
+import { createFeedWaiters, createJobWaiters } from '#api/wait.ts'
 import { loadConfig } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
@@ -47,7 +47,8 @@ const api = await buildApi({
   vault: createVault(randomBytes(32).toString('base64')),
   hashOf: () => '',
   doorbell: createDoorbell(queue, 1),
-  waiters: createWaiters(sql, queue, log),
+  waiters: createJobWaiters(sql, queue, log),
+  feed_waiters: createFeedWaiters(sql, queue, log),
 })
 const rules = await createConfig({
   extends: ['recommended-strict'],

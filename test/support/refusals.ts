@@ -30,6 +30,9 @@ export async function stored({ sql }: Pick<World, 'sql'>): Promise<string> {
       (select count(*) from templates) as templates, (select max(updated_at) from templates) as template_changed,
       (select count(*) from suppressions) as suppressions,
       (select max(updated_at) from suppressions) as suppression_changed,
+      (select count(*) from webhook_endpoints) as endpoints,
+      (select max(updated_at) from webhook_endpoints) as endpoint_changed,
+      (select count(*) from webhook_deliveries) as deliveries, (select count(*) from webhook_recoveries) as recoveries,
       (select count(*) from events) as events, (select count(*) from ledger_transfers) as transfers,
       (select count(*) from jobs where tenant_id <> ${SYSTEM_TENANT_ID}) as jobs,
       (select count(*) from idempotency_keys) as keys`

@@ -40,7 +40,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'How long to wait for the provider (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Without it: as each operation says.',
+      'How long to wait for the provider (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Without it: as each operation says. The feed of events takes `wait=N` and waits for events.',
     schema: { type: 'string' },
   },
 } as const
@@ -68,7 +68,8 @@ export const HEADERS = {
     schema: { type: 'string', examples: ['Bearer'] },
   },
   Link: {
-    description: 'The address of the next page; sent when this one is full.',
+    description:
+      'The address of the next page; sent when this one is full, and by the feed of events always.',
     schema: {
       type: 'string',
       examples: ['</v1/payments?limit=25&before=2026-11-20T10%3A15%3A30.123456Z>; rel="next"'],

@@ -5,7 +5,7 @@ import type { ListedGuide } from '../guides/library.ts'
 import { byComponentName, HEADERS, PARAMETERS, SECURITY_SCHEMES } from './components.ts'
 import { codesOf, operationOf, type DocumentedRoute } from './operation.ts'
 import { errorExamples } from './error.ts'
-import { eventsOf } from './events.ts'
+import { EVENT_HEADERS, eventsOf } from './events.ts'
 import { introduction } from './introduction.ts'
 import { createSchemas, type JsonSchema } from './schemas.ts'
 
@@ -54,7 +54,7 @@ export function apiDocument(
     webhooks: eventsOf(schemas, timelines),
     components: {
       schemas: sorted(schemas.components),
-      parameters: byComponentName(PARAMETERS),
+      parameters: byComponentName({ ...PARAMETERS, ...EVENT_HEADERS }),
       headers: byComponentName(HEADERS),
       examples: errorExamples([...codes], origin),
       securitySchemes: SECURITY_SCHEMES,

@@ -1,4 +1,5 @@
 // Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
+import { z } from 'zod'
 import { EVENTS, type EventType } from '#domain/events.ts'
 import { rootOf, subjectOf } from '#domain/subjects.ts'
 import { AI_TASK_FAILED, AI_TASK_QUEUED } from '../routes/ai-tasks/examples.ts'
@@ -14,10 +15,51 @@ import {
 } from '../routes/payments/examples.ts'
 import { DECIDED_VERIFICATION, PENDING_VERIFICATION } from '../routes/verifications/examples.ts'
 import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
+import { componentName } from './components.ts'
 import { createSchemas, type JsonSchema, type Schemas } from './schemas.ts'
 
 const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
+const EXAMPLE_TENANT_ID = '0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'
 const EXAMPLE_TIME = '2026-11-20T10:15:30.123456Z'
+
+/** Headers that are sent with every event, by name. */
+export const EVENT_HEADERS = {
+  'webhook-id': {
+    name: 'webhook-id',
+    in: 'header',
+    required: true,
+    description:
+      'The id of the event, the same each time that it is sent. Events are sent at least once: pass over those whose id you have.',
+    schema: { type: 'string', format: 'uuid', examples: [EXAMPLE_EVENT_ID] },
+  },
+  'webhook-timestamp': {
+    name: 'webhook-timestamp',
+    in: 'header',
+    required: true,
+    description: 'When this attempt was made, in unix seconds. Refuse what is more than 300 s off.',
+    schema: { type: 'string', pattern: '^[0-9]+$', examples: ['1795169731'] },
+  },
+  'webhook-signature': {
+    name: 'webhook-signature',
+    in: 'header',
+    required: true,
+    description:
+      '`v1,` and the base64 of the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>`, over the bytes of the body, with the base64-decoded part of the secret; while several secrets are valid, one for each, separated by blanks. [How to verify it](/docs/guides/receiving-events#verify).',
+    schema: { type: 'string', examples: ['v1,KKZLLoNhHzEqpaQwAjMP2jwrYQ+Rfd+ol5yKcAkNw4E='] },
+  },
+} as const
+
+/** In the place of data with which the body would be above 20 kB. */
+const truncatedData = z
+  .object({
+    id: z.uuid().meta({ description: 'The id of the resource.', examples: [EXAMPLE_EVENT_ID] }),
+    truncated: z.literal(true).meta({ description: 'Always true.', examples: [true] }),
+  })
+  .meta({
+    id: 'TruncatedData',
+    description:
+      'Sent for the data where the body would be above 20 kB. `GET /v1/events/{id}` has all of them, or retrieve the resource.',
+  })
 
 /** What the type of an event implies for its data, where that differs from the examples of the fields. */
 const IMPLIED: Record<string, object> = {
@@ -63,8 +105,8 @@ export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Reco
   return Object.fromEntries(
     EVENTS.map(({ type, noun, about, data }) => {
       const timeline = timelines.get(subjectOf(rootOf(noun)).table)
-      const told = timeline === undefined ? '' : `: \`GET ${timeline}\` tells them`
-      const description = `${about} Events are not sent yet${told}.`
+      const told = timeline === undefined ? '' : `, and \`GET ${timeline}\` tells of it`
+      const description = `${about} \`GET /v1/events\` lists it${told}.`
       const tag = subjectOf(noun).table
       return [type, { post: eventOperation(type, tag, description, schemas.of(data, 'output'), schemas) }]
     }),
@@ -96,6 +138,9 @@ function eventOperation(
     description,
     tags: [tag],
     security: [],
+    parameters: Object.keys(EVENT_HEADERS).map((name) => ({
+      $ref: `#/components/parameters/${componentName(name)}`,
+    })),
     requestBody: {
       required: true,
       description: 'The event.',
@@ -103,12 +148,12 @@ function eventOperation(
         'application/json': {
           schema: {
             type: 'object',
-            required: ['id', 'type', 'timestamp', 'data'],
+            required: ['id', 'type', 'timestamp', 'sequence', 'tenant_id', 'data'],
             properties: {
               id: {
                 type: 'string',
                 format: 'uuid',
-                description: 'The id of the event.',
+                description: 'The id of the event; `webhook-id` is the same.',
                 examples: [EXAMPLE_EVENT_ID],
               },
               type: { type: 'string', const: type, description: 'What happened.', examples: [type] },
@@ -118,18 +163,38 @@ function eventOperation(
                 description: 'When it happened.',
                 examples: [EXAMPLE_TIME],
               },
-              data,
+              sequence: {
+                type: ['integer', 'null'],
+                format: 'int64',
+                minimum: 1,
+                description:
+                  'Its number among the events of the tenant, without gaps. `null` in a test event.',
+                examples: [42],
+              },
+              tenant_id: {
+                type: 'string',
+                format: 'uuid',
+                description: 'Whose event it is.',
+                examples: [EXAMPLE_TENANT_ID],
+              },
+              data: { anyOf: [data, schemas.of(truncatedData, 'output')] },
             },
           },
           example: {
             id: EXAMPLE_EVENT_ID,
             type,
             timestamp: example['updated_at'] ?? EXAMPLE_TIME,
+            sequence: 42,
+            tenant_id: example['tenant_id'] ?? EXAMPLE_TENANT_ID,
             data: example,
           },
         },
       },
     },
-    responses: { 200: { description: 'It arrived.' }, '4XX': { description: 'It was not taken.' } },
+    responses: {
+      '2XX': { description: 'It was taken.' },
+      410: { description: 'It is not sent again, and the endpoint is disabled.' },
+      default: { description: 'It was not taken, and is sent again. Redirects are not followed.' },
+    },
   }
 }

@@ -13,6 +13,7 @@ const SOUGHT: Record<string, string> = {
   kyc: 'KYC, identity, onboarding',
   messages: 'email, SMS, mail, text message, bounce, unsubscribe, DKIM',
   'ai-tasks': 'generate, classify, extract',
+  'receiving-events': 'webhooks, signatures, replay, listen',
   [PROCESSOR_SENDER.guide.name]: 'news and no news',
   operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
 }
@@ -71,7 +72,8 @@ ${Object.entries(ERRORS)
 ## Events
 
 What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
-suppressions, and AI tasks is kept as events. Their types and data are listed under \`webhooks\`. Sending them is the area \`events\`, which this version does not have yet.
+suppressions, AI tasks and webhook endpoints is told by events. \`GET /v1/events\` lists them in one order: [events](/docs/guides/events); they are also
+sent to endpoints of yours: [receiving events](/docs/guides/receiving-events). Their types and data are listed under \`webhooks\`.
 
 ## Limits
 

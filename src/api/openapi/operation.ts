@@ -35,8 +35,11 @@ export type Literal = {
   }
   /** It takes an idempotency key, which a create must have. */
   key?: 'required' | 'optional'
-  /** It waits for a job, by default or only if it is asked to: its answer may take as long as the caller grants. */
-  waits?: 'by_default' | 'if_asked'
+  /**
+   * It waits for a job, by default or only if it is asked to, or, if it is asked to, for something to list: its answer may
+   * take as long as the caller grants.
+   */
+  waits?: 'by_default' | 'if_asked' | 'for_more'
   errors: ErrorCode[]
 }
 
@@ -71,6 +74,8 @@ const WAITS = {
     'Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not finished by then answers 202.',
   if_asked:
     'Answers what was accepted and does not wait for it, unless `Prefer: wait=N` (at most 30) asks to; what is not finished by then answers 202.',
+  for_more:
+    'Where there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits for it: the answer comes with the first, and is empty at the end. At most 100 requests of a key wait at once.',
 }
 const SUCCESS: Record<number, string> = {
   200: 'Done.',

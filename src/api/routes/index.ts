@@ -4,6 +4,7 @@ import type { RouteContext } from '../context.ts'
 import { aiTaskRoutes } from './ai-tasks.ts'
 import { customerRoutes } from './customers.ts'
 import { disputeRoutes } from './disputes.ts'
+import { eventRoutes } from './events.ts'
 import { idempotencyKeyRoutes } from './idempotency-keys.ts'
 import { merchantRoutes } from './merchants.ts'
 import { messageRoutes } from './messages.ts'
@@ -36,6 +37,7 @@ export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] =
   templateRoutes,
   suppressionRoutes,
   aiTaskRoutes,
+  eventRoutes,
   webhookEndpointRoutes,
   webhookRecoveryRoutes,
   webhookDeliveryRoutes,

@@ -1,13 +1,12 @@
 // Every variable that configures Sluice: what it must be, an example, what it is for and which processes read it.
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import { problemOfNetwork } from '../public-addresses.ts'
 import { parseRedisUrl } from '../redis-url.ts'
+import { EVENT_VARIABLES } from './events.ts'
 import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
 import { QUEUES } from './queues.ts'
 import { parseRetention } from './retention.ts'
-import { parseRetrySchedule, RETRY_SCHEDULE } from './retries.ts'
 import { baseUrl, commaList, count, optionalPort, port, type VariableRow } from './row.ts'
 
 const EVERYBODY = ['api', 'webhooks', 'worker', 'migrate', 'commands'] as const
@@ -176,8 +175,8 @@ export const VARIABLES = {
   RATE_LIMIT_BURST: [count(2000), '2000', 'requests at once of each API key', ['api']],
   RETENTION_DAYS: [
     z.string().default('').transform(parseRetention),
-    'jobs:90,notifications:90,events:400,ai_tasks:90',
-    'days that finished jobs, notifications, events and the outputs of AI tasks are kept, each 31 at least. Payments, refunds, customers and the ledger are kept for ever',
+    'jobs:90,notifications:90,ai_tasks:90',
+    'days that finished jobs, notifications and the outputs of AI tasks are kept, each 31 at least. Payments, refunds, customers and the ledger are kept for ever',
     ['worker'],
   ],
   REQUIRES_ACTION_TTL_S: [
@@ -200,15 +199,7 @@ export const VARIABLES = {
     'proxies whose `X-Forwarded-For` is believed: addresses or networks (CIDR), separated by commas; unset: none',
     LISTENERS,
   ],
-  WEBHOOKS_ALLOW_CIDRS: [
-    commaList.check((given) => {
-      const problem = given.value.map(problemOfNetwork).find((found) => found !== null)
-      if (problem !== undefined) given.issues.push({ code: 'custom', message: problem, input: given.value })
-    }),
-    '10.1.0.0/16,fd00::/8',
-    'networks (CIDR) to which events may be sent although they are not public, separated by commas; unset: none. `npm start` without it allows this machine, except in production',
-    ['api', 'worker'],
-  ],
+  ...EVENT_VARIABLES,
   REQUEST_TIMEOUT_MS: [count(30_000), '30000', 'how long a request may take to arrive', LISTENERS],
   QUEUES: [
     commaList,
@@ -217,18 +208,6 @@ export const VARIABLES = {
     ['worker'],
   ],
   WORKER_CONCURRENCY: [count(100, 5000), '100', 'jobs of a queue that a worker performs at once', ['worker']],
-  DELIVERY_CONCURRENCY: [
-    count(250, 5000),
-    '250',
-    'events that a worker sends to webhook endpoints at once, instead of WORKER_CONCURRENCY',
-    ['worker'],
-  ],
-  WEBHOOK_RETRY_SCHEDULE_S: [
-    z.string().default(RETRY_SCHEDULE).transform(parseRetrySchedule),
-    RETRY_SCHEDULE,
-    'seconds before each attempt to deliver an event, the first of them 0; each but the first is varied by a fifth',
-    ['worker'],
-  ],
   TENANT_WINDOW: [
     count(256),
     '256',

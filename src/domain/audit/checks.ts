@@ -226,7 +226,11 @@ function isThere(
 }
 
 /** Whether a row arrived in the audited time. */
-function arrived(sql: Sql | Tx, at: Fragment, { since, until }: Pick<Limits, 'since' | 'until'>): Fragment {
+export function arrived(
+  sql: Sql | Tx,
+  at: Fragment,
+  { since, until }: Pick<Limits, 'since' | 'until'>,
+): Fragment {
   const from = since === null ? sql`true` : sql`${at} >= ${since}`
   const to = until === null ? sql`true` : sql`${at} < ${until}`
   return sql`${from} and ${to}`

@@ -5,9 +5,7 @@ import { timestamp } from '#core/time.ts'
 import { idFields } from '../fields.ts'
 import type { Subject } from '../subject.ts'
 
-export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'exhausted', 'skipped'] as const
-
-export const deliveryStatus = z.enum(DELIVERY_STATUSES).meta({
+export const deliveryStatus = z.enum(['pending', 'delivered', 'failed', 'exhausted', 'skipped']).meta({
   id: 'WebhookDeliveryStatus',
   description:
     '`pending` until it is final. `failed`: the endpoint answered 410, or was disabled because it only failed. `exhausted`: the last attempt of the schedule failed. `skipped`: the endpoint was disabled.',

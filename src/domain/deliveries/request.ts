@@ -6,7 +6,7 @@ import { isKnown, remember, type JobRequest } from '../idempotency.ts'
 import type { Delivery } from './delivery.ts'
 import { deliveryColumns, isOfEndpoint } from './find.ts'
 
-type Asked = Omit<JobRequest, 'event_id'>
+type AskedAttempt = Omit<JobRequest, 'event_id'>
 
 /**
  * Makes a delivery of an event that is none, with the data `sample`, and asks for its attempt; `known` when the key was
@@ -14,7 +14,13 @@ type Asked = Omit<JobRequest, 'event_id'>
  */
 export async function requestTest(
   sql: Sql,
-  request: Asked & { endpoint_id: string; delivery_id: string; event_id: string; type: string; sample: Json },
+  request: AskedAttempt & {
+    endpoint_id: string
+    delivery_id: string
+    event_id: string
+    type: string
+    sample: Json
+  },
 ): Promise<Delivery | undefined> {
   const [row] = await sql<Delivery[]>`
     with asked as (
@@ -42,7 +48,7 @@ export async function requestTest(
  */
 export async function requestReplay(
   sql: Sql,
-  request: Asked & { delivery_id: string; key_id: string },
+  request: AskedAttempt & { delivery_id: string; key_id: string },
 ): Promise<Delivery | undefined> {
   const [row] = await sql<Delivery[]>`
     with asked as (

@@ -1,5 +1,5 @@
 // Settles attempts: what came of one is written with its job, its endpoint and the numbers of that, in one statement.
-import type { Sql } from '#core/db.ts'
+import { isoText, type Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 
@@ -94,8 +94,8 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
         attempts_log = case when t.attempt is null then d.attempts_log else
           case when jsonb_array_length(d.attempts_log) >= ${MOST_LOGGED}
             then d.attempts_log - 0 else d.attempts_log end
-          || jsonb_build_object('manual', t.how = 'manual',
-            'at', clock_timestamp() - t.duration_ms * interval '1 millisecond') || t.attempt end,
+          || (t.attempt || jsonb_build_object('manual', t.how = 'manual',
+            'at', ${isoText(sql, sql`(clock_timestamp() - t.duration_ms * interval '1 millisecond')`)})) end,
         updated_at = clock_timestamp()
       from told t
       where d.tenant_id = t.tenant_id and d.id = t.delivery_id and d.created_at = t.delivery_created_at

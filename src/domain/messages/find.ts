@@ -1,6 +1,6 @@
 // Reads messages: lists, single ones with their jobs, and those that a key protects.
 import type { Channel } from '#core/addresses.ts'
-import { columnList, type Fragment, type Sql } from '#core/db.ts'
+import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
@@ -55,6 +55,6 @@ export function wholeMessage(sql: Sql): Fragment {
 }
 
 /** The columns that events show too, and these. */
-export function messageColumns(sql: Sql, more: (keyof MessageRow)[]): Fragment {
+export function messageColumns(sql: Sql | Tx, more: (keyof MessageRow)[]): Fragment {
   return columnList(sql, [...Object.keys(messageEventSchema.shape), ...more])
 }

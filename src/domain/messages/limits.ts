@@ -1,6 +1,6 @@
 // How many messages a tenant may ask for in a minute, and in an hour to one destination: counted by the statement that
 // accepts them.
-import type { Fragment, Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /** What is counted, over which time, and by which rows. */
 export const MESSAGE_WINDOWS = {
@@ -18,7 +18,7 @@ export type MessageLimits = Readonly<Record<MessageLimit, number>>
  * `retry_after_s`, until the window ends. Rows are written in one order, so that no two statements block each other. What is
  * refused leaves a window full, never more than full.
  */
-export function counting(sql: Sql, limit: MessageLimit, most: number, wanted: Fragment): Fragment {
+export function counting(sql: Sql | Tx, limit: MessageLimit, most: number, wanted: Fragment): Fragment {
   const { window, window_s } = MESSAGE_WINDOWS[limit]
   const [wanted_by, counter, full, counted] = ['wanted', 'counter', 'full', 'counted'].map((part) =>
     sql(`${limit}_${part}`),

@@ -1,7 +1,7 @@
 // What callers ask of messages: one statement counts them, looks who is suppressed, and writes the message, the key and
 // the job.
 import type { Channel } from '#core/addresses.ts'
-import type { Json, Sql } from '#core/db.ts'
+import type { Json, Sql, Tx } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { sendEmail, sendSms } from '#jobs/messages.ts'
 import { announce, type EventType } from '../events.ts'
@@ -49,7 +49,7 @@ export type MessageJudgement =
  * nothing was written then.
  */
 export async function requestMessages(
-  sql: Sql,
+  sql: Sql | Tx,
   channel: Channel,
   limits: MessageLimits,
   requests: MessageRequest[],

@@ -17,7 +17,9 @@ export const endpointStatsSchema = z
     p50_ms: tookMs('How long half of the successful requests took at most; null: there were none.', 84),
     p95_ms: tookMs('How long 95 in 100 of them took at most, to about 5 in 100.', 310),
     last_success_at: timestamp.nullable().meta({ description: 'When the last attempt succeeded.' }),
-    last_failure_at: timestamp.nullable().meta({ description: 'When the last attempt failed.' }),
+    last_failure_at: timestamp
+      .nullable()
+      .meta({ description: 'When the last attempt failed.', example: null }),
   })
   .meta({
     id: 'WebhookEndpointStats',

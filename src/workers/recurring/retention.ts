@@ -1,5 +1,5 @@
 // Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, and deletes old
-// idempotency keys. It also erases personal data: of deleted customers from events, and old outputs of AI tasks.
+// idempotency keys and counts of deliveries. It also erases personal data: of deleted customers from events, and old outputs of AI tasks.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import { HISTORY_KINDS } from '#core/config/retention.ts'
@@ -17,6 +17,7 @@ import {
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { forgetVerificationLinks } from '#domain/verifications/links.ts'
+import { forgetOldStats } from '#domain/webhook-endpoints/retention.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -44,7 +45,7 @@ const MOVES = [
 ] as const
 
 /** Starts all of this work; each step is safe in several workers at once. */
-export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): Loop {
+export function retain(context: WorkerContext, days: Config['RETENTION_DAYS'] & { events: number }): Loop {
   const { sql, log } = context
   let closing = false
   const closed = () => closing
@@ -89,6 +90,14 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS']): 
       () => FORGET_EVERY_MS,
       async () => {
         while ((await forgetVerificationLinks(sql, AT_ONCE)) === AT_ONCE && !closed());
+      },
+    ),
+    every(
+      log,
+      'old counts of deliveries',
+      () => FORGET_EVERY_MS,
+      async () => {
+        while ((await forgetOldStats(sql, AT_ONCE)) === AT_ONCE && !closed());
       },
     ),
     every(

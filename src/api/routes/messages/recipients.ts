@@ -2,9 +2,7 @@
 import { parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { z } from 'zod'
 import { asciiDomain, bareAddress } from '#core/addresses.ts'
-
-/** What becomes a header holds none of these: they would end it, or a part of it. */
-const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u
+import { isMailAddress, isOneLine, MOST_OF_MAIL_ADDRESS } from '#core/mail-address.ts'
 
 /** A text of one line. */
 export const line = (most: number) =>
@@ -12,19 +10,7 @@ export const line = (most: number) =>
     .string()
     .min(1)
     .max(most)
-    .refine((text) => !CONTROL.test(text), { error: 'must be one line, without control characters' })
-
-const MOST_NAME = 256
-const MOST_LOCAL_PART = 64
-const MOST_DOMAIN = 253
-const MOST_CHARACTERS = MOST_NAME + MOST_LOCAL_PART + MOST_DOMAIN + 4
-
-const LOCAL_PART = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
-const DOMAIN = /^[\p{L}\p{M}\p{N}.-]+$/u
-const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-/** What a name may hold without quotes; other characters would make it several addresses, or a comment. */
-const NAME = /^[^"\\,;:<>@()[\]]*$/
-const QUOTED_NAME = /^"[^"\\]*"$/
+    .refine((text) => isOneLine(text), { error: 'must be one line, without control characters' })
 
 /** An email address, with or without a name. */
 export const mailAddress = z
@@ -35,32 +21,9 @@ export const mailAddress = z
   .meta({
     description: 'An address, or a name and an address; a name with special characters in quotes.',
     minLength: 3,
-    maxLength: MOST_CHARACTERS,
+    maxLength: MOST_OF_MAIL_ADDRESS,
     example: 'Ada <ada@example.com>',
   })
-
-function isMailAddress(text: string): boolean {
-  if (text.length > MOST_CHARACTERS || CONTROL.test(text)) return false
-  const bare = bareAddress(text)
-  const name = text === bare ? '' : text.slice(0, -bare.length - 2).trim()
-  if (text !== bare && !text.endsWith(`<${bare}>`)) return false
-  if (name.length > MOST_NAME || !(NAME.test(name) || QUOTED_NAME.test(name))) return false
-  const at = bare.lastIndexOf('@')
-  const local = bare.slice(0, at)
-  return local.length <= MOST_LOCAL_PART && LOCAL_PART.test(local) && isMailDomain(bare.slice(at + 1))
-}
-
-function isMailDomain(domain: string): boolean {
-  if (!DOMAIN.test(domain)) return false
-  const ascii = asciiDomain(domain)
-  const labels = ascii.split('.')
-  return (
-    ascii.length <= MOST_DOMAIN &&
-    labels.length >= 2 &&
-    labels.every((label) => LABEL.test(label)) &&
-    !/^\d+$/.test(labels.at(-1)!)
-  )
-}
 
 /** The domain of an address, as name servers know it. */
 export function domainOf(address: string): string {

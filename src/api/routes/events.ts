@@ -1,0 +1,160 @@
+// Routes of events: the feed of a tenant, one event, and the events of a payment.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+import { createGates } from '#core/gate.ts'
+import { dateTime } from '#core/time.ts'
+import { typesMatching } from '#domain/events.ts'
+import { eventSchema, findEvent, listFeed, listFiledEvents, type FeedEvent } from '#domain/feed.ts'
+import { findPayment } from '#domain/payments/find.ts'
+import type { RouteContext } from '../context.ts'
+import { preferredWait } from '../prefer.ts'
+import { asInteger, EXAMPLE_ID, idParams, idText, linkAfter, pageSize, route } from '../route.ts'
+
+/** Requests of one key that wait for events at once. */
+const WAITING_OF_A_KEY = 100
+
+const feedQuery = z.strictObject({
+  after: z
+    .string()
+    .regex(/^\d{1,16}$/, { error: 'must be a whole number' })
+    .transform(Number)
+    .pipe(z.int({ error: 'must be at most 2^53 - 1' }).min(0))
+    .default(0)
+    .meta({
+      description: 'Only events with a higher `sequence`: that of the last one that you have.',
+      ...asInteger({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+      standard: 0,
+      example: 17,
+    }),
+  limit: pageSize(25),
+  type: z
+    .string()
+    .refine((pattern) => typesMatching(pattern).length > 0, {
+      error: 'must be a type of event, those of a resource, e.g. payment.*, or *',
+    })
+    .optional()
+    .meta({
+      description: 'Only those of this type, or of all types of a resource: `payment.*`.',
+      example: 'payment.*',
+    }),
+  subject_id: idText.optional().meta({ description: 'Only those of this resource.', example: EXAMPLE_ID }),
+})
+
+const paymentQuery = z.strictObject({
+  after: dateTime.optional().meta({ description: 'The `created_at` of the last item of the page before.' }),
+  limit: pageSize(25),
+})
+
+export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }: RouteContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const waiting = createGates({
+    running: WAITING_OF_A_KEY,
+    queue: {
+      waiting: 0,
+      wait_ms: 0,
+      refuse: () =>
+        new AppError('rate_limited', {
+          retry_after_s: 1,
+          message: `Too many requests that wait for events: at most ${WAITING_OF_A_KEY} at once.`,
+        }),
+    },
+  })
+
+  app.get(
+    '/v1/events',
+    route({
+      area: 'events',
+      scope: 'events:read',
+      operation_id: 'listEvents',
+      summary: 'List events, oldest first',
+      description:
+        'The feed: every event has its `sequence`, from 1 and without a gap, and one that shows up later never has a lower one. So whoever asks for what comes after the last that they have misses nothing. `Link` always leads to what comes next. An event joins the feed a moment after it happened, and is kept for 90 days unless your operator says otherwise.',
+      querystring: feedQuery,
+      response: { 200: z.array(eventSchema) },
+      waits: 'for_more',
+      errors: [],
+    }),
+    async (request, reply) => {
+      const { query, credentials } = request
+      const { tenant_id, key_id } = credentials
+      const preferred = preferredWait(request)
+      const wait_ms = preferred?.wait_ms ?? 0
+      if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
+      // Listen before reading, so that no hint is missed in between.
+      using hints = feed_waiters.listen(wait_ms > 0 ? tenant_id : null, wait_ms)
+      const read = () =>
+        lists(
+          request,
+          reply,
+          (lists_sql) => listFeed(lists_sql, tenant_id, query),
+          (found) => found.length === 0,
+        )
+      let events = await read()
+      if (events.length === 0 && wait_ms > 0)
+        events = await waiting(key_id, async () => {
+          const { socket } = request.raw
+          const leave = () => hints[Symbol.dispose]()
+          if (socket.destroyed) leave()
+          socket.once('close', leave)
+          try {
+            let found: FeedEvent[] = []
+            while (found.length === 0 && (await hints.next())) found = await read()
+            return found
+          } finally {
+            socket.off('close', leave)
+          }
+        })
+      reply.header('link', linkAfter(request.url, String(events.at(-1)?.sequence ?? query.after)))
+      return events
+    },
+  )
+
+  app.get(
+    '/v1/events/:id',
+    route({
+      area: 'events',
+      scope: 'events:read',
+      operation_id: 'getEvent',
+      summary: 'Retrieve an event',
+      description: 'Also one that is not in the feed yet: its `sequence` is null.',
+      params: idParams,
+      response: { 200: eventSchema },
+      errors: ['event_not_found'],
+    }),
+    async ({ credentials: { tenant_id }, params: { id } }) => {
+      const event = await findEvent(sql, tenant_id, id)
+      if (event === undefined) throw new AppError('event_not_found')
+      return event
+    },
+  )
+
+  app.get(
+    '/v1/payments/:id/events',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      operation_id: 'listPaymentEvents',
+      summary: 'List the events of a payment, oldest first',
+      description:
+        'Those of its refunds and disputes too, and those that are not in the feed yet. Events of one moment are never parted, so there may be a few more than `limit`.',
+      params: idParams,
+      querystring: paymentQuery,
+      response: { 200: z.array(eventSchema) },
+      errors: ['payment_not_found'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const { id } = request.params
+      if ((await findPayment(sql, tenant_id, id)) === undefined) throw new AppError('payment_not_found')
+      const events = await lists(request, reply, (lists_sql) =>
+        listFiledEvents(lists_sql, tenant_id, id, request.query),
+      )
+      const last = events.at(-1)
+      if (last !== undefined && events.length >= request.query.limit)
+        reply.header('link', linkAfter(request.url, last.created_at))
+      return events
+    },
+  )
+}

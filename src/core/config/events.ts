@@ -1,0 +1,53 @@
+// The variables of events that are sent out.
+import { z } from 'zod'
+import { problemOfNetwork } from '../public-addresses.ts'
+import { list } from './list.ts'
+import { LEAST_RETENTION_DAYS } from './retention.ts'
+import { commaList, count, type VariableRow } from './row.ts'
+
+/** In seconds: 75.6 hours in all. */
+const RETRY_SCHEDULE = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
+
+const MOST_ATTEMPTS = 50
+const LONGEST_S = 1_000_000
+
+export const EVENT_VARIABLES = {
+  WEBHOOKS_ALLOW_CIDRS: [
+    commaList.check((given) => {
+      const problem = given.value.map(problemOfNetwork).find((found) => found !== null)
+      if (problem !== undefined) given.issues.push({ code: 'custom', message: problem, input: given.value })
+    }),
+    '10.1.0.0/16,fd00::/8',
+    'networks (CIDR) to which events may be sent although they are not public, separated by commas; unset: none. `npm start` without it allows this machine, except in production',
+    ['api', 'worker'],
+  ],
+  DELIVERY_CONCURRENCY: [
+    count(250, 5000),
+    '250',
+    'events that a worker sends to webhook endpoints at once, instead of WORKER_CONCURRENCY',
+    ['worker'],
+  ],
+  WEBHOOK_RETRY_SCHEDULE_S: [
+    z.string().default(RETRY_SCHEDULE).transform(parseRetrySchedule),
+    RETRY_SCHEDULE,
+    'seconds before each attempt to deliver an event, the first of them 0; each but the first is varied by a fifth',
+    ['worker'],
+  ],
+  EVENT_RETENTION_DAYS: [
+    z.coerce.number().int().min(LEAST_RETENTION_DAYS).max(10_000).default(90),
+    '90',
+    'days that events and their deliveries are kept, 31 at least',
+    ['worker'],
+  ],
+} as const satisfies Record<string, VariableRow>
+
+/** Parses the seconds before each attempt, separated by commas; the first attempt is made at once. */
+function parseRetrySchedule(text: string, context: z.RefinementCtx): number[] {
+  const delays = list(text).map((part) => (/^\d{1,7}(\.\d{1,3})?$/.test(part) ? Number(part) : NaN))
+  if (delays[0] !== 0 || delays.length > MOST_ATTEMPTS || !delays.every((delay) => delay <= LONGEST_S))
+    context.addIssue({
+      code: 'custom',
+      message: `must be seconds separated by commas, 0 first, ${MOST_ATTEMPTS} at most`,
+    })
+  return delays
+}

@@ -1,0 +1,47 @@
+// The form of what stands in the headers of an email: addresses, and texts of one line.
+import { asciiDomain, bareAddress } from './addresses.ts'
+
+/** What becomes a header holds none of these: they would end it, or a part of it. */
+const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u
+
+/** Whether a text can stand in a header. */
+export function isOneLine(text: string): boolean {
+  return !CONTROL.test(text)
+}
+
+const MOST_NAME = 256
+const MOST_LOCAL_PART = 64
+const MOST_DOMAIN = 253
+/** An address with its name has at most so many characters. */
+export const MOST_OF_MAIL_ADDRESS = MOST_NAME + MOST_LOCAL_PART + MOST_DOMAIN + 4
+
+const LOCAL_PART = /^[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*$/
+const DOMAIN = /^[\p{L}\p{M}\p{N}.-]+$/u
+const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+/** What a name may hold without quotes; other characters would make it several addresses, or a comment. */
+const NAME = /^[^"\\,;:<>@()[\]]*$/
+const QUOTED_NAME = /^"[^"\\]*"$/
+
+/** Whether this is an address, or a name and an address, that an email can go to as far as its form shows. */
+export function isMailAddress(text: string): boolean {
+  if (text.length > MOST_OF_MAIL_ADDRESS || !isOneLine(text)) return false
+  const bare = bareAddress(text)
+  const name = text === bare ? '' : text.slice(0, -bare.length - 2).trim()
+  if (text !== bare && !text.endsWith(`<${bare}>`)) return false
+  if (name.length > MOST_NAME || !(NAME.test(name) || QUOTED_NAME.test(name))) return false
+  const at = bare.lastIndexOf('@')
+  const local = bare.slice(0, at)
+  return local.length <= MOST_LOCAL_PART && LOCAL_PART.test(local) && isMailDomain(bare.slice(at + 1))
+}
+
+function isMailDomain(domain: string): boolean {
+  if (!DOMAIN.test(domain)) return false
+  const ascii = asciiDomain(domain)
+  const labels = ascii.split('.')
+  return (
+    ascii.length <= MOST_DOMAIN &&
+    labels.length >= 2 &&
+    labels.every((label) => LABEL.test(label)) &&
+    !/^\d+$/.test(labels.at(-1)!)
+  )
+}

@@ -1,0 +1,56 @@
+// The check of the feed: the sequences of a tenant have no gap and none is given twice.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { arrived, ofNone, type AuditScope, type Limits } from './checks.ts'
+
+/**
+ * Each event has the sequence after that of the one before it, and the highest is the last that was given. For a limited time
+ * it covers events of that time and the tenants that have some: two events of different times with one sequence are
+ * found only where one of them also has a wrong neighbour, or by an audit of everything.
+ *
+ * Partitions are dropped by time, and events of nearly one moment can have got their sequences in another order: what is
+ * missing below an event of the first kept hour is no gap.
+ */
+export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
+  const ever = limits.since === null || limits.until === null
+  const told = sql`
+    (select e.tenant_id, e.id, e.sequence from events e
+    where e.sequenced and e.sequence is not null and ${arrived(sql, sql`e.created_at`, limits)})`
+  const edge = sql`(
+    select coalesce(min(coalesce(p.from_time, '-infinity')), '-infinity') + interval '1 hour' from partitions p
+    where p.parent = 'sequenced_events' and not p.is_default)`
+  const idle = ever ? sql`union select tenant_id from event_sequences where last_sequence > 0` : sql``
+  const tenants = sql`select distinct tenant_id from ${told} e ${idle}`
+  return sql`
+    select case when other.id is null then 'a sequence is missing'
+        else 'two events have one sequence' end as problem,
+      e.tenant_id, ${ofNone(sql)}, e.id::text as id, 'sequence ' || e.sequence as what, e.sequence - 1 as expected,
+      coalesce(lower.sequence, 0) as found, coalesce(lower.sequence, 0) - (e.sequence - 1) as off_by
+    from (
+      select * from (
+        select e.*, lag(e.sequence) over (partition by e.tenant_id order by e.sequence, e.id) as before from ${told} e
+      ) e
+      where e.before is distinct from e.sequence - 1 offset 0
+    ) e
+    left join lateral (
+      select o.id from events o
+      where o.sequenced and o.tenant_id = e.tenant_id and o.sequence = e.sequence and o.id <> e.id limit 1
+    ) other on true
+    left join lateral (
+      select l.sequence, l.created_at from events l
+      where l.sequenced and l.tenant_id = e.tenant_id and l.sequence < e.sequence order by l.sequence desc limit 1
+    ) lower on true
+    where other.id is not null or (coalesce(lower.sequence, 0) <> e.sequence - 1
+      and coalesce(lower.created_at, '-infinity') >= ${edge})
+    union all
+    select 'the last sequence is not that of the last event', tenant.tenant_id, ${ofNone(sql)},
+      tenant.tenant_id::text, 'last sequence', coalesce(s.last_sequence, 0), coalesce(highest.sequence, 0),
+      coalesce(highest.sequence, 0) - coalesce(s.last_sequence, 0)
+    from (${tenants}) tenant
+    left join event_sequences s on s.tenant_id = tenant.tenant_id
+    left join lateral (
+      select h.sequence, h.created_at from events h
+      where h.sequenced and h.tenant_id = tenant.tenant_id and h.sequence is not null order by h.sequence desc limit 1
+    ) highest on true
+    where coalesce(highest.sequence, 0) > coalesce(s.last_sequence, 0)
+      or (coalesce(highest.sequence, 0) < s.last_sequence and coalesce(highest.created_at, '-infinity') >= ${edge})`
+}

@@ -1,0 +1,142 @@
+// The feed: the events of a tenant in the order of their sequences, without a gap.
+import { z } from 'zod'
+import { isRolledBack, unionAll, type Fragment, type Sql } from '#core/db.ts'
+import { anyJson } from '#core/json.ts'
+import { timestamp } from '#core/time.ts'
+import { EVENTS, typesMatching } from './events.ts'
+import { filedBy, NOUNS, rootOf, subjectOf } from './subjects.ts'
+
+/** An event in answers. */
+export const eventSchema = z
+  .object({
+    id: z
+      .uuid()
+      .meta({ description: 'The id of the event.', example: '0198f6f2-2b1a-7000-8000-123456789abc' }),
+    sequence: z.int().nullable().meta({
+      description:
+        'Its place in the feed of the tenant, from 1 and without a gap. Null for a moment after it happened, and of events from before there was a feed.',
+      example: 17,
+    }),
+    type: z.string().meta({ description: 'What happened.', example: 'payment.captured' }),
+    subject_type: z.string().meta({ description: 'What it happened to.', example: 'payment' }),
+    subject_id: z
+      .uuid()
+      .meta({ description: 'The id of that resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+    data: z.record(z.string(), anyJson).meta({
+      description:
+        'The resource as it then stood. What it holds, each type says under *Webhooks* in this document. What was personal is erased when its customer is deleted.',
+      example: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
+    }),
+    created_at: timestamp.meta({ description: 'When it happened.' }),
+  })
+  .meta({ id: 'Event', description: 'Something that happened to a resource.' })
+
+export type FeedEvent = z.output<typeof eventSchema>
+
+export type FeedQuery = {
+  /** Only those with a higher sequence. */
+  after: number
+  limit: number
+  /** A type, `<noun>.*` or `*`. */
+  type?: string
+  /** Only those of this resource. */
+  subject_id?: string
+}
+
+/**
+ * Gives the next sequences to at most about `most` events, and makes the deliveries of these. Returns how many each tenant
+ * got, and nothing while another process does this, or where it was in the way of an erasure: then it is for the next call.
+ */
+export async function sequenceEvents(
+  sql: Sql,
+  most: number,
+): Promise<{ tenant_id: string; events: number; deliveries: number }[]> {
+  try {
+    return await sql<{ tenant_id: string; events: number; deliveries: number }[]>`
+      select tenant_id, events, deliveries from sequence_events(${most})`
+  } catch (error) {
+    if (isRolledBack(error)) return []
+    throw error
+  }
+}
+
+/** The events of a tenant by their sequences, the lowest first. Events without one are not among them. */
+export async function listFeed(
+  sql: Sql,
+  tenant_id: string,
+  { after, limit, type, subject_id }: FeedQuery,
+): Promise<FeedEvent[]> {
+  const types = type === undefined ? null : typesMatching(type)
+  const later = sql`e.sequenced and e.tenant_id = ${tenant_id} and e.sequence > ${after}`
+  const next = sql`order by e.sequence limit ${limit}`
+  if (subject_id !== undefined)
+    return await sql<FeedEvent[]>`
+      select ${eventColumns(sql)} from (${filedIds(sql, tenant_id, subject_id)}) filed
+      -- All that is filed there is read: by its sequences the feed would be, which is longer.
+      cross join lateral (select * from events e where ${later} and e.subject_id = filed.id offset 0) e
+      where ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
+      ${next}`
+  if (types === null || types.length === EVENTS.length)
+    return await sql<FeedEvent[]>`select ${eventColumns(sql)} from events e where ${later} ${next}`
+  // Each type has its own range of an index, so that what is rare is found among millions of others.
+  return await sql<FeedEvent[]>`
+    select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
+    cross join lateral (select * from events e where ${later} and e.type = wanted.type ${next}) e
+    ${next}`
+}
+
+/** One event, also one that has no sequence yet; undefined when the tenant has none of this id. */
+export async function findEvent(sql: Sql, tenant_id: string, id: string): Promise<FeedEvent | undefined> {
+  const [event] = await sql<FeedEvent[]>`
+    select ${eventColumns(sql)} from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
+  return event
+}
+
+/**
+ * The events that are filed under a row, those of its parts too, oldest first, and also those without a sequence. Those of
+ * one moment are never parted, so that the moment can be the cursor: there may be a few more than `limit`.
+ */
+export async function listFiledEvents(
+  sql: Sql,
+  tenant_id: string,
+  subject_id: string,
+  { after = '-infinity', limit }: { after?: string; limit: number },
+): Promise<FeedEvent[]> {
+  return await sql<FeedEvent[]>`
+    select ${eventColumns(sql)} from (
+      select * from events e
+      where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id} and e.created_at > ${after}
+      offset 0
+    ) e
+    order by e.created_at fetch first ${limit} rows with ties`
+}
+
+/** The last sequence of each of these tenants; a tenant without events is left out. */
+export async function findLastSequences(
+  sql: Sql,
+  tenant_ids: string[],
+): Promise<{ tenant_id: string; last_sequence: number }[]> {
+  return await sql<{ tenant_id: string; last_sequence: number }[]>`
+    select tenant_id, last_sequence from event_sequences where tenant_id = any(${tenant_ids}::uuid[])`
+}
+
+function eventColumns(sql: Sql): Fragment {
+  return sql`
+    e.id, e.sequence, e.type, split_part(e.type, '.', 1) as subject_type, ${ownId(sql)} as subject_id, e.data,
+    e.created_at`
+}
+
+/** The id of what the event `e` is of: a refund's is filed under its payment. */
+function ownId(sql: Sql): Fragment {
+  return sql`coalesce(e.data ->> 'id', e.subject_id::text)`
+}
+
+/** The ids under which events of this resource can be filed: its own, or that of what it is a part of. */
+function filedIds(sql: Sql, tenant_id: string, id: string): Fragment {
+  const parts = NOUNS.filter((noun) => rootOf(noun) !== noun).map(
+    (noun) => sql`
+      select ${sql(`r.${filedBy(noun)}`)} from ${sql(subjectOf(noun).table)} r
+      where r.tenant_id = ${tenant_id} and r.id = ${id}`,
+  )
+  return unionAll(sql, [sql`select ${id}::uuid as id`, ...parts])
+}

@@ -1,0 +1,52 @@
+// Tells tenants by email of their endpoints that were disabled by themselves.
+import { tellOfDisabled, type ToldEndpoint } from '#domain/webhook-endpoints/tell.ts'
+import { every, type Loop } from '../clock.ts'
+import type { WorkerContext } from '../context.ts'
+
+const LOOK_MS = 3_000
+const AT_ONCE = 20
+
+const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email'>, string> = {
+  no_contact: 'its tenant has no contact: set one with npm run keys -- contact',
+  suppressed: 'email to the contact of its tenant is suppressed: it came back, or was complained about',
+  too_many: 'the contact of its tenant got too many such emails within an hour',
+}
+
+/**
+ * Safe in several workers at once. A worker that cannot say whom email is from, or hash addresses, leaves this to
+ * others.
+ */
+export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerContext): Loop[] {
+  const { EMAIL_FROM: from, ADDRESS_KEY } = config
+  if (from === undefined || ADDRESS_KEY === undefined) {
+    log.info(
+      'EMAIL_FROM or ADDRESS_KEY is not set: of endpoints that were disabled, another worker has to tell',
+    )
+    return []
+  }
+  let closing = false
+  const loop = every(
+    log,
+    'telling of disabled endpoints',
+    () => LOOK_MS,
+    async () => {
+      let told: ToldEndpoint[]
+      do {
+        told = await tellOfDisabled(sql, { vault, hashOf, from }, AT_ONCE)
+        for (const { tenant_id, id, how } of told)
+          if (how === 'email')
+            log.info({ tenant_id, endpoint_id: id }, 'the tenant is told of a disabled endpoint')
+          else
+            log.warn({ tenant_id, endpoint_id: id }, `nobody is told of a disabled endpoint: ${UNTOLD[how]}`)
+      } while (told.length === AT_ONCE && !closing)
+    },
+  )
+  return [
+    {
+      async close() {
+        closing = true
+        await loop.close()
+      },
+    },
+  ]
+}

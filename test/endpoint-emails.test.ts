@@ -1,0 +1,214 @@
+// The contact of a tenant is told by email of an endpoint that was disabled by itself, once for each time.
+import { openSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { createLog } from '#core/log.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
+import { makeFolder } from '#test/folders.ts'
+import { hashOf } from '#test/messages.ts'
+import { startHere } from '#test/parts.ts'
+import { eventually } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+/** Of all workers. */
+let log_file: string
+let folder: Awaited<ReturnType<typeof makeFolder>> | undefined
+const workers: Awaited<ReturnType<typeof startHere>>[] = []
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+  folder = await makeFolder()
+  log_file = join(folder.path, 'log')
+  const log = createLog('info', 'test', openSync(log_file, 'a'))
+  workers.push(await startHere('worker', world.env, log), await startHere('worker', world.env, log))
+})
+afterAll(async () => {
+  for (const worker of workers) await worker.close()
+  await world?.close()
+  await folder?.remove()
+})
+
+const WARN = 40
+let tenants = 0
+/** A new tenant. `contact` null: it has none. */
+async function tenantWith(contact: string | null): Promise<string> {
+  const { id } = await ensureTenant(world.sql, `told-${(tenants += 1)}`)
+  await setTenantContact(world.sql, id, contact)
+  return id
+}
+
+type Disabled = {
+  url?: string
+  description?: string
+  reason?: string
+  deleted?: boolean
+  failing_since?: string
+}
+
+/** Endpoints as the settling of their last attempt leaves them, disabled at one moment. Answers their ids. */
+async function disabledEndpoints(tenant_id: string, disabled: Disabled[]): Promise<string[]> {
+  const rows = disabled.map((endpoint, nth) => ({
+    id: newId(),
+    slot: nth + 1,
+    url: endpoint.url ?? 'https://shop.example/hooks',
+    description: endpoint.description ?? null,
+    reason: endpoint.reason ?? 'gone',
+    failing_since: endpoint.failing_since ?? null,
+    deleted_at: endpoint.deleted === true ? new Date().toISOString() : null,
+  }))
+  await world.sql`
+    insert into webhook_endpoints (tenant_id, id, slot, url, types, description, secrets, ordered, max_in_flight,
+      status, disabled_reason, failing_since, deleted_at)
+    select ${tenant_id}, id, slot, url, '{*}', description, '[]', false, 10, 'disabled', reason, failing_since, deleted_at
+    from jsonb_to_recordset(${world.sql.json(rows)}) as r(
+      id uuid, slot smallint, url text, description text, reason text, failing_since timestamptz, deleted_at timestamptz)`
+  return rows.map(({ id }) => id)
+}
+
+async function told(ids: string[]): Promise<void> {
+  await eventually(async () => {
+    const [row] = await world.sql<{ untold: number }[]>`
+      select count(*) as untold from webhook_endpoints where id = any(${ids}::uuid[]) and told_at is null`
+    expect(row!.untold).toBe(0)
+  })
+  await world.drain()
+}
+
+const inboxOf = async (address: string): Promise<any[]> => {
+  const query = `/messages?to=${encodeURIComponent(address)}`
+  const emails: any[] = await world.provider('smtp').control('GET', query)
+  return emails.map((email) => ({ ...email, text: email.text.replaceAll('\r\n', '\n') }))
+}
+
+/** The lines about an endpoint; the first comes after the endpoint is told of. */
+async function logOf(id: string) {
+  return await eventually(async () => {
+    const lines = (await readFile(log_file, 'utf8')).split('\n').filter((line) => line.includes(id))
+    expect(lines).not.toEqual([])
+    return lines.map((line) => JSON.parse(line) as { level: number; msg: string; tenant_id: string })
+  })
+}
+
+test('the email names the endpoint, its tenant and why it was disabled', async () => {
+  const tenant_id = await tenantWith('ops@told.example')
+  const [gone, failing] = await disabledEndpoints(tenant_id, [
+    { url: 'https://user:hidden@shop.example:8443/hooks/orders?token=hidden#hidden', description: 'Orders' },
+    { reason: 'failing', failing_since: '2026-11-02T03:04:05.678Z' },
+  ])
+  await told([gone!, failing!])
+  const emails = await inboxOf('ops@told.example')
+  expect(emails).toHaveLength(2)
+  const [of_gone, of_failing] = [gone!, failing!].map((id) => emails.find(({ text }) => text.includes(id)))
+  expect(of_gone).toMatchObject({
+    to: ['ops@told.example'],
+    from: 'Sluice <mail@sluice.example>',
+    html: null,
+  })
+  expect(of_gone.subject).toBe(`Webhook endpoint of told-${tenants} disabled: shop.example:8443`)
+  expect(of_gone.text).toContain('https://shop.example:8443/hooks/orders\n')
+  expect(of_gone.text).toContain('Orders')
+  expect(of_gone.text).toContain(`told-${tenants} (${tenant_id})`)
+  expect(of_gone.text).toContain('410 Gone')
+  expect(of_gone.text).toContain(`PATCH /v1/webhook_endpoints/${gone}`)
+  expect(of_gone.text).toContain(`POST /v1/webhook_endpoints/${gone}/recover`)
+  expect(of_gone.raw).not.toContain('hidden')
+  expect(of_gone.headers).toMatchObject({ 'auto-submitted': 'auto-generated' })
+  expect(of_failing.text).toContain('have only failed since 2026-11-02T03:04:05Z')
+  expect(of_failing.text).toContain('{ "since": "2026-11-02T02:04:05Z" }')
+  expect(of_failing.text).not.toContain('410')
+})
+
+test('what a tenant writes of its endpoint makes no header and no line of its own', async () => {
+  const tenant_id = await tenantWith('ops@lines.example')
+  const [id] = await disabledEndpoints(tenant_id, [
+    {
+      url: 'https://shop.example/%0d%0aBcc:eve@lines.example',
+      description: 'Orders\r\nBcc: eve@lines.example\u2028\n\nPay here: https://eve.example\u202e',
+    },
+  ])
+  await told([id!])
+  const [email] = await inboxOf('ops@lines.example')
+  expect(email.subject).toBe(`Webhook endpoint of told-${tenants} disabled: shop.example`)
+  expect(email.to).toEqual(['ops@lines.example'])
+  expect(Object.keys(email.headers)).not.toContain('bcc')
+  expect(
+    email.text.split('\n').filter((line: string) => line.includes('eve@') || line.includes('eve.')),
+  ).toEqual([
+    'URL:         https://shop.example/%0d%0aBcc:eve@lines.example',
+    'Description: Orders Bcc: eve@lines.example Pay here: https://eve.example',
+  ])
+})
+
+test('two workers at once send one email for each endpoint', async () => {
+  const tenant_ids = await Promise.all([1, 2, 3].map(() => tenantWith('ops@many.example')))
+  const many = Array.from({ length: 18 }, () => ({}))
+  const ids = (await Promise.all(tenant_ids.map((tenant_id) => disabledEndpoints(tenant_id, many)))).flat()
+  await told(ids)
+  const texts = (await inboxOf('ops@many.example')).map(({ text }) => text as string)
+  const endpoints = texts.map((text) => ids.find((id) => text.includes(id)))
+  expect(new Set(endpoints)).toEqual(new Set(ids))
+  expect(endpoints).toHaveLength(ids.length)
+})
+
+test('an email that is written already is not written again, one about the next time is', async () => {
+  const tenant_id = await tenantWith('ops@again.example')
+  const [id] = await disabledEndpoints(tenant_id, [{}])
+  await told([id!])
+  // As if its worker had died between the two.
+  await world.sql`update webhook_endpoints set told_at = null, updated_at = clock_timestamp() where id = ${id!}`
+  await told([id!])
+  expect(await inboxOf('ops@again.example')).toHaveLength(1)
+  await world.sql`update webhook_endpoints set told_at = null, enabled_at = clock_timestamp() where id = ${id!}`
+  await told([id!])
+  expect(await inboxOf('ops@again.example')).toHaveLength(2)
+})
+
+test('where the tenant has no contact, or its address takes no email, the log says so, once', async () => {
+  const [alone, suppressed] = [await tenantWith(null), await tenantWith('ops@suppressed.example')]
+  await world.sql`
+    insert into suppressions (tenant_id, id, channel, address, sealed, reason)
+    values (${SYSTEM_TENANT_ID}, ${newId()}, 'email', ${hashOf(world)('email', 'ops@suppressed.example')}, '', 'hard_bounce')`
+  const [of_alone] = await disabledEndpoints(alone, [{}])
+  const [of_suppressed] = await disabledEndpoints(suppressed, [{}])
+  await told([of_alone!, of_suppressed!])
+  expect(await logOf(of_alone!)).toMatchObject([
+    { level: WARN, tenant_id: alone, msg: expect.stringContaining('npm run keys -- contact') },
+  ])
+  expect(await logOf(of_suppressed!)).toMatchObject([
+    { level: WARN, tenant_id: suppressed, msg: expect.stringContaining('is suppressed') },
+  ])
+  expect(await inboxOf('ops@suppressed.example')).toEqual([])
+})
+
+test('a contact gets sixty in an hour, and the log names the other endpoints', async () => {
+  const tenant_ids = await Promise.all([1, 2, 3, 4].map(() => tenantWith('ops@busy.example')))
+  const many = Array.from({ length: 16 }, () => ({}))
+  const ids = (await Promise.all(tenant_ids.map((tenant_id) => disabledEndpoints(tenant_id, many)))).flat()
+  await told(ids)
+  const texts = (await inboxOf('ops@busy.example')).map(({ text }) => text as string)
+  expect(texts).toHaveLength(60)
+  const left_out = ids.filter((id) => !texts.some((text) => text.includes(id)))
+  expect(await Promise.all(left_out.map(async (id) => (await logOf(id)).map(({ level }) => level)))).toEqual(
+    Array.from({ length: 4 }, () => [WARN]),
+  )
+})
+
+test('one that somebody disabled or deleted is told of to nobody', async () => {
+  const tenant_id = await tenantWith('ops@quiet.example')
+  const ids = await disabledEndpoints(tenant_id, [{ reason: 'manual' }, { deleted: true }, {}])
+  // The last to be disabled is the last to be told of.
+  await told([ids[2]!])
+  const emails = await inboxOf('ops@quiet.example')
+  expect(emails.map(({ text }) => ids.filter((id) => text.includes(id)))).toEqual([[ids[2]]])
+})
+
+test('messages of the system itself are in order, and its events are in its own feed only', async () => {
+  await world.drain()
+  const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
+  expect(problems.filter(({ tenant_id }) => tenant_id === SYSTEM_TENANT_ID)).toEqual([])
+  const owners = await world.sql`select distinct tenant_id from events where type like 'message.%'`
+  expect(owners).toEqual([{ tenant_id: SYSTEM_TENANT_ID }])
+})

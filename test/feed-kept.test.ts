@@ -1,0 +1,211 @@
+// What is kept of the feed: the audit notices what is missing, and what was personal is erased before and after an event has its sequence.
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
+import { eraseNextEvents } from '#domain/customers/change.ts'
+import { listFeed, type FeedQuery } from '#domain/feed.ts'
+import { forgetOldStats } from '#domain/webhook-endpoints/retention.ts'
+import { connectDatabase } from '#core/pool.ts'
+import type { Sql } from '#core/db.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { sequenceAll, sequencing } from '#test/feed.ts'
+import { urlAs } from '#test/users.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+/** As a worker asks. */
+let worker: Sql
+let shop: Client & { tenant_id: string }
+let customer_id: string
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'] })
+  worker = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), { max: 4, application_name: 'test' })
+})
+afterAll(async () => {
+  await worker?.end()
+  await world?.close()
+})
+beforeEach(async () => {
+  shop = await world.clientOf()
+  customer_id = (await shop.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })).body.id
+})
+
+/** The customer was changed so often. */
+async function changes(times: number): Promise<void> {
+  await world.sql`
+    insert into events (tenant_id, type, subject_id, data)
+    select ${shop.tenant_id}, 'customer.updated', ${customer_id},
+      jsonb_build_object('id', ${customer_id}::text, 'name', 'Ada', 'metadata', jsonb_build_object('n', n))
+    from generate_series(1, ${times}) n`
+}
+
+const sequences = async () =>
+  (
+    await world.sql<{ sequence: number }[]>`
+      select sequence from events where tenant_id = ${shop.tenant_id} order by sequence`
+  ).map(({ sequence }) => sequence)
+
+describe('the audit', () => {
+  /** What it says of the feed of the shop: of everything, and of what changed within the last hour. */
+  async function found(): Promise<object[][]> {
+    const hour_ago = new Date(Date.now() - 3600_000).toISOString()
+    const reports = [await auditEverything(world.sql), await auditChanges(world.sql, hour_ago, [])]
+    return reports.map(({ problems }) =>
+      problems.filter(({ check, tenant_id }) => check === 'feed' && tenant_id === shop.tenant_id),
+    )
+  }
+
+  beforeEach(async () => {
+    await changes(9)
+    await sequenceAll(world.sql)
+  })
+
+  test('finds nothing in a feed that is whole', async () => {
+    expect(await found()).toEqual([[], []])
+  })
+
+  test.each([
+    ['an event in the middle', 5, { problem: 'a sequence is missing', expected: 5, found: 4, off_by: -1 }],
+    ['the first event', 1, { problem: 'a sequence is missing', expected: 1, found: 0, off_by: -1 }],
+    [
+      'the last event',
+      10,
+      { problem: 'the last sequence is not that of the last event', expected: 10, found: 9, off_by: -1 },
+    ],
+  ])('notices that %s is gone', async (_name, sequence, problem) => {
+    await world.sql`delete from events where tenant_id = ${shop.tenant_id} and sequence = ${sequence}`
+    const expected = [expect.objectContaining(problem)]
+    expect(await found()).toEqual([expected, expected])
+  })
+
+  test('notices a sequence that two events have', async () => {
+    await world.sql`update events set sequence = 4 where tenant_id = ${shop.tenant_id} and sequence = 5`
+    const [all, lately] = await found()
+    expect(all).toEqual(lately)
+    expect(all).toContainEqual(
+      expect.objectContaining({ problem: 'two events have one sequence', what: 'sequence 4' }),
+    )
+  })
+
+  test('notices that sequences were begun anew, of events that a limited audit does not read', async () => {
+    await world.sql`
+      update events set created_at = created_at - interval '1 day' where tenant_id = ${shop.tenant_id}`
+    await world.sql`update event_sequences set last_sequence = 3 where tenant_id = ${shop.tenant_id}`
+    await changes(2)
+    await sequenceAll(world.sql)
+    for (const problems of await found())
+      expect(problems).toContainEqual(
+        expect.objectContaining({ problem: 'two events have one sequence', what: 'sequence 4' }),
+      )
+  })
+
+  test('takes events that wait for their sequence for no gap', async () => {
+    const held = await world.sql.reserve()
+    onTestFinished(() => held.release())
+    await held`begin`
+    await held`select from event_sequences for update`
+    await changes(3)
+    expect(await found()).toEqual([[], []])
+    await held`rollback`
+  })
+})
+
+describe('a deleted customer', () => {
+  const personal = async () =>
+    (
+      await world.sql`
+        select from events where tenant_id = ${shop.tenant_id} and data ?| array['name', 'metadata']
+          and type <> 'customer.deleted'`
+    ).count
+
+  test('is erased from events with and without a sequence', async () => {
+    const held = await world.sql.reserve()
+    onTestFinished(() => held.release())
+    await changes(20)
+    await sequenceAll(world.sql)
+    await held`begin`
+    await held`select from event_sequences for update`
+    await changes(20)
+    await shop.delete(`/v1/customers/${customer_id}`)
+    expect(await personal()).toBe(41)
+    while (await eraseNextEvents(worker, 7));
+    expect(await personal()).toBe(0)
+    await held`rollback`
+    await sequenceAll(world.sql)
+    expect(await sequences()).toEqual(Array.from({ length: 42 }, (_, n) => n + 1))
+  })
+
+  test('is erased also from an event that gets its sequence at that moment', async () => {
+    await changes(10)
+    await shop.delete(`/v1/customers/${customer_id}`)
+    const sequencer = await world.sql.reserve()
+    onTestFinished(() => sequencer.release())
+    await sequencer`begin`
+    await sequencer`select from sequence_events(100)`
+    const erasing = eraseNextEvents(worker, 100)
+    await expect.poll(() => waitingForLocks()).toBe(1)
+    await sequencer`commit`
+    expect(await erasing).toBe(true)
+    while (await eraseNextEvents(worker, 100));
+    expect(await personal()).toBe(0)
+    expect(await sequences()).toEqual(Array.from({ length: 12 }, (_, n) => n + 1))
+  })
+
+  test('is erased while many events get their sequences, and the feed has no gap', async () => {
+    await changes(3000)
+    await shop.delete(`/v1/customers/${customer_id}`)
+    const sequencers = [sequencing(world), sequencing(world)]
+    while (await eraseNextEvents(worker, 40));
+    await Promise.all(sequencers.map((sequencer) => sequencer.close()))
+    await sequenceAll(world.sql)
+    expect(await personal()).toBe(0)
+    expect(await sequences()).toEqual(Array.from({ length: 3002 }, (_, n) => n + 1))
+  })
+})
+
+async function waitingForLocks(): Promise<number> {
+  const rows = await world.sql`
+    select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  return rows.count
+}
+
+test('counts of deliveries are forgotten when they are older than the figures', async () => {
+  await world.sql`
+    insert into webhook_stats (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
+    select ${shop.tenant_id}, ${newId()}, date_trunc('hour', now()) - n * interval '1 day', 0, 0, 1, now()
+    from generate_series(1, 20) n`
+  expect(await forgetOldStats(worker, 5)).toBe(5)
+  expect(await forgetOldStats(worker, 100)).toBe(8)
+  expect(await world.sql`select from webhook_stats`).toHaveLength(7)
+})
+
+test('what is rare in a long feed is found by reading little else', async () => {
+  await world.sql`
+    insert into events (tenant_id, type, subject_id, data, sequenced, sequence)
+    select ${shop.tenant_id}, case when n % 10000 = 0 then 'refund.failed' else 'customer.updated' end,
+      case when n % 10000 = 0 then ${shop.tenant_id}::uuid else gen_random_uuid() end, '{}', true, n
+    from generate_series(1, 30000) n`
+  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  onTestFinished(() => server.end())
+  const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
+  const blocks = async () => {
+    const [row] = await server<{ blocks: number }[]>`
+      select sum(shared_blks_hit + shared_blks_read)::bigint as blocks from pg_stat_statements s
+      where dbid = (select oid from pg_database where datname = ${database})`
+    return row!.blocks
+  }
+  const asked: [found: number, query: Omit<FeedQuery, 'limit'>][] = [
+    [3, { after: 0, type: 'refund.failed' }],
+    [3, { after: 0, type: 'refund.*' }],
+    [3, { after: 0, subject_id: shop.tenant_id }],
+    [0, { after: 0, type: 'message.*' }],
+    [5, { after: 15_000 }],
+    [0, { after: 30_000 }],
+  ]
+  for (const [found, query] of asked) {
+    const look = () => listFeed(worker, shop.tenant_id, { ...query, limit: 5 })
+    await look()
+    const before = await blocks()
+    expect([query, (await look()).length, (await blocks()) - before < 150]).toEqual([query, found, true])
+  }
+})

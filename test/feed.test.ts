@@ -1,0 +1,282 @@
+// The feed: every event once and in one order for all who follow it, however late it was committed.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { connectDatabase } from '#core/pool.ts'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
+import { follow, sequenceAll, sequencing } from '#test/feed.ts'
+import { capturedPayment, eventually, refund } from '#test/payments.ts'
+import { startHere } from '#test/parts.ts'
+import { createLog } from '#core/log.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld()
+})
+afterAll(async () => await world?.close())
+
+type Tenant = Client & { tenant_id: string }
+
+const sequencesOf = (events: { sequence: number }[]) => events.map(({ sequence }) => sequence)
+const upTo = (last: number) => Array.from({ length: last }, (_, n) => n + 1)
+
+/** Writes an event of a customer that there is not, and commits after `late_ms`. */
+async function tell(tenant_id: string, late_ms = 0, type = 'customer.updated'): Promise<string> {
+  const id = newId()
+  await world.sql.begin(async (tx) => {
+    await tx`
+      insert into events (tenant_id, id, type, subject_id, data) values (${tenant_id}, ${id}, ${type}, ${id}, '{}')`
+    if (late_ms > 0) await sleep(late_ms)
+  })
+  return id
+}
+
+test('500 writers that commit late and in any order: every reader sees each event once, in one order without a gap', async () => {
+  const writers = connectDatabase(world.config.DATABASE_URL!, { max: 60, application_name: 'test' })
+  onTestFinished(() => writers.end())
+  const reader = await world.clientOf()
+  const sequencers = [sequencing(world), sequencing(world)]
+  const readers = [1, 2, 3, 7, 25].map((limit) => follow(reader, 500, limit))
+  await Promise.all(
+    Array.from({ length: 500 }, (_, n) =>
+      writers.begin(async (tx) => {
+        await tx`
+          insert into events (tenant_id, type, subject_id, data)
+          values (${reader.tenant_id}, 'customer.updated', gen_random_uuid(), ${tx.json({ n })})`
+        await sleep((n * 7919) % 97)
+      }),
+    ),
+  )
+  const seen = await Promise.all(readers)
+  await Promise.all(sequencers.map((sequencer) => sequencer.close()))
+  for (const events of seen) {
+    expect(sequencesOf(events)).toEqual(upTo(500))
+    expect(events).toEqual(seen[0])
+  }
+  expect(new Set(seen[0]!.map(({ data }) => data.n)).size).toBe(500)
+})
+
+test('what is committed late gets a later sequence, and until it has one it is read by its id alone', async () => {
+  const reader = await world.clientOf()
+  const slow = await world.sql.reserve()
+  onTestFinished(() => slow.release())
+  const early = newId()
+  await slow`begin`
+  await slow`
+    insert into events (tenant_id, id, type, subject_id, data)
+    values (${reader.tenant_id}, ${early}, 'customer.created', ${early}, '{}')`
+  const late = await tell(reader.tenant_id)
+  await sequenceAll(world.sql)
+  const sequencer = await holdSequencer()
+  await slow`commit`
+  const { body } = await reader.get(`/v1/events/${early}`)
+  expect(body).toMatchObject({ id: early, sequence: null, subject_type: 'customer', subject_id: early })
+  expect((await reader.get('/v1/events')).body.map(({ id }: { id: string }) => id)).toEqual([late])
+  await sequencer.letGo()
+  await sequenceAll(world.sql)
+  const events = (await reader.get('/v1/events')).body
+  expect(events.map(({ id, sequence }: any) => [id, sequence])).toEqual([
+    [late, 1],
+    [early, 2],
+  ])
+  expect((await reader.get(`/v1/events/${early}`)).body).toEqual(events[1])
+})
+
+/** Nobody gives sequences until it is let go. */
+async function holdSequencer(): Promise<{ letGo: () => Promise<void> }> {
+  const held = await world.sql.reserve()
+  await held`begin`
+  await held`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
+  return {
+    async letGo() {
+      await held`rollback`
+      held.release()
+    },
+  }
+}
+
+describe('a list', () => {
+  let shop: Tenant
+  let payment: any
+  let returned: any
+  beforeAll(async () => {
+    shop = await world.clientOf()
+    await shop.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+    payment = await capturedPayment(shop)
+    const refunded = await capturedPayment(shop)
+    returned = (await refund(shop, refunded.id, { amount_minor: 300 })).body
+    await world.drain()
+    await sequenceAll(world.sql)
+  })
+
+  const all = async (query = '') => (await shop.get(`/v1/events?limit=100${query}`)).body
+
+  test('is narrowed by type, by all types of a resource and by the resource itself', async () => {
+    const events = await all()
+    expect(sequencesOf(events)).toEqual(upTo(events.length))
+    expect(await all('&type=*')).toEqual(events)
+    const ofType = (wanted: RegExp) => events.filter(({ type }: any) => wanted.test(type))
+    expect(await all('&type=payment.*')).toEqual(ofType(/^payment\./))
+    expect(await all('&type=refund.succeeded')).toEqual(ofType(/^refund\.succeeded$/))
+    expect(await all('&type=refund.succeeded')).toHaveLength(1)
+    const of = (id: string) => events.filter(({ subject_id }: any) => subject_id === id)
+    for (const { id } of [payment, returned]) {
+      expect(of(id).length).toBeGreaterThan(0)
+      expect(await all(`&subject_id=${id}`)).toEqual(of(id))
+    }
+    expect(of(returned.id)[0]).toMatchObject({ type: 'refund.created', subject_type: 'refund' })
+    expect(await all(`&subject_id=${returned.id}&type=refund.succeeded`)).toEqual(
+      ofType(/^refund\.succeeded$/),
+    )
+    expect(await all(`&subject_id=${newId()}`)).toEqual([])
+  })
+
+  test('always leads to what comes next, with its filters', async () => {
+    const nextOf = async (path: string) => {
+      const { body, headers } = await shop.get(path)
+      return { sequences: sequencesOf(body), next: /^<(.+)>; rel="next"$/.exec(headers.get('link')!)![1] }
+    }
+    const last = (await all()).length
+    expect(await nextOf('/v1/events?limit=2')).toEqual({
+      sequences: [1, 2],
+      next: '/v1/events?limit=2&after=2',
+    })
+    expect(await nextOf(`/v1/events?after=${last}`)).toEqual({
+      sequences: [],
+      next: `/v1/events?after=${last}`,
+    })
+    const { sequences, next } = await nextOf('/v1/events?type=refund.*&limit=1')
+    expect([sequences.length, next]).toEqual([1, `/v1/events?type=refund.*&limit=1&after=${sequences[0]}`])
+    const walked: any[] = []
+    for (let url = '/v1/events?limit=3&type=payment.*'; walked.at(-1)?.length !== 0;) {
+      const page = await shop.get(url)
+      walked.push(page.body)
+      url = /<(.+)>/.exec(page.headers.get('link')!)![1]!
+    }
+    expect(walked.flat()).toEqual(await all('&type=payment.*'))
+  })
+
+  test('of a payment has its refunds too, oldest first and in pages', async () => {
+    const path = `/v1/payments/${returned.payment_id}/events`
+    const whole = (await shop.get(path)).body
+    expect(whole.map(({ type }: any) => type)).toEqual([
+      'payment.created',
+      'payment.authorized',
+      'payment.captured',
+      'refund.created',
+      'refund.succeeded',
+    ])
+    expect(whole[3]).toEqual((await all(`&subject_id=${returned.id}`))[0])
+    const walked: any[] = []
+    for (let url: string | undefined = `${path}?limit=2`; url;) {
+      const page = await shop.get(url)
+      walked.push(...page.body)
+      url = /<(.+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1]
+    }
+    expect(walked).toEqual(whole)
+  })
+
+  test('shows nothing to another tenant', async () => {
+    const other = await world.clientOf()
+    const [event] = await all()
+    expect((await other.get('/v1/events')).body).toEqual([])
+    expect((await other.get(`/v1/events?subject_id=${payment.id}`)).body).toEqual([])
+    for (const path of [`/v1/events/${event.id}`, `/v1/events/${newId()}`])
+      expect((await other.get(path)).body.error).toMatchObject({ code: 'event_not_found' })
+    expect((await other.get(`/v1/payments/${payment.id}/events`)).status).toBe(404)
+  })
+
+  test.each([
+    ['after', ['-1', '1.5', 'x', '9007199254740992', '99999999999999999999', '']],
+    ['limit', ['0', '101', 'x']],
+    ['type', ['payment', 'payment.', 'payment.*.*', 'pay*', 'payment.paid', '**', '']],
+    ['subject_id', ['x', '']],
+    ['before', ['2026-11-20T10:15:30.123456Z']],
+  ])('is refused for a wrong %s', async (param, values) => {
+    for (const value of values) {
+      const { status, body } = await shop.get(`/v1/events?${param}=${value}`)
+      expect([value, status, body.error.code]).toEqual([value, 400, 'invalid_request'])
+    }
+  })
+
+  test('after the highest number there can be is empty', async () => {
+    expect((await shop.get(`/v1/events?after=${Number.MAX_SAFE_INTEGER}`)).body).toEqual([])
+  })
+})
+
+describe('who waits', () => {
+  const waiting = (reader: Client, query = '', wait = 30) =>
+    reader.get(`/v1/events?${query}`, { prefer: `wait=${wait}` })
+
+  test('is answered when an event comes, one for which the filter holds', async () => {
+    const reader = await world.clientOf()
+    const [any, one] = [waiting(reader), waiting(reader, 'type=merchant.*')]
+    await tell(reader.tenant_id)
+    await sequenceAll(world.sql)
+    const first = await any
+    expect([sequencesOf(first.body), first.headers.get('preference-applied')]).toEqual([[1], 'wait=30'])
+    await tell(reader.tenant_id, 0, 'merchant.created')
+    await sequenceAll(world.sql)
+    const second = await one
+    expect([sequencesOf(second.body), second.headers.get('link')]).toEqual([
+      [2],
+      '</v1/events?type=merchant.*&after=2>; rel="next"',
+    ])
+  })
+
+  test('is answered with nothing at the end, and at once where there is something', async () => {
+    const reader = await world.clientOf()
+    const empty = await waiting(reader, 'after=0', 1)
+    expect([empty.status, empty.body, empty.headers.get('link')]).toEqual([
+      200,
+      [],
+      '</v1/events?after=0>; rel="next"',
+    ])
+    await tell(reader.tenant_id)
+    await sequenceAll(world.sql)
+    expect(sequencesOf((await waiting(reader)).body)).toEqual([1])
+  })
+
+  /** So many that one is refused, which says that the others wait. */
+  async function crowd(reader: Client): Promise<Promise<Answer>[]> {
+    const answers = Array.from({ length: 101 }, () => waiting(reader))
+    const { status, body } = await Promise.race(answers)
+    expect([status, body.error.code]).toEqual([429, 'rate_limited'])
+    return answers
+  }
+
+  test('is answered with nothing when the process closes', async () => {
+    const api = await startHere('api', world.env, createLog('silent', 'test'))
+    const answers = await crowd(createClient(api.url!, (await world.clientOf()).key))
+    await api.close()
+    const bodies = (await Promise.all(answers)).filter(({ status }) => status === 200).map(({ body }) => body)
+    expect(bodies).toEqual(Array.from({ length: 100 }, () => []))
+  })
+
+  test('takes no room of lists, and 100 of a key may wait at once', async () => {
+    const reader = await world.clientOf()
+    const answers = await crowd(reader)
+    expect((await reader.get('/v1/payments')).status).toBe(200)
+    await tell(reader.tenant_id)
+    await sequenceAll(world.sql)
+    const seen = (await Promise.all(answers)).filter(({ status }) => status === 200)
+    expect(seen.map(({ body }) => sequencesOf(body))).toEqual(Array.from({ length: 100 }, () => [1]))
+  })
+
+  test('and leaves makes room for another', async () => {
+    const reader = await world.clientOf()
+    const leaving = new AbortController()
+    const headers = { authorization: `Bearer ${reader.key}`, prefer: 'wait=30' }
+    const left = Array.from({ length: 101 }, () =>
+      fetch(`${reader.url}/v1/events`, { headers, signal: leaving.signal }).then(
+        ({ status }) => status,
+        () => 'left',
+      ),
+    )
+    expect(await Promise.race(left)).toBe(429)
+    leaving.abort()
+    expect((await Promise.all(left)).filter((each) => each === 'left')).toHaveLength(100)
+    await eventually(async () => expect((await waiting(reader, '', 1)).status).toBe(200))
+  })
+})

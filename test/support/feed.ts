@@ -1,0 +1,50 @@
+// The feed in tests: events get their sequences, and readers follow them.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connectDatabase } from '#core/pool.ts'
+import type { Sql } from '#core/db.ts'
+import { sequenceEvents } from '#domain/feed.ts'
+import type { Client } from './client.ts'
+import { urlAs } from './users.ts'
+import type { World } from './world.ts'
+
+/** Resolves when every event has its sequence, whoever gives them. `sql`: as the owner of the tables. */
+export async function sequenceAll(sql: Sql): Promise<void> {
+  for (;;) {
+    await sequenceEvents(sql, 1000)
+    if ((await sql`select from unsequenced_events limit 1`).count === 0) return
+    await sleep(5)
+  }
+}
+
+/** Gives sequences over a connection of its own until it is closed, a few at a time. */
+export function sequencing(world: World): { close: () => Promise<void> } {
+  const sql = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), {
+    max: 1,
+    application_name: 'test',
+  })
+  const closing = new AbortController()
+  const done = (async () => {
+    for (let most = 1; !closing.signal.aborted; most = (most * 3) % 61) {
+      await sequenceEvents(sql, most)
+      await sleep(1)
+    }
+  })()
+  return {
+    async close() {
+      closing.abort()
+      await done
+      await sql.end()
+    },
+  }
+}
+
+/** Follows the feed page by page from its beginning, waiting for more, until so many events were seen. */
+export async function follow(client: Client, most: number, limit: number): Promise<any[]> {
+  const seen: any[] = []
+  for (let url = `/v1/events?limit=${limit}`; seen.length < most;) {
+    const { body, headers } = await client.get(url, { prefer: 'wait=5' })
+    seen.push(...body)
+    url = /^<(.+)>; rel="next"$/.exec(headers.get('link') ?? '')![1]!
+  }
+  return seen
+}
