@@ -153,7 +153,7 @@ export const MUTATIONS: Mutation[] = [
     name: 'sequence',
     about: 'an event gets its number as it is written, and not when all before it are there to be read',
     expect: SKIPPED,
-    faults: ['postgres-slow'],
+    faults: ['slow-commits'],
     patches: [
       {
         file: 'migrations/0027_events_out.sql',
