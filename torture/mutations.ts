@@ -173,7 +173,7 @@ alter table events alter column sequence set default nextval('event_numbers');`,
     name: 'delivery-record',
     about: 'a delivery is settled before it is sent',
     expect: EVENT_LOST,
-    faults: ['kill-after-post'],
+    faults: ['receiver-away'],
     patches: [
       {
         file: 'src/workers/handlers/deliveries.ts',
