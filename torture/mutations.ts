@@ -153,7 +153,7 @@ export const MUTATIONS: Mutation[] = [
     name: 'sequence',
     about: 'an event gets its number as it is written, and not when all before it are there to be read',
     expect: SKIPPED,
-    faults: ['postgres-slow'],
+    faults: ['slow-commits'],
     patches: [
       {
         file: 'migrations/0027_events_out.sql',
@@ -173,7 +173,7 @@ alter table events alter column sequence set default nextval('event_numbers');`,
     name: 'delivery-record',
     about: 'a delivery is settled before it is sent',
     expect: EVENT_LOST,
-    faults: ['kill-after-post'],
+    faults: ['receiver-away'],
     patches: [
       {
         file: 'src/workers/handlers/deliveries.ts',

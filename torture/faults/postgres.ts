@@ -8,6 +8,16 @@ import { cutAgain, freeze } from './redis.ts'
 
 /** There and back. */
 const SLOW_MS = 700
+/** A deferred trigger runs as its transaction commits, once of its many rows. */
+const SLOW_COMMITS = `
+  create function torture_slow_commit() returns trigger language plpgsql as $$
+  begin
+    if current_setting('torture.slept', true) is distinct from 'yes' and random() < 0.25 then perform pg_sleep(0.5); end if;
+    perform set_config('torture.slept', 'yes', true);
+    return null;
+  end $$;
+  create constraint trigger torture_slow_commit after insert on unsequenced_events deferrable initially deferred
+    for each row execute function torture_slow_commit();`
 const usual = { takes_ms: 4500, bar_ms: 10_000 }
 
 export const POSTGRES_FAULTS: Fault[] = [
@@ -62,6 +72,17 @@ export const POSTGRES_FAULTS: Fault[] = [
       wires.postgres.delay(random.between(10, 60))
       await sleep(3000)
       wires.postgres.delay(0)
+    },
+  },
+  {
+    ...usual,
+    name: 'slow-commits',
+    about:
+      'one in four transactions that write an event takes half a second to commit: no reader of the feed may miss it',
+    async inflict({ sql }) {
+      await sql.unsafe(SLOW_COMMITS)
+      await sleep(5000)
+      await sql`drop function torture_slow_commit cascade`
     },
   },
   {

@@ -15,7 +15,10 @@ export type Delivery = {
   last_error: string | null
 }
 
-/** What receivers saw against what happened. All endpoints were there before the first event of their tenants. */
+/** Tells that the endpoints themselves were made, one after the other. */
+const OF_ENDPOINTS = 'webhook_endpoint.'
+
+/** What receivers saw against what happened. All endpoints were there before anything else happened to their tenants. */
 export function judgeDeliveries({
   events,
   endpoints,
@@ -35,7 +38,10 @@ export function judgeDeliveries({
   return [
     ...strange.map((arrival) => ({ problem: 'an event arrived where no endpoint is', ...arrival })),
     ...endpoints.flatMap((endpoint) => {
-      const wanted = (feeds.get(endpoint.tenant_id) ?? []).filter(({ type }) => asksFor(endpoint, type))
+      const sent = new Set((of.get(endpoint.id) ?? []).map(({ event_id }) => event_id))
+      const wanted = (feeds.get(endpoint.tenant_id) ?? []).filter(
+        ({ id, type }) => asksFor(endpoint, type) && (!type.startsWith(OF_ENDPOINTS) || sent.has(id)),
+      )
       const came = at.get(endpoint.name) ?? []
       return [
         ...notTaken(endpoint, wanted, of.get(endpoint.id) ?? [], came),

@@ -1,9 +1,15 @@
-// The variables of events out.
+// The variables of events that are sent out.
 import { z } from 'zod'
 import { problemOfNetwork } from '../public-addresses.ts'
+import { list } from './list.ts'
 import { LEAST_RETENTION_DAYS } from './retention.ts'
-import { parseRetrySchedule, RETRY_SCHEDULE } from './retries.ts'
 import { commaList, count, type VariableRow } from './row.ts'
+
+/** In seconds: 75.6 hours in all. */
+const RETRY_SCHEDULE = '0,5,300,1800,7200,18000,36000,50400,72000,86400'
+
+const MOST_ATTEMPTS = 50
+const LONGEST_S = 1_000_000
 
 export const EVENT_VARIABLES = {
   WEBHOOKS_ALLOW_CIDRS: [
@@ -34,3 +40,14 @@ export const EVENT_VARIABLES = {
     ['worker'],
   ],
 } as const satisfies Record<string, VariableRow>
+
+/** Parses the seconds before each attempt, separated by commas; the first attempt is made at once. */
+function parseRetrySchedule(text: string, context: z.RefinementCtx): number[] {
+  const delays = list(text).map((part) => (/^\d{1,7}(\.\d{1,3})?$/.test(part) ? Number(part) : NaN))
+  if (delays[0] !== 0 || delays.length > MOST_ATTEMPTS || !delays.every((delay) => delay <= LONGEST_S))
+    context.addIssue({
+      code: 'custom',
+      message: `must be seconds separated by commas, 0 first, ${MOST_ATTEMPTS} at most`,
+    })
+  return delays
+}
