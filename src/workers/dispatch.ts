@@ -1,7 +1,13 @@
 // The dispatcher of events: gives them their sequences, takes due deliveries out of their lines and performs them.
 import { metrics } from '#core/metrics.ts'
 import { continueRecovery } from '#domain/deliveries/continue-recovery.ts'
-import { FIRST_LINE, takeDeliveries } from '#domain/deliveries/take.ts'
+import {
+  FIRST_LINE,
+  takeDeliveries,
+  type LinePosition,
+  type TakenDeliveries,
+  type VisitedLines,
+} from '#domain/deliveries/take.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import type { Queue } from '#queue/queue.ts'
@@ -25,8 +31,11 @@ type DispatchOptions = { queue: Queue; performer: Performer; worker: string }
 export function dispatch(context: WorkerContext, { queue, performer, worker }: DispatchOptions): Loop[] {
   const { sql, log } = context
   let more_events = false
-  let more_deliveries = false
+  let more_lines = false
   let after = FIRST_LINE
+  /** Lines in which something may be due now, by endpoint, and tenants with such: they are visited before the walk comes by. */
+  let lines = new Map<string, LinePosition>()
+  let tenants = new Set<string>()
 
   async function sequence(): Promise<void> {
     const sequenced = await sequenceEvents(sql, SEQUENCED_AT_ONCE)
@@ -36,33 +45,52 @@ export function dispatch(context: WorkerContext, { queue, performer, worker }: D
     metrics.sequenced.inc(events)
     // Who waits for events of a tenant looks again.
     queue.publish(sequenced.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))
-    if (sequenced.some(({ deliveries }) => deliveries > 0)) taking.hurry()
+    for (const { tenant_id, deliveries } of sequenced) if (deliveries > 0) tenants.add(tenant_id)
+    visiting.hurry()
   }
 
-  async function take(): Promise<void> {
+  async function take(visited: VisitedLines): Promise<TakenDeliveries | undefined> {
     const room = performer.room(sendDelivery.queue)
-    more_deliveries = false
-    if (room <= 0) return
+    if (room <= 0) return undefined
     const asked_at = performance.now()
     const share = performer.shares.left(sendDelivery.queue, room)
-    const taken = await takeDeliveries(sql, { worker, room, share, after })
-    after = taken.after ?? FIRST_LINE
-    more_deliveries ||= taken.more
-    for (const { job, begins_in_ms } of taken.jobs) {
-      const begin = () => void performer.performHeld(job, asked_at).then(ended)
+    const taken = await takeDeliveries(sql, visited, { worker, room, share })
+    for (const { job, line, begins_in_ms } of taken.jobs) {
+      const begin = () => void performer.performHeld(job, asked_at).then(() => ended(line))
       if (begins_in_ms > 0) setTimeout(begin, begins_in_ms)
       else begin()
     }
+    return taken
   }
 
   /** Its place in the window of its endpoint is free. */
-  function ended(): void {
-    more_deliveries = true
-    taking.hurry()
+  function ended(line: LinePosition): void {
+    lines.set(line.endpoint_id, line)
+    visiting.hurry()
+  }
+
+  async function visit(): Promise<void> {
+    if (lines.size === 0 && tenants.size === 0) return
+    const visited = { lines: [...lines.values()], tenants: [...tenants] }
+    lines = new Map()
+    tenants = new Set()
+    await take(visited)
+  }
+
+  async function walk(): Promise<void> {
+    const taken = await take({ after })
+    after = taken?.after ?? FIRST_LINE
+    more_lines = taken !== undefined && (taken.after !== null || taken.dropped > 0)
   }
 
   const sequencing = every(log, 'sequencing events', () => (more_events ? BUSY_MS : DISPATCH_MS), sequence)
-  const taking = every(log, 'taking deliveries', () => (more_deliveries ? BUSY_MS : DISPATCH_MS), take)
+  const visiting = every(
+    log,
+    'taking deliveries from lines that moved',
+    () => (lines.size > 0 || tenants.size > 0 ? BUSY_MS : DISPATCH_MS),
+    visit,
+  )
+  const walking = every(log, 'taking deliveries', () => (more_lines ? BUSY_MS : DISPATCH_MS), walk)
   const recovering = every(
     log,
     'recovering deliveries',
@@ -71,5 +99,5 @@ export function dispatch(context: WorkerContext, { queue, performer, worker }: D
       while (await continueRecovery(sql));
     },
   )
-  return [sequencing, taking, recovering]
+  return [sequencing, visiting, walking, recovering]
 }

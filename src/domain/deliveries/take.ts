@@ -1,5 +1,5 @@
 // Takes due deliveries out of the lines of their endpoints, by turns, and makes jobs that this worker already holds.
-import type { Json, Sql, Tx } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { LEASE_MS, type ClaimedJob, type TenantShare } from '../jobs/claim.ts'
@@ -16,15 +16,18 @@ const AHEAD_MS = 100
 export type LinePosition = { tenant_id: string; endpoint_id: string }
 export const FIRST_LINE: LinePosition = { tenant_id: LOWEST_ID, endpoint_id: LOWEST_ID }
 
+/** Which lines are visited: the next of a walk through all, or these, and those of all endpoints of these tenants. */
+export type VisitedLines = { after: LinePosition } | { lines: LinePosition[]; tenants: string[] }
+
 /** A job that was made for this worker; it begins in `begins_in_ms`, because the rate of its endpoint is limited. */
-type TakenJob = { job: ClaimedJob; begins_in_ms: number }
+type TakenJob = { job: ClaimedJob; line: LinePosition; begins_in_ms: number }
 
 export type TakenDeliveries = {
   jobs: TakenJob[]
   /** Where the next walk continues; null: from the first line. */
   after: LinePosition | null
-  /** Whether more is due than was taken. */
-  more: boolean
+  /** How many left their lines because nobody wants them any more: there may be others. */
+  dropped: number
 }
 
 /** A line in which something is due, with its endpoint locked. */
@@ -53,35 +56,26 @@ type DueLine = LinePosition & {
  */
 export async function takeDeliveries(
   sql: Sql,
-  options: { worker: string; room: number; share: TenantShare | undefined; after: LinePosition },
+  visited: VisitedLines,
+  options: { worker: string; room: number; share: TenantShare | undefined },
 ): Promise<TakenDeliveries> {
   return await sql.begin(async (tx) => {
-    const { lines, after } = await lockLines(tx, options.after)
-    if (lines.length === 0) return { jobs: [], after, more: false }
+    const { lines, after } = await lockLines(tx, visited)
+    if (lines.length === 0) return { jobs: [], after, dropped: 0 }
     const unwanted = lines.filter(({ enabled, deleted, was_disabled }) => !enabled || deleted || was_disabled)
     const dropped = unwanted.length === 0 ? 0 : await dropUnwanted(tx, unwanted)
     const open = lines.filter(({ deleted }) => !deleted)
     const jobs = open.length === 0 ? [] : await takeFrom(tx, open, options)
-    return { jobs, after, more: dropped > 0 || jobs.length > 0 || after !== null }
+    return { jobs, after, dropped }
   })
 }
 
 async function lockLines(
   tx: Tx,
-  after: LinePosition,
+  visited: VisitedLines,
 ): Promise<{ lines: DueLine[]; after: LinePosition | null }> {
   const rows = await tx<(LinePosition & { visited: number; line: DueLine | null })[]>`
-    with recursive visit as (
-      select ${after.tenant_id}::uuid as tenant_id, ${after.endpoint_id}::uuid as endpoint_id, 0 as visited
-      union all
-      select next.tenant_id, next.endpoint_id, v.visited + 1 from visit v
-      cross join lateral (
-        select w.tenant_id, w.endpoint_id from webhook_due w
-        where (w.tenant_id, w.endpoint_id) > (v.tenant_id, v.endpoint_id)
-        order by w.tenant_id, w.endpoint_id limit 1
-      ) next
-      where v.visited < ${LINES_A_WALK}
-    ), due as (
+    with recursive ${'after' in visited ? walk(tx, visited.after) : named(tx, visited)}, due as (
       select v.tenant_id, v.endpoint_id from visit v
       where v.visited > 0
         and exists (
@@ -107,13 +101,41 @@ async function lockLines(
     select v.tenant_id, v.endpoint_id, v.visited, to_jsonb(line) as line
     from visit v left join line on line.tenant_id = v.tenant_id and line.endpoint_id = v.endpoint_id
     where v.visited > 0 and (line.endpoint_id is not null or v.visited = ${LINES_A_WALK})
-    order by v.visited`
+    order by v.visited, v.tenant_id, v.endpoint_id`
   const last = rows.at(-1)
   return {
     lines: rows.flatMap(({ line }) => line ?? []),
     after:
       last?.visited === LINES_A_WALK ? { tenant_id: last.tenant_id, endpoint_id: last.endpoint_id } : null,
   }
+}
+
+/** The part `visit`: the next lines of a walk through all of them. */
+function walk(tx: Tx, after: LinePosition): Fragment {
+  return tx`
+    visit as (
+      select ${after.tenant_id}::uuid as tenant_id, ${after.endpoint_id}::uuid as endpoint_id, 0 as visited
+      union all
+      select next.tenant_id, next.endpoint_id, v.visited + 1 from visit v
+      cross join lateral (
+        select w.tenant_id, w.endpoint_id from webhook_due w
+        where (w.tenant_id, w.endpoint_id) > (v.tenant_id, v.endpoint_id)
+        order by w.tenant_id, w.endpoint_id limit 1
+      ) next
+      where v.visited < ${LINES_A_WALK}
+    )`
+}
+
+/** The same of lines that are known. */
+function named(tx: Tx, { lines, tenants }: Extract<VisitedLines, { lines: unknown }>): Fragment {
+  return tx`
+    visit as (
+      select tenant_id, endpoint_id, 1 as visited
+      from jsonb_to_recordset(${tx.json(lines)}) as l(tenant_id uuid, endpoint_id uuid)
+      union
+      select p.tenant_id, p.id, 1 from webhook_endpoints p
+      where p.tenant_id = any(${tenants}::uuid[]) and p.deleted_at is null
+    )`
 }
 
 /** Takes from the lines what is not sent, and says so of the deliveries. Returns how many these were. */
@@ -211,10 +233,12 @@ async function takeFrom(
   )
   await keepRates(tx, limited, rows)
   return rows.map(({ endpoint_id, nth, ...job }) => {
-    const line = limited.get(endpoint_id)
+    const line = { tenant_id: job.tenant_id, endpoint_id }
+    const limit = limited.get(endpoint_id)
     return {
       job,
-      begins_in_ms: line === undefined ? 0 : line.wait_ms + ((nth - 1) * 1000) / line.rate_per_s!,
+      line,
+      begins_in_ms: limit === undefined ? 0 : limit.wait_ms + ((nth - 1) * 1000) / limit.rate_per_s!,
     }
   })
 }
