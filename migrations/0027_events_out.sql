@@ -47,10 +47,11 @@ create table webhook_endpoints (
   told_at timestamptz,
   -- Since its attempts only fail; null while they do not.
   failing_since timestamptz,
-  -- What was waiting when it was enabled again is not sent.
+  -- What came into its line before it was enabled, or a recovery that was asked for before it was disabled, is not sent.
   enabled_at timestamptz not null default clock_timestamp(),
-  -- No sooner than this, where its rate is limited.
-  next_send_at timestamptz not null default '-infinity',
+  disabled_at timestamptz,
+  -- Whether there may be such in its line.
+  stale boolean not null default false,
   metadata jsonb not null default '{}',
   deleted_at timestamptz,
   created_at timestamptz not null default unique_now(),
@@ -63,6 +64,18 @@ create table webhook_endpoints (
 create unique index webhook_endpoints_slot on webhook_endpoints (tenant_id, slot) where deleted_at is null;
 create index webhook_endpoints_untold on webhook_endpoints (updated_at)
   where disabled_reason in ('gone', 'failing') and told_at is null and deleted_at is null;
+
+-- Whoever turns an endpoint on or off: what waits in its line is looked through.
+create function mark_stale() returns trigger language plpgsql as $$
+begin
+  if (new.status, new.deleted_at) is distinct from (old.status, old.deleted_at) then
+    new.stale := true;
+    if new.status = 'disabled' and old.status = 'enabled' then new.disabled_at := clock_timestamp(); end if;
+  end if;
+  return new;
+end $$;
+create trigger webhook_endpoints_stale before update of status, deleted_at on webhook_endpoints
+  for each row execute function mark_stale();
 
 -- One event for one endpoint. Kept as long as events.
 create table webhook_deliveries (
@@ -98,6 +111,15 @@ create index webhook_deliveries_of_event on webhook_deliveries (tenant_id, event
 create index webhook_deliveries_failed on webhook_deliveries (tenant_id, endpoint_id, created_at) where failed_at is not null;
 create table webhook_deliveries_default partition of webhook_deliveries default;
 
+-- Whoever takes deliveries out of the line of an endpoint holds the lock of its row here: so nobody else waits for it.
+create table webhook_lines (
+  tenant_id uuid not null,
+  endpoint_id uuid not null,
+  -- No sooner than this, where the endpoint's rate is limited.
+  next_send_at timestamptz not null default '-infinity',
+  primary key (tenant_id, endpoint_id)
+) with (fillfactor = 50);
+
 -- The line of an endpoint: deliveries that wait for an attempt. One is taken out when a job begins to send it.
 create table webhook_due (
   tenant_id uuid not null,
@@ -106,13 +128,13 @@ create table webhook_due (
   delivery_id uuid not null,
   delivery_created_at timestamptz not null,
   due_at timestamptz not null,
-  -- When it came into the line.
+  -- When it came into the line; of a recovery, which sends also while the endpoint is disabled, when that was asked for.
   queued_at timestamptz not null,
-  -- Of a recovery, which sends also while the endpoint is disabled.
   recovery_id uuid,
   primary key (tenant_id, endpoint_id, sequence, delivery_id)
 ) with (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_analyze_scale_factor = 0.05);
 create index webhook_due_at on webhook_due (tenant_id, endpoint_id, due_at, sequence);
+create index webhook_due_of_recovery on webhook_due (tenant_id, recovery_id) where recovery_id is not null;
 
 -- A request to send again what failed within a time.
 create table webhook_recoveries (
@@ -122,16 +144,19 @@ create table webhook_recoveries (
   since timestamptz not null,
   until timestamptz not null,
   status text not null default 'pending' check (status in ('pending', 'running', 'completed')),
-  -- How many deliveries were found so far, and how many of these were sent again.
+  -- How many deliveries were found so far, and how many of these were not sent after all. Those that are neither waiting nor under way
+  -- nor dropped were sent.
   found integer not null default 0,
-  sent integer not null default 0,
+  dropped integer not null default 0,
+  asked_at timestamptz not null default clock_timestamp(),
   -- The creation of the last delivery that was looked at; null when all were.
   after_at timestamptz default '-infinity',
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id)
 ) with (fillfactor = 70);
-create index webhook_recoveries_open on webhook_recoveries (updated_at) where after_at is not null;
+create index webhook_recoveries_open on webhook_recoveries (updated_at) where status <> 'completed';
+create index webhook_recoveries_of_endpoint on webhook_recoveries (tenant_id, endpoint_id) where status <> 'completed';
 
 -- What came of an endpoint's deliveries, by hour. `bucket`: the logarithm of how long the successful attempt took in ms, to the base
 -- 1.1; -1: deliveries that ended without success; -2: attempts that failed. `shard`: so that writers do not wait for each other.
@@ -150,10 +175,11 @@ create index webhook_stats_hour on webhook_stats (hour);
 -- Whom to tell of what a tenant should look at.
 alter table tenants add column contact_email text check (length(contact_email) between 3 and 320);
 
--- Gives the next sequences to up to `most` events, by turns of the tenants, and makes their deliveries. Answers how many events and
--- deliveries each tenant got; nothing while somebody else does it. The lock comes first: the statement after it sees all that
--- its last holder did.
-create function sequence_events(most integer) returns table (tenant_id uuid, events integer, deliveries integer) language plpgsql as $$
+-- Gives events their next sequences, by turns of the tenants, and makes their deliveries: about `most` rows in all. Answers how many events
+-- and deliveries each tenant got, and whether it has more; nothing while somebody else does it. The lock comes first: the statement
+-- after it sees all that its last holder did.
+create function sequence_events(most integer) returns table (tenant_id uuid, events integer, deliveries integer, more boolean)
+language plpgsql as $$
 #variable_conflict use_column
 begin
   perform from event_sequences s where s.tenant_id = '00000000-0000-7000-8000-000000000000' for update skip locked;
@@ -164,13 +190,24 @@ begin
     union all
     select next.tenant_id from tenant t cross join lateral (
       select u.tenant_id from unsequenced_events u where u.tenant_id > t.tenant_id order by u.tenant_id limit 1) next
-  ), picked as materialized (
-    select u.*, row_number() over (partition by u.tenant_id order by u.created_at, u.id) as nth,
-      count(*) over (partition by u.tenant_id) as of_tenant
-    from tenant t cross join lateral (
-      select u.tenant_id, u.created_at, u.id from unsequenced_events u where u.tenant_id = t.tenant_id
-      order by u.created_at, u.id limit (select greatest(1, most / count(*)) from tenant)
+  ), share as (
+    -- The rows that an event of the tenant makes at most, and how many of its events are looked at.
+    select s.*, greatest(1, 100 / s.cost, most / (s.cost * count(*) over ())) as most_events from (
+      select t.tenant_id, 1 + (
+        select count(*) from webhook_endpoints p where p.tenant_id = t.tenant_id and p.deleted_at is null) as cost
+      from tenant t
+    ) s
+  ), waiting as (
+    select u.*, s.cost, s.most_events, row_number() over (partition by u.tenant_id order by u.created_at, u.id) as nth
+    from share s cross join lateral (
+      select u.tenant_id, u.created_at, u.id from unsequenced_events u where u.tenant_id = s.tenant_id
+      order by u.created_at, u.id limit s.most_events
     ) u
+  ), turn as (
+    select w.*, count(*) over (partition by w.tenant_id) as waiting, sum(w.cost) over (order by w.nth, w.tenant_id) as total
+    from waiting w
+  ), picked as materialized (
+    select t.*, count(*) over (partition by t.tenant_id) as of_tenant from turn t where t.total - t.cost < most
   ), advanced as (
     insert into event_sequences as s (tenant_id, last_sequence)
     select p.tenant_id, p.of_tenant from picked p where p.nth = 1 order by p.tenant_id
@@ -193,8 +230,12 @@ begin
   ), due as (
     insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
     select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), clock_timestamp() from delivery d where d.status = 'pending'
+  ), line as (
+    insert into webhook_lines (tenant_id, endpoint_id) select distinct d.tenant_id, d.endpoint_id from delivery d order by 1, 2
+    on conflict do nothing
   )
-  select m.tenant_id, m.events, coalesce(d.deliveries, 0)
+  select m.tenant_id, m.events, coalesce(d.deliveries, 0),
+    (select p.of_tenant < p.waiting or p.waiting >= p.most_events from picked p where p.tenant_id = m.tenant_id limit 1)
   from (select m.tenant_id, count(*)::integer as events from moved m group by 1) m
   left join (select d.tenant_id, count(*)::integer as deliveries from delivery d group by 1) d on d.tenant_id = m.tenant_id;
 end $$;
@@ -299,7 +340,7 @@ begin
     from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
       and c.relname in ('unsequenced_events', 'event_sequences', 'webhook_endpoints', 'webhook_deliveries_default', 'webhook_due',
-        'webhook_recoveries', 'webhook_stats')
+        'webhook_lines', 'webhook_recoveries', 'webhook_stats')
   loop
     execute format('alter table %s alter column %I set statistics 10', each.name, each.column_name);
   end loop;

@@ -386,7 +386,9 @@ test(
       ready: 'Ctrl-C stops everything.',
     })
     onTestFinished(async () => void (await first.end('SIGTERM')))
-    expect(first.output()).toContain('Events       sent to public addresses, and to 127.0.0.0/8, ::1/128 (WEBHOOKS_ALLOW_CIDRS)')
+    expect(first.output()).toContain(
+      'Events       sent to public addresses, and to 127.0.0.0/8, ::1/128 (WEBHOOKS_ALLOW_CIDRS)',
+    )
     const second = await runCommand(START, [], { ...PORTS, DATA_DIR })
     expect(second).toMatchObject({ code: 1, stdout: '' })
     expect(second.stderr).toMatch(

@@ -278,7 +278,8 @@ test('events may be sent to this machine, unless other networks are named or in 
     const envs = programs.filter(({ name }) => ['api', 'worker'].includes(name)).map(({ env }) => env)
     return [...envs.map(({ WEBHOOKS_ALLOW_CIDRS }) => WEBHOOKS_ALLOW_CIDRS), ...networkNotes(config)]
   }
-  const note = (networks: string) => `Events       sent to public addresses, and to ${networks} (WEBHOOKS_ALLOW_CIDRS)`
+  const note = (networks: string) =>
+    `Events       sent to public addresses, and to ${networks} (WEBHOOKS_ALLOW_CIDRS)`
   const here = ['127.0.0.0/8,::1/128', '127.0.0.0/8,::1/128', note('127.0.0.0/8, ::1/128')]
   expect(allowed({})).toEqual(here)
   expect(allowed({ NODE_ENV: 'production', ALLOW_EMULATORS: 'true' })).toEqual(here)

@@ -50,10 +50,10 @@ export type FeedQuery = {
 export async function sequenceEvents(
   sql: Sql,
   most: number,
-): Promise<{ tenant_id: string; events: number; deliveries: number }[]> {
+): Promise<{ tenant_id: string; events: number; deliveries: number; more: boolean }[]> {
   try {
-    return await sql<{ tenant_id: string; events: number; deliveries: number }[]>`
-      select tenant_id, events, deliveries from sequence_events(${most})`
+    return await sql<{ tenant_id: string; events: number; deliveries: number; more: boolean }[]>`
+      select tenant_id, events, deliveries, more from sequence_events(${most})`
   } catch (error) {
     if (isRolledBack(error)) return []
     throw error

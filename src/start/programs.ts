@@ -99,7 +99,9 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
 /** The line of the banner about private networks to which events may be sent. */
 export function networkNotes(config: Config): string[] {
   const networks = allowedNetworks(config)
-  return networks.length > 0 ? [`Events       sent to public addresses, and to ${networks.join(', ')} (WEBHOOKS_ALLOW_CIDRS)`] : []
+  return networks.length > 0
+    ? [`Events       sent to public addresses, and to ${networks.join(', ')} (WEBHOOKS_ALLOW_CIDRS)`]
+    : []
 }
 
 /** The private networks to which events may be sent: this machine, unless others are named or in production. */

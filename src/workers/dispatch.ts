@@ -1,70 +1,92 @@
 // The dispatcher of events: gives them their sequences, takes due deliveries out of their lines and performs them.
+import { databaseCode } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
-import { continueRecovery } from '#domain/deliveries/continue-recovery.ts'
-import {
-  FIRST_LINE,
-  takeDeliveries,
-  type LinePosition,
-  type TakenDeliveries,
-  type VisitedLines,
-} from '#domain/deliveries/take.ts'
+import { completeRecoveries, continueRecovery } from '#domain/deliveries/continue-recovery.ts'
+import type { LinePosition, VisitedLines } from '#domain/deliveries/lines.ts'
+import { FIRST_LINE, takeDeliveries, type TakenDeliveries } from '#domain/deliveries/take.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import type { Queue } from '#queue/queue.ts'
 import { every, type Loop } from './clock.ts'
 import type { WorkerContext } from './context.ts'
+import { createPace } from './pace.ts'
 import type { Performer } from './perform.ts'
 
 const DISPATCH_MS = 50
 /** The interval while there is more to do than one pass does. */
 const BUSY_MS = 1
-/** Events that get their sequences at once. */
-const SEQUENCED_AT_ONCE = 2_000
+/** Rows that one statement of the sequencer makes, about; after one that took too long, fewer for a while. */
+const SEQUENCED_AT_ONCE = { most: 4_000, least: 50 }
+const STATEMENT_CANCELED = '57014'
 const RECOVERY_MS = 200
+/** An endpoint gets so many attempts at once before it has answered soon, ... */
+const UNPROVEN_WINDOW = 10
+/** ... and all such endpoints together get this part of the slots. */
+const UNPROVEN_PART = 0.5
 
-type DispatchOptions = { queue: Queue; performer: Performer; worker: string }
+type DispatchOptions = { queue: Queue; performer: Performer; worker: string; concurrency: number }
 
 /**
  * Sequencing goes on in one worker at a time; whoever finds another at it has nothing to do. Deliveries are taken by all
- * of them, each as many as it has room for.
+ * of them, each as many as it has room for: soon from lines that have moved, and by a walk from all others.
  */
-export function dispatch(context: WorkerContext, { queue, performer, worker }: DispatchOptions): Loop[] {
+export function dispatch(
+  context: WorkerContext,
+  { queue, performer, worker, concurrency }: DispatchOptions,
+): Loop[] {
   const { sql, log } = context
+  const pace = createPace()
+  let at_once: number = SEQUENCED_AT_ONCE.most
   let more_events = false
-  let more_lines = false
+  let more_dropped = false
   let after = FIRST_LINE
-  /** Lines in which something may be due now, by endpoint, and tenants with such: they are visited before the walk comes by. */
-  let lines = new Map<string, LinePosition>()
-  let tenants = new Set<string>()
+  /** Lines in which something may be due now, by endpoint, and tenants with such. */
+  const lines = new Map<string, LinePosition>()
+  const tenants = new Set<string>()
+  let closing = false
 
   async function sequence(): Promise<void> {
-    const sequenced = await sequenceEvents(sql, SEQUENCED_AT_ONCE)
-    const events = sequenced.reduce((sum, one) => sum + one.events, 0)
-    more_events = events >= SEQUENCED_AT_ONCE
-    if (events === 0) return
-    metrics.sequenced.inc(events)
+    const sequenced = await sequenceEvents(sql, at_once).catch((error: unknown) => {
+      if (databaseCode(error) === STATEMENT_CANCELED)
+        at_once = Math.max(SEQUENCED_AT_ONCE.least, Math.floor(at_once / 2))
+      throw error
+    })
+    at_once = Math.min(SEQUENCED_AT_ONCE.most, at_once * 2)
+    more_events = sequenced.some(({ more }) => more)
+    if (sequenced.length === 0) return
+    metrics.sequenced.inc(sequenced.reduce((sum, { events }) => sum + events, 0))
     // Who waits for events of a tenant looks again.
     queue.publish(sequenced.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))
     for (const { tenant_id, deliveries } of sequenced) if (deliveries > 0) tenants.add(tenant_id)
     visiting.hurry()
   }
 
+  /** Undefined where there is no room. */
   async function take(visited: VisitedLines): Promise<TakenDeliveries | undefined> {
     const room = performer.room(sendDelivery.queue)
     if (room <= 0) return undefined
     const asked_at = performance.now()
     const share = performer.shares.left(sendDelivery.queue, room)
-    const taken = await takeDeliveries(sql, visited, { worker, room, share })
-    for (const { job, line, begins_in_ms } of taken.jobs) {
-      const begin = () => void performer.performHeld(job, asked_at).then(() => ended(line))
-      if (begins_in_ms > 0) setTimeout(begin, begins_in_ms)
-      else begin()
+    const unproven = {
+      window: UNPROVEN_WINDOW,
+      room: Math.max(0, Math.floor(concurrency * UNPROVEN_PART) - pace.unproven()),
     }
+    const taken = await takeDeliveries(sql, visited, { worker, room, share, proven: pace.isProven, unproven })
+    for (const { job, line, begins_in_ms } of taken.jobs) {
+      const end = pace.begin(line.endpoint_id)
+      void performer.performHeld(job, asked_at, begins_in_ms).then(() => {
+        end()
+        // Its place in the window of its endpoint is free.
+        look(line)
+      })
+    }
+    for (const { line, in_ms } of taken.limited)
+      setTimeout(() => look(line), Math.max(BUSY_MS, in_ms)).unref()
     return taken
   }
 
-  /** Its place in the window of its endpoint is free. */
-  function ended(line: LinePosition): void {
+  function look(line: LinePosition): void {
+    if (closing) return
     lines.set(line.endpoint_id, line)
     visiting.hurry()
   }
@@ -72,15 +94,22 @@ export function dispatch(context: WorkerContext, { queue, performer, worker }: D
   async function visit(): Promise<void> {
     if (lines.size === 0 && tenants.size === 0) return
     const visited = { lines: [...lines.values()], tenants: [...tenants] }
-    lines = new Map()
-    tenants = new Set()
+    lines.clear()
+    tenants.clear()
     await take(visited)
   }
 
   async function walk(): Promise<void> {
     const taken = await take({ after })
-    after = taken?.after ?? FIRST_LINE
-    more_lines = taken !== undefined && (taken.after !== null || taken.dropped > 0)
+    // Without room it goes on where it was.
+    if (taken === undefined) return
+    after = taken.after ?? FIRST_LINE
+    more_dropped = taken.dropped > 0
+  }
+
+  async function recover(): Promise<void> {
+    while (!closing && (await continueRecovery(sql)));
+    await completeRecoveries(sql)
   }
 
   const sequencing = every(log, 'sequencing events', () => (more_events ? BUSY_MS : DISPATCH_MS), sequence)
@@ -90,14 +119,15 @@ export function dispatch(context: WorkerContext, { queue, performer, worker }: D
     () => (lines.size > 0 || tenants.size > 0 ? BUSY_MS : DISPATCH_MS),
     visit,
   )
-  const walking = every(log, 'taking deliveries', () => (more_lines ? BUSY_MS : DISPATCH_MS), walk)
-  const recovering = every(
-    log,
-    'recovering deliveries',
-    () => RECOVERY_MS,
-    async () => {
-      while (await continueRecovery(sql));
+  // However many lines there are, it visits no more of them in a second: what has just come is not left to it.
+  const walking = every(log, 'taking deliveries', () => (more_dropped ? BUSY_MS : DISPATCH_MS), walk)
+  const recovering = every(log, 'recovering deliveries', () => RECOVERY_MS, recover)
+  return [
+    {
+      async close() {
+        closing = true
+        await Promise.all([sequencing, visiting, walking, recovering].map((loop) => loop.close()))
+      },
     },
-  )
-  return [sequencing, visiting, walking, recovering]
+  ]
 }

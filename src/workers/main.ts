@@ -111,10 +111,21 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
       ? [followMessages(recurring, config.MESSAGE_RETENTION_DAYS)]
       : []),
     ...(sends_events
-      ? [...dispatch(context, { queue, performer, worker }), ...tellOfEndpoints(recurring)]
+      ? [
+          ...dispatch(context, { queue, performer, worker, concurrency: config.DELIVERY_CONCURRENCY }),
+          ...tellOfEndpoints(recurring),
+        ]
       : []),
   ]
-  log.info({ queues, concurrency: config.WORKER_CONCURRENCY, queue: queue.backend }, 'the worker works')
+  log.info(
+    {
+      queues,
+      concurrency: config.WORKER_CONCURRENCY,
+      deliveries: config.DELIVERY_CONCURRENCY,
+      queue: queue.backend,
+    },
+    'the worker works',
+  )
   ends.defer(async () => {
     await Promise.all(loops.map((loop) => loop.close()))
     await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])

@@ -1,5 +1,6 @@
 // Performs jobs: claims one under a lease, lets its handler decide, settles that decision behind the fence, and wakes
 // waiting requests.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { batcher } from '#core/batch.ts'
 import { isUnavailable, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
@@ -33,9 +34,9 @@ export type Performer = {
   perform(job: { id: string; queue: string; by: Bringer }): Promise<void>
   /**
    * Performs a job that was made under a lease of this worker; `asked_at`: when the database was asked whether its queue is
-   * paused, on the clock of `performance.now()`. Never rejects.
+   * paused, on the clock of `performance.now()`; it begins `begins_in_ms` later. Never rejects.
    */
-  performHeld(job: ClaimedJob, asked_at: number): Promise<void>
+  performHeld(job: ClaimedJob, asked_at: number, begins_in_ms?: number): Promise<void>
   /** How many more jobs of the queue the sweep may bring. */
   room(queue: string): number
   /** How these may be shared among tenants. */
@@ -103,28 +104,33 @@ export function createPerformer(
   async function run(asked: { id: string; queue: string }): Promise<void> {
     if (closing) return
     const claimed = await claim(asked)
-    if (claimed !== undefined) await runClaimed(claimed)
+    if (claimed !== undefined) await holding(claimed.job, (signal) => runHeld(claimed, signal))
   }
 
-  async function runClaimed(claimed: Claimed): Promise<void> {
-    const { job } = claimed
+  /** Keeps the job's lease, and counts it for its tenant, until `work` ends. */
+  async function holding(job: ClaimedJob, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const letGo = shares.hold(job)
-    const claimed_at = performance.now()
     const lease = leases.keep(job)
-    metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
     try {
-      await context.job_log.of(job, async () => {
-        try {
-          const settlement = await perform(claimed, lease.signal)
-          observe(job, settlement, performance.now() - claimed_at)
-        } catch (error) {
-          log.warn({ err: error, ...factsOf(job) }, 'a job was left to its lease')
-        }
-      })
+      await work(lease.signal)
     } finally {
       lease.release()
       letGo()
     }
+  }
+
+  async function runHeld(claimed: Claimed, signal: AbortSignal): Promise<void> {
+    const { job } = claimed
+    const claimed_at = performance.now()
+    metrics.jobWait.observe({ queue: job.queue, job: job.name }, Math.max(0, job.waited_ms / 1000))
+    await context.job_log.of(job, async () => {
+      try {
+        const settlement = await perform(claimed, signal)
+        observe(job, settlement, performance.now() - claimed_at)
+      } catch (error) {
+        log.warn({ err: error, ...factsOf(job) }, 'a job was left to its lease')
+      }
+    })
   }
 
   async function perform({ job, asked_at }: Claimed, signal: AbortSignal): Promise<Settlement> {
@@ -242,8 +248,16 @@ export function createPerformer(
       if (by === 'bell') bells.set(name, performance.now())
       await inSlot(id, name, by, () => run({ id, queue: name }))
     },
-    performHeld: (job, asked_at) =>
-      inSlot(job.id, job.queue, 'walk', () => runClaimed({ job: byItsRule(job), asked_at })),
+    async performHeld(job, asked_at, begins_in_ms = 0) {
+      // Also while it waits for a slot, or for its time.
+      await holding(job, async (signal) => {
+        const begins_at = performance.now() + begins_in_ms
+        await inSlot(job.id, job.queue, 'walk', async () => {
+          if (begins_in_ms > 0) await sleep(Math.max(0, begins_at - performance.now()))
+          await runHeld({ job: byItsRule(job), asked_at }, signal)
+        })
+      })
+    },
     room: (name) => slots.get(name)!.room(),
     shares,
     lastBellAt: (name) => bells.get(name) ?? began,

@@ -10,7 +10,7 @@ import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../route.ts'
-import { askForAttempt } from './webhook-endpoints/attempts.ts'
+import { askForAttempt, tooManyByHand } from './webhook-endpoints/attempts.ts'
 import { eventTypes, replayBody } from './webhook-endpoints/body.ts'
 
 const filters = pageQuery.extend({
@@ -99,8 +99,8 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
         },
         find,
         async why_not() {
-          await find()
-          return new AppError('event_expired')
+          const { endpoint_id } = await find()
+          return (await tooManyByHand(context, tenant_id, endpoint_id)) ?? new AppError('event_expired')
         },
       })
     },

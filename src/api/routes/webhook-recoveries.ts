@@ -9,12 +9,13 @@ import { findDelivery } from '#domain/deliveries/find.ts'
 import { findRecovery, requestRecovery } from '#domain/deliveries/recover.ts'
 import { recoverySchema } from '#domain/deliveries/recovery.ts'
 import { requestTest } from '#domain/deliveries/request.ts'
+import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import { acceptAtOnce } from '../accept.ts'
 import type { RouteContext } from '../context.ts'
 import { exampleOfEvent } from '../openapi/events.ts'
 import { found } from '../refusals.ts'
 import { idParams, route } from '../route.ts'
-import { askForAttempt } from './webhook-endpoints/attempts.ts'
+import { askForAttempt, tooManyByHand } from './webhook-endpoints/attempts.ts'
 import { recoverBody, testBody } from './webhook-endpoints/body.ts'
 
 const ENDPOINTS = { area: 'events', tag: 'webhook_endpoints' } as const
@@ -63,7 +64,11 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
         body: { type, ...request.body },
         step: async (asked) => await requestTest(sql, { ...asked, ...ids, type, sample }),
         find: async (id) => found(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),
-        why_not: () => new AppError('webhook_endpoint_not_found'),
+        async why_not() {
+          found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
+          const too_many = await tooManyByHand(context, tenant_id, endpoint_id)
+          return too_many ?? new AppError('webhook_endpoint_not_found')
+        },
       })
     },
   )

@@ -22,8 +22,8 @@ export const EVENT_VARIABLES = {
     ['api', 'worker'],
   ],
   DELIVERY_CONCURRENCY: [
-    count(250, 5000),
-    '250',
+    count(500, 5000),
+    '500',
     'events that a worker sends to webhook endpoints at once, instead of WORKER_CONCURRENCY',
     ['worker'],
   ],

@@ -26,6 +26,8 @@ export type LoadedDelivery = {
   headers: string | null
   /** The secrets that sign at this moment, sealed, newest first. */
   secrets: string[]
+  /** Whether its endpoint was deleted. */
+  deleted: boolean
   /** What becomes of a delivery to an endpoint that is disabled or deleted; null while it is neither. */
   dropped_as: 'failed' | 'skipped' | null
 }
@@ -40,7 +42,7 @@ async function loadDeliveries(sql: Sql, keys: DeliveryKey[]): Promise<(LoadedDel
   const rows = await sql<(LoadedDelivery & { nth: number })[]>`
     select asked.nth, d.id, d.tenant_id, d.created_at, d.status, d.step, d.event_id, d.type, d.sequence,
       d.event_created_at, coalesce(d.sample, e.data) as data, p.id as endpoint_id, p.url, p.headers,
-      ${droppedAs(sql)} as dropped_as,
+      p.deleted_at is not null as deleted, ${droppedAs(sql)} as dropped_as,
       array(select s ->> 'sealed' from jsonb_array_elements(p.secrets) with ordinality as each(s, nth)
         where coalesce((s ->> 'until')::timestamptz > now(), true) order by each.nth) as secrets
     from jsonb_to_recordset(${sql.json(keys.map((key, nth) => ({ ...key, nth })))}) as asked(

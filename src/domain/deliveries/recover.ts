@@ -1,6 +1,7 @@
 // Asks for recoveries, and reads how far they are.
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
+import { sendDelivery } from '#jobs/deliveries.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 import { recoverySchema, type Recovery } from './recovery.ts'
 
@@ -23,13 +24,14 @@ export async function requestRecovery(
   return await sql.begin(async (tx) => {
     // Two requests at one moment come one after the other, and the statement below sees what the first one wrote.
     const [endpoint] = await tx<{ in_order: boolean }[]>`
-      select ${since}::timestamptz < coalesce(${until}::timestamptz, now()) as in_order from webhook_endpoints
+      select ${since}::timestamptz < least(coalesce(${until}::timestamptz, now()), now()) as in_order
+      from webhook_endpoints
       where tenant_id = ${tenant_id} and id = ${endpoint_id} and deleted_at is null for update`
     if (endpoint === undefined) return undefined
     if (!endpoint.in_order)
       throw new AppError('invalid_request', {
         param: 'since',
-        message: until === null ? 'since must be in the past.' : 'since must be before until.',
+        message: 'since must be in the past, and before until.',
       })
     const [row] = await tx<(Recovery & { is_new: boolean; other_id: string | null })[]>`
       with asked as (
@@ -42,7 +44,7 @@ export async function requestRecovery(
         where o.tenant_id = ${tenant_id} and o.endpoint_id = ${endpoint_id} and o.status <> 'completed' limit 1
       ), r as (
         insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until)
-        select tenant_id, recovery_id, endpoint_id, since, coalesce(until, now()) from asked
+        select tenant_id, recovery_id, endpoint_id, since, least(coalesce(until, now()), now()) from asked
         where not exists (select from other)
         returning *
       ),
@@ -72,7 +74,14 @@ export async function findRecovery(sql: Sql, tenant_id: string, id: string): Pro
   return row
 }
 
-/** The columns of an answer. */
+/** The columns of an answer. What was found and is neither waiting, nor under way, nor dropped was sent. */
 function recoveryColumns(sql: Sql | Tx): Fragment {
-  return columnList(sql, Object.keys(recoverySchema.shape))
+  const { sent: _computed, ...columns } = recoverySchema.shape
+  return sql`
+    ${columnList(sql, Object.keys(columns))},
+    (r.found - r.dropped
+      - (select count(*) from webhook_due w where w.tenant_id = r.tenant_id and w.recovery_id = r.id)
+      - (select count(*) from jobs j
+        where j.queue = ${sendDelivery.queue} and j.tenant_id = r.tenant_id and j.finished_at is null
+          and j.subject_id = r.endpoint_id and j.payload ->> 'recovery_id' = r.id::text))::integer as sent`
 }

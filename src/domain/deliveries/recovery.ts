@@ -17,11 +17,13 @@ export const recoverySchema = z
     }),
     status: z.enum(['pending', 'running', 'completed']).meta({
       id: 'WebhookRecoveryStatus',
-      description: '`completed`: all that was missed has been sent again, or has failed again.',
+      description: '`completed`: of all that was missed nothing waits any more.',
       example: 'running',
     }),
     found: z.int().meta({ description: 'How many deliveries it has found so far.', example: 40 }),
-    sent: z.int().meta({ description: 'How many of these it has sent again.', example: 12 }),
+    sent: z
+      .int()
+      .meta({ description: 'How many of these were sent again since, once at least.', example: 12 }),
     created_at: timestamp.meta({ description: 'When it was asked for.' }),
     updated_at: timestamp.meta({ description: 'When it last went on.' }),
   })

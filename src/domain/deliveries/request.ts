@@ -8,6 +8,9 @@ import { deliveryColumns, isOfEndpoint } from './find.ts'
 
 type AskedAttempt = Omit<JobRequest, 'event_id'>
 
+/** So many tests and replays of an endpoint may wait or be under way. */
+const MOST_BY_HAND = 10
+
 /**
  * Makes a delivery of an event that is none, with the data `sample`, and asks for its attempt; `known` when the key was
  * used before; undefined when there is no such endpoint.
@@ -33,7 +36,7 @@ export async function requestTest(
         next_attempt_at)
       select a.tenant_id, a.delivery_id, p.id, a.event_id, now(), a.type, a.sample, 'pending', now()
       from asked a join webhook_endpoints p on p.tenant_id = a.tenant_id and p.id = a.endpoint_id
-      where p.deleted_at is null
+      where p.deleted_at is null and ${hasRoom(sql, sql`p.id`)}
       returning *
     ),
     job as (${enqueue(sql, testDelivery, jobOf(sql, sql`'{}'::jsonb`))}),
@@ -58,7 +61,7 @@ export async function requestReplay(
       where not ${isKnown(sql)}
     ), d as (
       select d.* from asked a join webhook_deliveries d on d.tenant_id = a.tenant_id and d.id = a.delivery_id
-      where ${isOfEndpoint(sql)} and (d.sample is not null or exists (
+      where ${isOfEndpoint(sql)} and ${hasRoom(sql, sql`d.endpoint_id`)} and (d.sample is not null or exists (
         select from events e
         where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at))
     ),
@@ -66,6 +69,21 @@ export async function requestReplay(
     remembered as (${remember(sql, 'webhook_delivery', keysOf(sql))})
     select ${deliveryColumns(sql)} from d`
   return row
+}
+
+/** Whether the endpoint has fewer attempts by hand than it may have at once; some more, where they are asked for at one moment. */
+function hasRoom(sql: Sql, endpoint_id: Fragment): Fragment {
+  return sql`(
+    select count(*) from jobs j
+    where j.queue = ${replayDelivery.queue} and j.tenant_id = a.tenant_id and j.finished_at is null
+      and j.subject_id = ${endpoint_id} and j.name in (${replayDelivery.name}, ${testDelivery.name})) < ${MOST_BY_HAND}`
+}
+
+/** Why no attempt by hand was accepted: too many of the endpoint are under way. */
+export async function hasTooManyByHand(sql: Sql, tenant_id: string, endpoint_id: string): Promise<boolean> {
+  const [row] = await sql<{ too_many: boolean }[]>`
+    select not ${hasRoom(sql, sql`${endpoint_id}::uuid`)} as too_many from (select ${tenant_id}::uuid as tenant_id) a`
+  return row!.too_many
 }
 
 /** The job of the delivery `d`, which `a` asked for. */

@@ -11,8 +11,10 @@ const MOST_LOGGED = 50
 const SHARDS = 4
 
 /** How an attempt at a delivery ended. */
-export type DeliverySettlement = Settlement & {
-  tenant_id: string
+export type DeliverySettlement = Settlement & { change: DeliveryChange }
+
+/** What came of it, as the statement reads it. */
+export type DeliveryChange = {
   delivery_id: string
   delivery_created_at: string
   endpoint_id: string
@@ -23,7 +25,6 @@ export type DeliverySettlement = Settlement & {
   next_ms: number | null
   /** The receiver wants nothing any more. */
   gone: boolean
-  recovery_id: string | null
   /** Null when nothing was sent. */
   attempt: {
     status_code: number | null
@@ -39,56 +40,28 @@ export type DeliverySettlement = Settlement & {
  * jobs whose lease was still ours.
  */
 export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement[]): Promise<Set<string>> {
-  const items = settlements.map(
-    ({
-      tenant_id: _tenant,
-      delivery_id,
-      delivery_created_at,
-      endpoint_id,
-      how,
-      result,
-      next_ms,
-      gone,
-      recovery_id,
-      attempt,
-      ...settlement
-    }) => ({
-      ...settlement,
-      change: {
-        delivery_id,
-        delivery_created_at,
-        endpoint_id,
-        how,
-        result,
-        next_ms,
-        gone,
-        recovery_id,
-        attempt,
-      },
-    }),
-  )
   const disabled = 'webhook_endpoint.disabled' satisfies EventType
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items)},
+    with ${holding(sql, settlements)},
     told as materialized (
       select held.tenant_id, c.*, (c.attempt ->> 'duration_ms')::float8 as duration_ms,
         c.result = 'delivered' as ok, c.how = 'scheduled' and held.over as counts
       from held cross join lateral jsonb_to_record(held.change) as c(
         delivery_id uuid, delivery_created_at timestamptz, endpoint_id uuid, how text, result text, next_ms float8,
-        gone boolean, recovery_id uuid, attempt jsonb)
+        gone boolean, attempt jsonb)
       where held.over
     ), delivery as (
       update webhook_deliveries d set
         status = case when d.status = 'delivered' or t.ok then 'delivered'
           when t.how = 'manual' then d.status when t.result = 'again' then 'pending' else t.result end,
         attempts = d.attempts + (t.how <> 'manual' and t.attempt is not null)::integer,
-        step = d.step + (t.how = 'scheduled')::integer,
+        step = d.step + (t.how = 'scheduled' and t.attempt is not null)::integer,
         next_attempt_at = case when d.status = 'delivered' or t.ok then null
           when t.how = 'manual' then d.next_attempt_at
           when t.result = 'again' then now() + t.next_ms * interval '1 millisecond' end,
-        last_status_code = case when t.how = 'manual' and not t.ok then d.last_status_code
+        last_status_code = case when t.attempt is null or (t.how = 'manual' and not t.ok) then d.last_status_code
           else (t.attempt ->> 'status_code')::smallint end,
-        last_error = case when t.how = 'manual' and not t.ok then d.last_error
+        last_error = case when t.attempt is null or (t.how = 'manual' and not t.ok) then d.last_error
           when t.ok then null else t.attempt ->> 'error' end,
         delivered_at = case when t.ok then coalesce(d.delivered_at, clock_timestamp()) else d.delivered_at end,
         failed_at = case when t.ok or t.how = 'manual' then d.failed_at
@@ -146,20 +119,13 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
       cross join lateral (values
         (case when ok then round(ln(greatest(duration_ms, 1)) / ln(1.1)) when attempt is not null then -2 end),
         (case when result in ('failed', 'exhausted') and how = 'scheduled' then -1 end)) as b(bucket)
-      where b.bucket is not null and (counts or (ok and how = 'manual'))
+      where b.bucket is not null and counts
     ), stats as (
       insert into webhook_stats as s (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
       select tenant_id, endpoint_id, date_trunc('hour', now()), bucket, pg_backend_pid() % ${SHARDS}, count(*), now()
       from counted group by tenant_id, endpoint_id, bucket order by tenant_id, endpoint_id, bucket
       on conflict (tenant_id, endpoint_id, hour, bucket, shard)
         do update set count = s.count + excluded.count, last_at = excluded.last_at
-    ), recovery as (
-      update webhook_recoveries r set sent = r.sent + n.sent, updated_at = clock_timestamp(),
-        status = case when r.after_at is null and r.sent + n.sent >= r.found then 'completed' else r.status end
-      from (
-        select tenant_id, recovery_id, count(*)::integer as sent from told where recovery_id is not null group by 1, 2
-      ) n
-      where r.tenant_id = n.tenant_id and r.id = n.recovery_id
     ),
     ${finishing(sql)}
     select id from job`

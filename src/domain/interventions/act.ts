@@ -1,7 +1,7 @@
 // What operators do about jobs. Each act depends on the job's state and is recorded, with who did it and why.
 import { newId } from '#core/ids.ts'
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
-import { sendDelivery } from '#jobs/deliveries.ts'
+import { sendDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { CALLS } from '#jobs/index.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
 import { keyIsTooOld } from '../jobs/calls.ts'
@@ -64,7 +64,8 @@ export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
       update webhook_deliveries d set status = 'failed', next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
       from before
-      where before.name = ${sendDelivery.name} and d.tenant_id = before.tenant_id and d.status = 'pending'
+      where before.name in (${sendDelivery.name}, ${testDelivery.name}) and d.tenant_id = before.tenant_id
+        and d.status = 'pending'
         and d.id = (before.payload ->> 'delivery_id')::uuid
         and d.created_at = (before.payload ->> 'created_at')::timestamptz
     ), after as (

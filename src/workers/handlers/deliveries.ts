@@ -1,29 +1,33 @@
 // Sends deliveries: each attempt posts the signed event once, and what came of it is written with the delivery.
+import { SealError } from '#core/secrets.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
-import { tenantHeaders as headersSchema } from '#core/tenant-headers.ts'
+import { tenantHeaders } from '#core/tenant-headers.ts'
 import { loadDelivery, type LoadedDelivery } from '#domain/deliveries/load.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { retryDelayMs } from '#domain/deliveries/schedule.ts'
-import { settleDeliveries, type DeliverySettlement } from '#domain/deliveries/settle.ts'
+import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
 import { replayDelivery, sendDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
 import type { WorkerContext } from '../context.ts'
-import { discard, done, failed, type Decision } from '../decision.ts'
-import { settling, type Told } from '../settle.ts'
+import { discard, done, failed, retry, type Decision } from '../decision.ts'
+import { settling } from '../settle.ts'
 import { handling, type Job } from './handler.ts'
 
 /** The receiver wants nothing any more. */
 const GONE = 410
+/** A permit lapses after 900 ms: while a connection is made it is renewed this often. */
+const RENEW_MS = 400
 
-const DELIVERY = settling<Told<DeliverySettlement>>(
+/** Two attempts at one delivery never share a statement: it writes the row of each once. */
+const DELIVERY = settling<{ change: DeliveryChange }>(
   'settle_delivery',
   settleDeliveries,
-  ({ job_id }) => job_id,
+  ({ change }) => change.delivery_id,
 )
-type How = DeliverySettlement['how']
+type How = DeliveryChange['how']
 type AttemptPayload = { delivery_id: string; created_at: string; recovery_id?: string | null }
 
 export const deliveryHandlers = {
@@ -38,13 +42,22 @@ function attemptAs(how: How) {
     { tenant_id, payload, signal }: Job<AttemptPayload>,
   ): Promise<Decision> => {
     const delivery = await loadDelivery(context.sql, { tenant_id, ...payload })
-    // It was settled meanwhile, or is kept no longer.
-    if (delivery === undefined || (how === 'scheduled' && delivery.status !== 'pending')) return done()
-    const { recovery_id = null } = payload
-    if (how === 'scheduled' && recovery_id === null && delivery.dropped_as !== null)
-      return ended(delivery, how, recovery_id, delivery.dropped_as)
-    if (delivery.data === null) return ended(delivery, how, recovery_id, 'exhausted')
-    return judged(context, delivery, how, recovery_id, await post(context, delivery, signal))
+    // It is kept no longer.
+    if (delivery === undefined) return done()
+    const recovers = payload.recovery_id != null
+    // It was settled meanwhile; what a recovery put back is sent again unless it has arrived.
+    const settled = recovers ? delivery.status === 'delivered' : delivery.status !== 'pending'
+    if (how === 'scheduled' && settled) return done()
+    if (delivery.deleted) return ended(delivery, how, 'skipped')
+    if (how === 'scheduled' && !recovers && delivery.dropped_as !== null)
+      return ended(delivery, how, delivery.dropped_as)
+    if (delivery.data === null) return ended(delivery, how, 'exhausted')
+    try {
+      return judged(context, delivery, how, await post(context, delivery, signal))
+    } catch (error) {
+      if (error instanceof SealError) return retry(error.message, { why: 'misconfigured' })
+      throw error
+    }
   }
 }
 
@@ -55,13 +68,12 @@ function givenUpAs(how: How) {
     { tenant_id, payload }: ClaimedJob,
     reason: string,
   ): Promise<Decision> => {
-    const asked = sendDelivery.payload.partial({ recovery_id: true }).safeParse(payload).data
+    const asked = testDelivery.payload.safeParse(payload).data
     const delivery = asked && (await loadDelivery(context.sql, { tenant_id, ...asked }))
-    if (asked === undefined || delivery === undefined) return discard(reason)
-    const error = 'it could not be sent'
-    return judged(context, delivery, how, asked.recovery_id ?? null, {
+    if (delivery === undefined) return discard(reason)
+    return judged(context, delivery, how, {
       error: 'not_sent',
-      message: error,
+      message: 'it could not be sent',
       duration_ms: 0,
     })
   }
@@ -76,29 +88,36 @@ async function post(
   while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
   const { event_id, event_created_at, type, sequence, data, url, headers, secrets } = delivery
   const body = payloadOf({ id: event_id, type, created_at: event_created_at, sequence, tenant_id, data })
-  const opened = secrets.map((sealed) => vault.open(sealed, endpointPlace(tenant_id, endpoint_id, 'secrets')))
-  const own =
-    headers === null
-      ? {}
-      : headersSchema.parse(JSON.parse(vault.open(headers, endpointPlace(tenant_id, endpoint_id, 'headers'))))
+  const open = (sealed: string, column: 'secrets' | 'headers') =>
+    vault.open(sealed, endpointPlace(tenant_id, endpoint_id, column))
+  const own = headers === null ? {} : tenantHeaders.parse(JSON.parse(open(headers, 'headers')))
+  const opened = secrets.map((sealed) => open(sealed, 'secrets'))
   const signed = signStandardWebhook({ id: event_id, timestamp_s: Date.now() / 1000, body }, opened)
+  let begun = false
   const valid = () => {
     if (!permit.valid()) return false
+    begun = true
     permit.used()
     return true
   }
-  const answer = await receivers.post({ url, headers: { ...own, ...signed }, body, valid }, signal)
-  // Nothing left, or nobody waited for the answer: it is sent again under the same id.
-  if ('error' in answer && (answer.error === 'not_sent' || answer.error === 'abandoned'))
-    throw new NotStarted()
-  return answer
+  const renewing = setInterval(() => {
+    if (!begun) permit.renew().catch(() => {})
+  }, RENEW_MS)
+  try {
+    const answer = await receivers.post({ url, headers: { ...own, ...signed }, body, valid }, signal)
+    // Nothing left, or nobody waited for the answer: it is sent again under the same id.
+    if ('error' in answer && (answer.error === 'not_sent' || answer.error === 'abandoned'))
+      throw new NotStarted()
+    return answer
+  } finally {
+    clearInterval(renewing)
+  }
 }
 
 function judged(
   { config }: WorkerContext,
   delivery: LoadedDelivery,
   how: How,
-  recovery_id: string | null,
   answer: ReceiverAnswer | ReceiverFailure,
 ): Decision {
   const status_code = 'status' in answer ? answer.status : null
@@ -109,35 +128,26 @@ function judged(
     response_excerpt: 'excerpt' in answer ? answer.excerpt : null,
   }
   const gone = status_code === GONE && how !== 'test'
-  const about = { ...aboutOf(delivery, how, recovery_id), attempt, gone }
+  const about = { ...aboutOf(delivery, how), attempt, gone }
   if (status_code !== null && status_code >= 200 && status_code < 300)
-    return done({ tells: DELIVERY({ ...about, result: 'delivered', next_ms: null }) })
+    return done({ tells: DELIVERY({ change: { ...about, result: 'delivered', next_ms: null } }) })
   const asked_ms = 'status' in answer ? answer.retry_after_ms : null
   const next_ms =
     how === 'scheduled' ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, asked_ms) : null
-  const result = gone || how === 'test' ? 'failed' : next_ms === null ? 'exhausted' : 'again'
+  const result = gone ? 'failed' : next_ms === null ? 'exhausted' : 'again'
   const message = attempt.error ?? `answered ${status_code}`
   return failed(
     { code: 'delivery_failed', message },
-    { tells: DELIVERY({ ...about, result, next_ms: result === 'again' ? next_ms : null }) },
+    { tells: DELIVERY({ change: { ...about, result, next_ms: result === 'again' ? next_ms : null } }) },
   )
 }
 
 /** It ends without having been sent. */
-function ended(
-  delivery: LoadedDelivery,
-  how: How,
-  recovery_id: string | null,
-  result: 'failed' | 'skipped' | 'exhausted',
-): Decision {
-  const about = { ...aboutOf(delivery, how, recovery_id), gone: false, attempt: null, next_ms: null }
-  return done({ tells: DELIVERY({ ...about, result }) })
+function ended(delivery: LoadedDelivery, how: How, result: 'failed' | 'skipped' | 'exhausted'): Decision {
+  const change = { ...aboutOf(delivery, how), gone: false, attempt: null, next_ms: null, result }
+  return done({ tells: DELIVERY({ change }) })
 }
 
-function aboutOf(
-  { tenant_id, id, created_at, endpoint_id }: LoadedDelivery,
-  how: How,
-  recovery_id: string | null,
-) {
-  return { tenant_id, delivery_id: id, delivery_created_at: created_at, endpoint_id, how, recovery_id }
+function aboutOf({ id, created_at, endpoint_id }: LoadedDelivery, how: How) {
+  return { delivery_id: id, delivery_created_at: created_at, endpoint_id, how }
 }

@@ -1,13 +1,15 @@
 // Asks for attempts by hand: answers 202 with the delivery, and does not wait for what comes of it.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { AppError } from '#core/errors.ts'
+import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { Delivery } from '#domain/deliveries/delivery.ts'
+import { hasTooManyByHand } from '#domain/deliveries/request.ts'
 import type { JobRequest } from '#domain/idempotency.ts'
+import { replayDelivery } from '#jobs/deliveries.ts'
 import { acceptAtOnce } from '../../accept.ts'
 import type { RouteContext } from '../../context.ts'
 
-const QUEUE = 'deliveries'
+const { queue: QUEUE } = replayDelivery
 
 /**
  * `step` writes the job, and returns undefined when its guard refused or the key was used before; `find` reads the
@@ -48,4 +50,17 @@ export async function askForAttempt(
   })
   reply.code(202).header('location', `/v1/webhook_deliveries/${delivery.id}`)
   return delivery
+}
+
+/** Why an attempt was refused, where that is because of others: undefined where it is not. */
+export async function tooManyByHand(
+  { sql }: RouteContext,
+  tenant_id: string,
+  endpoint_id: string,
+): Promise<AppError | undefined> {
+  if (!(await hasTooManyByHand(sql, tenant_id, endpoint_id))) return undefined
+  return new AppError('rate_limited', {
+    retry_after_s: 1,
+    message: 'Too many tests and replays of this endpoint are under way: wait until some have ended.',
+  })
 }

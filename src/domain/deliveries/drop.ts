@@ -1,0 +1,68 @@
+// Deliveries that are not sent any more leave their lines, in steps.
+import type { Fragment, Tx } from '#core/db.ts'
+import { linesOf, type DueLine } from './lines.ts'
+
+/** How many leave their lines at once, of all lines together. */
+const DROPPED_AT_ONCE = 1_000
+/** How many of a line are looked at that was looked through before. */
+const LOOKED_AT = 1_000
+
+/**
+ * Whether what waits as `w` in the line `l` is not sent: its endpoint was deleted, or is disabled, or was disabled since.
+ * A recovery also sends while the endpoint is disabled, unless that was done after it was asked for.
+ */
+export function isUnwanted(tx: Tx): Fragment {
+  return tx`
+    (l.deleted or case when w.recovery_id is null then not l.enabled or w.queued_at < l.enabled_at
+      else w.queued_at <= coalesce(l.disabled_at, '-infinity') end)`
+}
+
+/**
+ * Takes from the lines what is not sent, whenever it would be due, and says so of the deliveries and their recoveries.
+ * Returns how many these were. A line of which nothing is left to be dropped is not stale any more; what comes into it
+ * later, from an attempt that was under way, is found when it is due.
+ */
+export async function dropUnwanted(tx: Tx, lines: DueLine[]): Promise<number> {
+  const l = linesOf(tx, lines)
+  const [row] = await tx<{ dropped: number }[]>`
+    with unwanted as materialized (
+      select w.*, l.dropped_as from ${l}
+      cross join lateral (
+        (select * from webhook_due w
+        where l.stale and w.tenant_id = l.tenant_id and w.endpoint_id = l.endpoint_id and ${isUnwanted(tx)}
+        limit ${DROPPED_AT_ONCE})
+        union all
+        (select * from (
+          select * from webhook_due w
+          where not l.stale and w.tenant_id = l.tenant_id and w.endpoint_id = l.endpoint_id and w.due_at <= now()
+          order by w.due_at limit ${LOOKED_AT}) w
+        where ${isUnwanted(tx)})
+      ) w
+      limit ${DROPPED_AT_ONCE}
+    ), gone as (
+      delete from webhook_due w using unwanted u
+      where w.tenant_id = u.tenant_id and w.endpoint_id = u.endpoint_id and w.sequence = u.sequence
+        and w.delivery_id = u.delivery_id
+      returning w.tenant_id, w.endpoint_id, w.delivery_id, w.delivery_created_at, w.recovery_id, u.dropped_as
+    ), delivery as (
+      update webhook_deliveries d set status = g.dropped_as, next_attempt_at = null,
+        failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
+      from gone g
+      where d.tenant_id = g.tenant_id and d.id = g.delivery_id and d.created_at = g.delivery_created_at
+        and d.status <> 'delivered'
+    ), recovery as (
+      update webhook_recoveries r set dropped = r.dropped + n.dropped
+      from (
+        select tenant_id, recovery_id, count(*)::integer as dropped
+        from gone where recovery_id is not null group by 1, 2
+      ) n
+      where r.tenant_id = n.tenant_id and r.id = n.recovery_id
+    ), looked_through as (
+      update webhook_endpoints p set stale = false from ${l}
+      where l.stale and p.tenant_id = l.tenant_id and p.id = l.endpoint_id and p.enabled_at = l.enabled_at
+        and p.disabled_at is not distinct from l.disabled_at and (p.deleted_at is not null) = l.deleted
+        and (select count(*) from unwanted) < ${DROPPED_AT_ONCE}
+    )
+    select count(*)::integer as dropped from gone`
+  return row!.dropped
+}

@@ -1,0 +1,200 @@
+// Deliveries where two things happen at once, or in an order that nobody expects.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { sequenceEvents } from '#domain/feed.ts'
+import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import type { Client } from '#test/client.ts'
+import { createDatabase } from '#test/databases.ts'
+import { connectDatabase } from '#core/pool.ts'
+import {
+  anEvent,
+  deliveriesOf,
+  hurryLines,
+  hurryUntil,
+  LOOPBACK,
+  makeEndpoint,
+  openHook,
+  type Hook,
+} from '#test/deliveries.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ env: LOOPBACK })
+})
+afterAll(async () => await world?.close())
+let client: Client & { tenant_id: string; key_id: string }
+
+async function hookAndEndpoint(reply?: Parameters<typeof openHook>[0], fields: object = {}) {
+  client = await world.clientOf()
+  const hook = await openHook(reply)
+  onTestFinished(() => hook.close())
+  return { hook, endpoint: await makeEndpoint(client, { url: hook.url, ...fields }) }
+}
+
+async function untilArrived(hook: Hook, count: number): Promise<void> {
+  while (hook.arrived.length < count) await sleep(10)
+}
+
+async function untilDelivery(endpoint_id: string, holds: (delivery: any) => boolean): Promise<any> {
+  for (;;) {
+    const [delivery] = await deliveriesOf(client, endpoint_id)
+    if (delivery !== undefined && holds(delivery)) return delivery
+    await sleep(20)
+  }
+}
+
+const path = (endpoint: { id: string }) => `/v1/webhook_endpoints/${endpoint.id}`
+const paused = async () => {
+  const what = { tenant_id: client.tenant_id }
+  await pauseJobs(world.sql, what)
+  onTestFinished(async () => void (await resumeJobs(world.sql, what)))
+  return async () => void (await resumeJobs(world.sql, what))
+}
+
+describe('two attempts at one delivery', () => {
+  test('that fail at one moment are both in its log, and it is tried again', async () => {
+    const { hook, endpoint } = await hookAndEndpoint((nth) => (nth === 0 ? 500 : 'hold'))
+    const { id } = await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
+    await client.post(`/v1/webhook_deliveries/${id}/replay`, {})
+    await untilArrived(hook, 2)
+    await hurryUntil(world, () => hook.arrived.length >= 3)
+    hook.release(500)
+    const delivery = await untilDelivery(endpoint.id, ({ attempts_log }) => attempts_log.length === 3)
+    expect(delivery).toMatchObject({ status: 'pending', attempts: 2 })
+    expect(await world.sql`select from webhook_due where delivery_id = ${id}`).toHaveLength(1)
+    await client.delete(path(endpoint))
+  })
+
+  test('of which a recovery asked for one, and the other arrives, leave no recovery behind', async () => {
+    const { hook, endpoint } = await hookAndEndpoint((nth) => (nth === 0 ? 500 : 'hold'))
+    await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
+    await hurryUntil(world, () => hook.arrived.length >= 2)
+    const since = new Date(Date.now() - 60_000).toISOString()
+    const { body } = await client.post(`${path(endpoint)}/recover`, { since })
+    hook.release(204)
+    await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')
+    let recovery = body
+    while (recovery.status !== 'completed')
+      recovery = (await client.get(`/v1/webhook_recoveries/${body.id}`)).body
+    expect(recovery.found).toBe(recovery.sent)
+    expect((await client.post(`${path(endpoint)}/recover`, { since })).status).toBe(202)
+  })
+})
+
+describe('an endpoint', () => {
+  test('that is disabled and enabled right after it was made gets what comes then', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(
+      (_nth, { body }) => (body.type === 'customer.created' ? 204 : 500),
+      { ordered: true },
+    )
+    await client.patch(path(endpoint), { status: 'disabled' })
+    await client.patch(path(endpoint), { status: 'enabled' })
+    await anEvent(client)
+    await hurryUntil(world, () => hook.arrived.at(-1)?.body.type === 'customer.created')
+    await world.drain()
+    const statuses = (await deliveriesOf(client, endpoint.id)).map(({ status }) => status)
+    expect(statuses.filter((status) => status === 'pending')).toEqual([])
+  })
+
+  test('that is ordered and was enabled again does not wait for a head that nobody wants', async () => {
+    const { hook, endpoint } = await hookAndEndpoint((_nth, { body }) => (body.sequence === 1 ? 500 : 204), {
+      ordered: true,
+      types: ['webhook_endpoint.created', 'customer.*'],
+    })
+    await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
+    await world.sql`
+      update webhook_due set due_at = now() + interval '20 hours' where endpoint_id = ${endpoint.id}`
+    await client.patch(path(endpoint), { status: 'disabled' })
+    await client.patch(path(endpoint), { status: 'enabled' })
+    await anEvent(client)
+    await untilArrived(hook, 2)
+    expect(hook.arrived[1]!.body.type).toBe('customer.created')
+    expect((await deliveriesOf(client, endpoint.id))[0]).toMatchObject({ status: 'skipped' })
+  })
+
+  test('that answers 410 to a recovery is not asked again', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 410, { max_in_flight: 1, types: ['customer.*'] })
+    await client.patch(path(endpoint), { status: 'disabled' })
+    for (let n = 0; n < 20; n++) await anEvent(client)
+    await world.drain()
+    await client.patch(path(endpoint), { status: 'enabled' })
+    const since = new Date(Date.now() - 60_000).toISOString()
+    const { body } = await client.post(`${path(endpoint)}/recover`, { since })
+    let recovery = body
+    while (recovery.status !== 'completed')
+      recovery = (await client.get(`/v1/webhook_recoveries/${body.id}`)).body
+    expect(recovery).toMatchObject({ found: 20, sent: hook.arrived.length })
+    expect(hook.arrived.length).toBeLessThanOrEqual(2)
+    expect((await client.get(path(endpoint))).body).toMatchObject({ disabled_reason: 'gone' })
+  })
+
+  test('that was deleted gets no replay and no test that were asked for before', async () => {
+    const { hook, endpoint } = await hookAndEndpoint()
+    const { id } = await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')
+    const resume = await paused()
+    expect((await client.post(`/v1/webhook_deliveries/${id}/replay`, {})).status).toBe(202)
+    expect((await client.post(`${path(endpoint)}/test`, {})).status).toBe(202)
+    await client.delete(path(endpoint))
+    await resume()
+    await world.drain()
+    expect(hook.arrived).toHaveLength(1)
+  })
+
+  test('has ten tests and replays at once, and they take no place from its events', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(
+      (_nth, { body }) => (body.sequence === null ? 'hold' : 204),
+      { ordered: true, types: ['customer.*'] },
+    )
+    const answers = []
+    for (let n = 0; n < 11; n++) answers.push(await client.post(`${path(endpoint)}/test`, {}))
+    expect(answers.map(({ status }) => status)).toEqual([...Array(10).fill(202), 429])
+    expect(answers.at(-1)!.body.error.code).toBe('rate_limited')
+    await anEvent(client)
+    while (hook.arrived.every(({ body }) => body.sequence === null)) await sleep(10)
+    hook.release(204)
+    await world.drain()
+  })
+
+  test('with a limited rate keeps the leases of what waits for its time', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 204, { rate_per_s: 500, max_in_flight: 100 })
+    await world.sql`
+      insert into events (tenant_id, id, type, subject_id, data)
+      select ${client.tenant_id}, uuidv7(), 'webhook_endpoint.updated', ${endpoint.id}, '{}'
+      from generate_series(1, 300) n`
+    await untilArrived(hook, 301)
+    await world.drain()
+    const [row] = await world.sql`
+      select max(attempt) as attempt from jobs where subject_id = ${endpoint.id}`
+    expect(row!['attempt']).toBe(1)
+    expect(hook.arrived).toHaveLength(301)
+  })
+})
+
+test('a tenant with many events gets its sequences soon, whoever else has a few', async () => {
+  const { url, drop } = await createDatabase()
+  onTestFinished(drop)
+  const sql = connectDatabase(url, { max: 1, application_name: 'test' })
+  onTestFinished(() => sql.end())
+  const busy = newId()
+  const write = async (tenant_id: string, count: number) =>
+    await sql`
+      insert into events (tenant_id, id, type, subject_id, data)
+      select ${tenant_id}, uuidv7(), 'customer.created', uuidv7(), '{}' from generate_series(1, ${count}::integer)`
+  await write(busy, 5_000)
+  for (let n = 0; n < 200; n++) await write(newId(), 2)
+  const first = await sequenceEvents(sql, 1_000)
+  expect(first).toHaveLength(201)
+  const ofBusy = first.find(({ tenant_id }) => tenant_id === busy)!
+  expect(ofBusy).toMatchObject({ more: true })
+  expect(ofBusy.events).toBeGreaterThan(99)
+  expect(first.filter(({ more }) => more)).toEqual([ofBusy])
+})
+
+test('after all of this the books are in order', async () => {
+  await hurryLines(world)
+  await world.drain()
+  expect((await auditEverything(world.sql)).problems).toEqual([])
+})
