@@ -39,7 +39,7 @@ function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment
           select from jobs j
           where ${openJob(sql, sql`d`)} and j.payload ->> 'delivery_id' = d.id::text)),
       ('a delivery has no event', d.sample is null and e.id is null
-        and d.event_created_at >= ${keptFrom(sql, 'sequenced_events')}),
+        and d.event_created_at >= ${keptFrom(sql)}),
       ('a delivery has another type or sequence than its event', case when d.sample is not null
         then d.sequence is not null
         else e.id is not null and (d.type <> e.type or d.sequence is distinct from e.sequence) end)
@@ -86,7 +86,7 @@ function delivery_lines(sql: Sql | Tx, { whose }: AuditScope): Fragment {
     ) d on true
     cross join lateral (values
       ('a delivery waits in a line and is not there', d.id is null
-        and w.delivery_created_at >= ${keptFrom(sql, 'webhook_deliveries')}),
+        and w.delivery_created_at >= ${keptFrom(sql)}),
       ('a delivery waits in a line and is not pending', d.status <> 'pending'
         and d.updated_at < now() - interval '1 minute')
     ) as finding(problem, wrong)
@@ -115,11 +115,11 @@ function openJob(sql: Sql | Tx, row: Fragment): Fragment {
     and j.subject_id = ${row}.endpoint_id`
 }
 
-/** Since when rows of a table with partitions are kept. */
-function keptFrom(sql: Sql | Tx, parent: string): Fragment {
+/** Since when events are kept, and deliveries, which are dropped with them. */
+function keptFrom(sql: Sql | Tx): Fragment {
   return sql`(
     select coalesce(min(coalesce(kept.from_time, '-infinity')), '-infinity') from partitions kept
-    where kept.parent = ${parent} and not kept.is_default)`
+    where kept.parent = 'sequenced_events' and not kept.is_default)`
 }
 
 export const checksOfDeliveries: Checks = { deliveries, subscriptions }
