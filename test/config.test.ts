@@ -87,6 +87,30 @@ test('a wrong value is refused with the name of its variable and an example', ()
   }
 })
 
+test('in production events are not sent to half the internet, nor to what a machine tells about itself', () => {
+  const refused = (networks: string) => refusalOf({ NODE_ENV: 'production', WEBHOOKS_ALLOW_CIDRS: networks })
+  for (const network of ['0.0.0.0/0', '10.0.0.0/7', '::/0', 'fd00::/15', '::ffff:0:0/103'])
+    expect(refused(network)).toContain(`  WEBHOOKS_ALLOW_CIDRS: in production ${network} is too wide: `)
+  for (const network of [
+    '169.254.169.254/32',
+    '169.254.0.0/16',
+    '169.0.0.0/8',
+    '::ffff:169.254.169.254/128',
+    '::/16',
+    'fe80::/16',
+    'febf::1/128',
+  ])
+    expect(refused(`10.0.0.0/8,${network}`)).toContain(
+      `  WEBHOOKS_ALLOW_CIDRS: in production ${network} may not be allowed: `,
+    )
+  expect(refused('0.0.0.0/0')).toContain('Example: WEBHOOKS_ALLOW_CIDRS=10.1.0.0/16,fd12:3456:789a::/48')
+  const allowed = ['10.0.0.0/8', '127.0.0.0/8', '::1/128', 'fd00::/16', '::ffff:10.0.0.0/104']
+  expect(
+    loadConfig({ NODE_ENV: 'production', WEBHOOKS_ALLOW_CIDRS: allowed.join() }).WEBHOOKS_ALLOW_CIDRS,
+  ).toEqual(allowed)
+  expect(loadConfig({ WEBHOOKS_ALLOW_CIDRS: '0.0.0.0/0' }).WEBHOOKS_ALLOW_CIDRS).toEqual(['0.0.0.0/0'])
+})
+
 test('how long events are kept has a variable of its own, which the old place names', () => {
   expect(refusalOf({ RETENTION_DAYS: 'jobs:90,events:400' })).toContain('EVENT_RETENTION_DAYS')
 })

@@ -108,7 +108,9 @@ test('the email names the endpoint, its tenant and why it was disabled', async (
     html: null,
   })
   expect(of_gone.subject).toBe(`Webhook endpoint of told-${tenants} disabled: shop.example:8443`)
-  expect(of_gone.text).toContain('https://shop.example:8443/hooks/orders\n')
+  expect(of_gone.text).toContain('Host:        shop.example:8443\n')
+  // Many receivers carry their token in the path.
+  expect(of_gone.raw).not.toContain('/hooks')
   expect(of_gone.text).toContain('Orders')
   expect(of_gone.text).toContain(`told-${tenants} (${tenant_id})`)
   expect(of_gone.text).toContain('410 Gone')
@@ -136,10 +138,7 @@ test('what a tenant writes of its endpoint makes no header and no line of its ow
   expect(Object.keys(email.headers)).not.toContain('bcc')
   expect(
     email.text.split('\n').filter((line: string) => line.includes('eve@') || line.includes('eve.')),
-  ).toEqual([
-    'URL:         https://shop.example/%0d%0aBcc:eve@lines.example',
-    'Description: Orders Bcc: eve@lines.example Pay here: https://eve.example',
-  ])
+  ).toEqual(['Description: Orders Bcc: eve@lines.example Pay here: https://eve.example'])
 })
 
 test('two workers at once send one email for each endpoint', async () => {

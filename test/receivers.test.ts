@@ -1,6 +1,6 @@
 // Posting to the addresses of tenants: only to public ones, whatever they resolve to later, and within limits.
 import { createServer as createHttpsServer } from 'node:https'
-import { getCACertificates, setDefaultCACertificates } from 'node:tls'
+import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { createServer, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
@@ -161,9 +161,9 @@ test('a redirect is an answer and is not followed', async () => {
   expect(other.sockets).toEqual([])
 })
 
-test('an answer is text that can be stored, of 1,000 characters at most, and never decompressed', async () => {
-  const excerpt = async (body: Buffer, headers: Record<string, string> = {}) => {
-    const head = Buffer.from(httpAnswer(200, '', { ...headers, 'content-length': String(body.length) }))
+test('an answer is text that can be stored, 1,000 bytes of it at most, 200 of a success, and never decompressed', async () => {
+  const excerpt = async (body: Buffer, headers: Record<string, string> = {}, status = 500) => {
+    const head = Buffer.from(httpAnswer(status, '', { ...headers, 'content-length': String(body.length) }))
     const { url } = await receiver((socket) => void socket.write(Buffer.concat([head, body])))
     return ((await client()(url)) as { excerpt: string }).excerpt
   }
@@ -173,8 +173,12 @@ test('an answer is text that can be stored, of 1,000 characters at most, and nev
     'a\ufffd\ufffd\ufffd\ufffd\ufffd',
   )
   expect(await excerpt(Buffer.from('x'.repeat(5000)))).toBe('x'.repeat(1000))
-  expect(await excerpt(Buffer.from('€'.repeat(5000)))).toBe('€'.repeat(1000))
-  expect(await excerpt(Buffer.from(`x${'😀'.repeat(2000)}`))).toBe(`x${'😀'.repeat(499)}`)
+  expect(await excerpt(Buffer.from('€'.repeat(5000)))).toBe('€'.repeat(333))
+  expect(await excerpt(Buffer.from(`x${'😀'.repeat(2000)}`))).toBe(`x${'😀'.repeat(249)}`)
+  // Each of these bytes becomes three.
+  expect(await excerpt(Buffer.alloc(5000, 0xff))).toBe('\ufffd'.repeat(333))
+  for (const status of [200, 299])
+    expect(await excerpt(Buffer.from('€'.repeat(5000)), {}, status)).toBe('€'.repeat(66))
   const bomb = await excerpt(gzipSync(Buffer.alloc(1_000_000, 'secret')), { 'content-encoding': 'gzip' })
   expect(bomb).toMatch(/^\ufffd{3}/)
   expect(bomb).not.toContain('secret')
@@ -194,7 +198,7 @@ test('of an answer without end only the beginning is read', async () => {
     write()
   })
   const post = client()
-  expect(await post(url)).toMatchObject({ status: 200, excerpt: 'x'.repeat(1000) })
+  expect(await post(url)).toMatchObject({ status: 200, excerpt: 'x'.repeat(200) })
   await untilClosed(sockets)
   // What the buffers of both systems take, and no more.
   expect(written).toBeLessThan(16 * 1024 * 1024)
@@ -226,6 +230,61 @@ test('what comes before an answer is no answer', async () => {
   expect(await client()(early.url)).toMatchObject({ status: 410, excerpt: 'gone' })
   const only = await receiver('HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n')
   expect(await client({ deadline_ms: 200 })(only.url)).toMatchObject({ error: 'timeout' })
+})
+
+/** Writes this for ever, as fast as it is taken, and counts. */
+function flood(first: string, block: string) {
+  const piece = block.repeat(Math.ceil((64 * 1024) / block.length))
+  const flooded = { bytes: 0 }
+  return {
+    flooded,
+    answer: (socket: Socket) => {
+      socket.write(first)
+      const write = () => {
+        while (!socket.destroyed && socket.write(piece)) flooded.bytes += piece.length
+      }
+      socket.on('drain', write)
+      write()
+    },
+  }
+}
+
+const EARLY = 'HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n'
+const LONG_EARLY = `HTTP/1.1 103 Early Hints\r\nlink: ${'a'.repeat(15 * 1024)}\r\n\r\n`
+
+test('who never comes to an answer is not listened to', async () => {
+  const post = client({ deadline_ms: 60_000 })
+  const { answer } = flood('', EARLY)
+  const endless = await receiver(answer)
+  expect(await post(endless.url)).toMatchObject({
+    error: 'bad_answer',
+    message: 'the answer is not valid HTTP/1.1, or too much came before it',
+  })
+  await untilClosed(endless.sockets)
+  const many = await receiver(EARLY.repeat(9))
+  expect(await post(many.url)).toMatchObject({ error: 'bad_answer' })
+  await untilClosed(many.sockets)
+  const few = await receiver(`${EARLY.repeat(8)}${httpAnswer(200, 'at last')}`)
+  expect(await post(few.url)).toMatchObject({ status: 200, excerpt: 'at last' })
+  // Few, and long.
+  const long = await receiver(LONG_EARLY.repeat(8))
+  expect(await post(long.url)).toMatchObject({ error: 'bad_answer' })
+  await untilClosed(long.sockets)
+})
+
+test('what an answer has besides its body is bounded', async () => {
+  const { answer, flooded } = flood('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;', 'a=b;')
+  const { url, sockets } = await receiver(answer)
+  expect(await client()(url)).toMatchObject({ status: 200, excerpt: '' })
+  await untilClosed(sockets)
+  expect(flooded.bytes).toBeLessThan(16 * 1024 * 1024)
+})
+
+test('a connection is not judged by what earlier answers brought', async () => {
+  const { url, sockets } = await receiver(httpAnswer(200, 'a'.repeat(15 * 1024)))
+  const post = client()
+  for (let at = 0; at < 20; at++) expect(await post(url)).toMatchObject({ status: 200 })
+  expect(sockets.length).toBeLessThanOrEqual(2)
 })
 
 test('headers that never come end at the deadline, and so does a connection', async () => {
@@ -315,6 +374,12 @@ async function tlsReceiver() {
   return { port: await listening(server), names, hosts }
 }
 
+function trustOurs(): void {
+  const trusted = getCACertificates('default')
+  setDefaultCACertificates([...trusted, certificate])
+  onTestFinished(() => setDefaultCACertificates(trusted))
+}
+
 test('a certificate that nobody has signed is refused before a byte of the request leaves', async () => {
   const { port, names, hosts } = await tlsReceiver()
   expect(await client()(`https://hooks.example:${port}/`)).toEqual({
@@ -339,11 +404,22 @@ test('a certificate that nobody has signed is refused before a byte of the reque
   }
 })
 
+test('in TLS too what comes before an answer is bounded', async () => {
+  trustOurs()
+  const server = createTlsServer({ key: certificateKey, cert: certificate }, (socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => void socket.write(LONG_EARLY.repeat(8)))
+  })
+  const port = await listening(server)
+  onTestFinished(() => void server.close())
+  expect(await client({ deadline_ms: 60_000 })(`https://hooks.example:${port}/`)).toMatchObject({
+    error: 'bad_answer',
+  })
+})
+
 test('in TLS and in the request the name stays the name, and the certificate must be for it', async () => {
   const { port, names, hosts } = await tlsReceiver()
-  const trusted = getCACertificates('default')
-  setDefaultCACertificates([...trusted, certificate])
-  onTestFinished(() => setDefaultCACertificates(trusted))
+  trustOurs()
   const post = client()
   for (const _ of [1, 2, 3]) {
     const answer = await post(`https://hooks.example:${port}/`)

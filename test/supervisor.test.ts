@@ -285,10 +285,10 @@ test('events may be sent to this machine, unless other networks are named or in 
   expect(allowed({ NODE_ENV: 'production', ALLOW_EMULATORS: 'true' })).toEqual(here)
   expect(allowed({ NODE_ENV: 'production' })).toEqual(['', ''])
   for (const NODE_ENV of ['development', 'production'])
-    expect(allowed({ NODE_ENV, WEBHOOKS_ALLOW_CIDRS: ' 10.1.0.0/16 ,fd00::/8' })).toEqual([
-      '10.1.0.0/16,fd00::/8',
-      '10.1.0.0/16,fd00::/8',
-      note('10.1.0.0/16, fd00::/8'),
+    expect(allowed({ NODE_ENV, WEBHOOKS_ALLOW_CIDRS: ' 10.1.0.0/16 ,fd00::/16' })).toEqual([
+      '10.1.0.0/16,fd00::/16',
+      '10.1.0.0/16,fd00::/16',
+      note('10.1.0.0/16, fd00::/16'),
     ])
 })
 

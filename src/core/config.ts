@@ -5,8 +5,9 @@ import type { z } from 'zod'
 import { nearestName } from './config/near.ts'
 import { isSpared, neededBy } from './config/readers.ts'
 import type { ProcessName } from './config/row.ts'
-import { VARIABLES, type VariableName } from './config/variables.ts'
+import { VARIABLE_NAMES, VARIABLES, type VariableName } from './config/variables.ts'
 import { describe } from './describe.ts'
+import { problemOfAllowed } from './public-addresses.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
 /** `logged_part`: LOG_REQUESTS, or its default, which depends on NODE_ENV. */
@@ -31,12 +32,18 @@ export function loadConfig(
   const given: Record<string, string | undefined> = { ...file, ...env }
   const problems: string[] = []
   const values: Record<string, unknown> = {}
-  for (const [name, [schema, example]] of Object.entries(VARIABLES)) {
+  for (const name of VARIABLE_NAMES) {
+    const [schema] = VARIABLES[name]
     const text = given[name] === '' ? undefined : given[name]
     const parsed = schema.safeParse(text, { error: describe })
     if (parsed.success) values[name] = parsed.data
-    else problems.push(`  ${name}: ${parsed.error.issues[0]!.message}. Example: ${name}=${example}`)
+    else problems.push(isWrong(name, parsed.error.issues[0]!.message))
   }
+  if (values.NODE_ENV === 'production')
+    for (const network of (values as Partial<Variables>).WEBHOOKS_ALLOW_CIDRS ?? []) {
+      const problem = problemOfAllowed(network)
+      if (problem !== null) problems.push(isWrong('WEBHOOKS_ALLOW_CIDRS', problem))
+    }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
   const variables = values as Variables
   return {
@@ -58,6 +65,10 @@ export function needAll(config: Config, process: ProcessName): void {
     (name) => config[name] === undefined && !(process === 'worker' && isSpared(name, config.QUEUES)),
   )
   if (missing.length > 0) throw new ConfigError(missing.map(isNotSet).join('\n'))
+}
+
+function isWrong(name: VariableName, problem: string): string {
+  return `  ${name}: ${problem}. Example: ${name}=${VARIABLES[name][1]}`
 }
 
 function isNotSet(name: VariableName): string {

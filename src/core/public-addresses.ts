@@ -1,18 +1,22 @@
 // Which IP addresses are public, and the networks that configuration allows besides.
 import { BlockList, isIP } from 'node:net'
 
-/** Private, shared, reserved, documentation and multicast networks (IANA special-purpose registries). */
+/** Private, shared, reserved, documentation and multicast networks (IANA special-purpose registries), and Azure's platform. */
 const NOT_PUBLIC_V4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
   '100.64.0.0/10',
   '127.0.0.0/8',
+  '168.63.129.16/32',
   '169.254.0.0/16',
   '172.16.0.0/12',
   '192.0.0.0/24',
   '192.0.2.0/24',
+  '192.31.196.0/24',
+  '192.52.193.0/24',
   '192.88.99.0/24',
   '192.168.0.0/16',
+  '192.175.48.0/24',
   '198.18.0.0/15',
   '198.51.100.0/24',
   '203.0.113.0/24',
@@ -21,14 +25,19 @@ const NOT_PUBLIC_V4 = [
 ]
 /** All else of IPv6 is private or not assigned: NAT64 and loopback too. */
 const GLOBAL_V6 = ['2000::/3']
-/** Within it: protocol assignments with Teredo, documentation and 6to4. */
-const NOT_PUBLIC_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
+/** Within it: protocol assignments with Teredo, documentation, 6to4 and AS112. */
+const NOT_PUBLIC_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000::/48', '3fff::/20']
 const MAPPED_V4 = ['::ffff:0:0/96']
+/** A machine's own link, where clouds tell it its credentials. */
+const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10']
+const LEAST_PREFIX_V4 = 8
+const LEAST_PREFIX_V6 = 16
 
 const notPublic4 = networksOf(NOT_PUBLIC_V4)
 const notPublic6 = networksOf(NOT_PUBLIC_V6)
 const global6 = networksOf(GLOBAL_V6)
 const mapped4 = networksOf(MAPPED_V4)
+const linkLocal = networksOf(LINK_LOCAL)
 
 /** Networks in CIDR notation as a list that can be asked. Throws when one is not valid: see `problemOfNetwork`. */
 export function networksOf(cidrs: readonly string[]): BlockList {
@@ -54,6 +63,25 @@ export function problemOfNetwork(cidr: string): string | null {
     : `${cidr} has a wrong prefix length: it must be 0 to ${most}`
 }
 
+/** Why no process in production may allow this valid network besides the public ones, naming it; or null. */
+export function problemOfAllowed(cidr: string): string | null {
+  const network = networksOf([cidr])
+  const [address = '', bits] = cidr.split('/')
+  const family = isIP(address) === 4 ? 'ipv4' : 'ipv6'
+  const of_v4 = Number(bits) - (mapped4.check(address, family) && Number(bits) >= 96 ? 96 : 0)
+  const [given, least] =
+    family === 'ipv4' || of_v4 < Number(bits) ? [of_v4, LEAST_PREFIX_V4] : [Number(bits), LEAST_PREFIX_V6]
+  if (given < least)
+    return `in production ${cidr} is too wide: the shortest prefix is /${LEAST_PREFIX_V4} of IPv4, /${LEAST_PREFIX_V6} of IPv6`
+  const holds =
+    family === 'ipv4'
+      ? network.check('169.254.0.0', 'ipv4')
+      : network.check('::ffff:169.254.0.0', 'ipv6') || network.check('fe80::', 'ipv6')
+  return holds || linkLocal.check(address, family)
+    ? `in production ${cidr} may not be allowed: it holds link-local addresses, at which clouds give out credentials`
+    : null
+}
+
 /** Whether this is the address of a public host, or in one of the allowed networks. False for what is no address. */
 export function isReachable(address: string, allowed: BlockList): boolean {
   const family = address.includes('%') ? 0 : isIP(address)
@@ -65,5 +93,18 @@ export function isReachable(address: string, allowed: BlockList): boolean {
 function isPublic(address: string, family: number): boolean {
   if (family === 4) return !notPublic4.check(address, 'ipv4')
   if (mapped4.check(address, 'ipv6')) return !notPublic4.check(address, 'ipv6')
-  return global6.check(address, 'ipv6') && !notPublic6.check(address, 'ipv6')
+  if (!global6.check(address, 'ipv6') || notPublic6.check(address, 'ipv6')) return false
+  const embedded = embeddedV4(address)
+  return embedded === null || !notPublic4.check(embedded, 'ipv4')
+}
+
+/** The IPv4 address that an ISATAP one leads to (RFC 5214): its last half is 0:5efe or 200:5efe, and that address. */
+function embeddedV4(address: string): string | null {
+  // In lower case, hexadecimal, without leading zeros.
+  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)
+  const [first = [], last] = canonical.split('::').map((side) => (side === '' ? [] : side.split(':')))
+  const zeros = Array.from({ length: last === undefined ? 0 : 8 - first.length - last.length }, () => '0')
+  const [marks, mark, high, low] = [...first, ...zeros, ...(last ?? [])].slice(4)
+  if (mark !== '5efe' || (marks !== '0' && marks !== '200')) return null
+  return [high, low].flatMap((part) => [parseInt(part!, 16) >> 8, parseInt(part!, 16) & 0xff]).join('.')
 }

@@ -13,6 +13,8 @@ const DEADLINE_MS = 15_000
 const BODY_MS = 1_000
 /** What is longer is not read to its end. */
 const LONGEST_BODY_BYTES = 16 * 1024
+/** Answers that only announce the answer, such as 103. */
+const MOST_INFORMATIONAL = 8
 /** Of an idle connection, unless the receiver says how long (`Keep-Alive: timeout`): many close it after 5 s. */
 const KEEP_ALIVE_MS = 4_000
 const LONGEST_KEEP_ALIVE_MS = 30_000
@@ -28,7 +30,7 @@ export type ReceiverPost = {
   valid: () => boolean
 }
 
-/** It answered. The excerpt is the first 1,000 characters of the body, fit to be stored. */
+/** It answered. The excerpt is how the body begins, fit to be stored: 1,000 bytes at most, 200 of a success. */
 export type ReceiverAnswer = {
   status: number
   retry_after_ms: number | null
@@ -96,6 +98,7 @@ function exchange(
     let controller: Dispatcher.DispatchController | null = null
     let over = false
     let answer: ReceiverAnswer | null = null
+    let informational = 0
     let size = 0
     const chunks: Buffer[] = []
 
@@ -112,7 +115,9 @@ function exchange(
       clearTimeout(deadline)
       clearTimeout(body_deadline)
       signal.removeEventListener('abort', giveUp)
-      resolve(answer ? { ...answer, excerpt: excerptOf(chunks) } : failed(error, elapsed(), code))
+      resolve(
+        answer ? { ...answer, excerpt: excerptOf(answer.status, chunks) } : failed(error, elapsed(), code),
+      )
     }
 
     /** The same, and closes the connection. */
@@ -137,8 +142,12 @@ function exchange(
         controller = started
       },
       onResponseStart(_controller, status, received) {
-        // 102 and 103 come before the answer.
-        if (over || status < 200) return
+        if (over) return
+        if (status < 200) {
+          informational += 1
+          if (informational > MOST_INFORMATIONAL) stop('bad_answer')
+          return
+        }
         const retry_after_ms = retryAfterMs(flat(received)['retry-after'])
         answer = { status, retry_after_ms, excerpt: '', duration_ms: elapsed() }
         body_deadline = setTimeout(() => stop('timeout'), BODY_MS)

@@ -61,8 +61,14 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
       response: { 200: deliveryDetailSchema },
       errors: ['webhook_delivery_not_found'],
     }),
-    async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await findDeliveryDetail(sql, tenant_id, id), 'webhook_delivery_not_found'),
+    // With its payload and its log it may be as long as a list.
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const delivery = await lists(request, reply, (lists_sql) =>
+        findDeliveryDetail(lists_sql, tenant_id, request.params.id),
+      )
+      return found(delivery, 'webhook_delivery_not_found')
+    },
   )
 
   app.post(

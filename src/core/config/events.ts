@@ -17,7 +17,7 @@ export const EVENT_VARIABLES = {
       const problem = given.value.map(problemOfNetwork).find((found) => found !== null)
       if (problem !== undefined) given.issues.push({ code: 'custom', message: problem, input: given.value })
     }),
-    '10.1.0.0/16,fd00::/8',
+    '10.1.0.0/16,fd12:3456:789a::/48',
     'networks (CIDR) to which events may be sent although they are not public, separated by commas; unset: none. `npm start` without it allows this machine, except in production',
     ['api', 'worker'],
   ],

@@ -61,10 +61,11 @@ const deliveryAttempt = z
       .meta({ description: 'Of the answer; null: there was none.', example: 200 }),
     duration_ms: z.int().meta({ description: 'How long it took.', example: 84 }),
     error: z.string().nullable().meta({ description: 'Why there was no answer.', example: null }),
-    response_excerpt: z
-      .string()
-      .nullable()
-      .meta({ description: 'How the body of the answer begins.', example: 'ok' }),
+    response_excerpt: z.string().nullable().meta({
+      description:
+        'How the body of the answer begins: 1,000 bytes at most, 200 of a success. Null: there was no answer, five attempts came after it, or what the event said of a person was erased.',
+      example: 'ok',
+    }),
     manual: z.boolean().meta({ description: 'Whether it was a replay.', example: false }),
   })
   .meta({ id: 'WebhookDeliveryAttempt', description: 'An attempt to deliver an event.' })

@@ -7,6 +7,8 @@ import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 const FAILING_DAYS = 5
 /** The log of a delivery keeps so many of its latest attempts. */
 const MOST_LOGGED = 50
+/** The excerpt that goes when an attempt is added: those of the last five stay. */
+const LAST_EXCERPT = '{-5,response_excerpt}'
 /** The numbers of an endpoint are in so many rows for an hour and bucket: writers seldom wait for each other. */
 const SHARDS = 4
 
@@ -67,9 +69,10 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
         failed_at = case when t.ok or t.how = 'manual' then d.failed_at
           else coalesce(d.failed_at, clock_timestamp()) end,
         attempts_log = case when t.attempt is null then d.attempts_log else
-          case when jsonb_array_length(d.attempts_log) >= ${MOST_LOGGED}
-            then d.attempts_log - 0 else d.attempts_log end
-          || (t.attempt || jsonb_build_object('manual', t.how = 'manual',
+          jsonb_set(case when jsonb_array_length(d.attempts_log) >= ${MOST_LOGGED}
+            then d.attempts_log - 0 else d.attempts_log end, ${LAST_EXCERPT}::text[], 'null', false)
+          || (t.attempt || case when d.excerpts_erased then '{"response_excerpt": null}'::jsonb else '{}' end
+            || jsonb_build_object('manual', t.how = 'manual',
             'at', ${isoText(sql, sql`(clock_timestamp() - t.duration_ms * interval '1 millisecond')`)})) end,
         updated_at = clock_timestamp()
       from told t

@@ -17,10 +17,10 @@ const MOST_DESCRIPTION = 500
 /** What failed first was made so long before, at most, unless it waited for others. */
 const BEFORE_MS = 3_600_000
 
-/** The subject, one line, and the text, plain. Of the URL without what may be secret: user, password and query. */
+/** The subject, one line, and the text, plain. Of the URL only the host: the rest may be secret, the path too. */
 export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; text: string } {
   const { tenant_id, slug, id, disabled_reason } = endpoint
-  const { host, address } = shownUrl(endpoint.url)
+  const host = oneLine(URL.parse(endpoint.url)?.host ?? 'unknown').slice(0, MOST_HOST)
   const description = oneLine(endpoint.description ?? '').slice(0, MOST_DESCRIPTION)
   const since = endpoint.failing_since === null ? null : toTheSecond(Date.parse(endpoint.failing_since))
   const missing_since = since === null ? null : toTheSecond(Date.parse(since) - BEFORE_MS)
@@ -32,7 +32,7 @@ export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; te
     `A webhook endpoint of the tenant ${slug} was disabled, and gets no more events.`,
     '',
     `Endpoint:    ${id}`,
-    `URL:         ${address}`,
+    `Host:        ${host}`,
     ...(description === '' ? [] : [`Description: ${description}`]),
     `Tenant:      ${slug} (${tenant_id})`,
     `Why:         ${why}`,
@@ -49,15 +49,6 @@ export function disabledEmail(endpoint: DisabledEndpoint): { subject: string; te
     '',
   ]
   return { subject: `Webhook endpoint of ${slug} disabled: ${host}`, text: lines.join('\n') }
-}
-
-function shownUrl(url: string): { host: string; address: string } {
-  const parsed = URL.parse(url)
-  if (parsed === null) return { host: 'unknown', address: 'unknown' }
-  return {
-    host: oneLine(parsed.host).slice(0, MOST_HOST),
-    address: oneLine(`${parsed.origin}${parsed.pathname}`),
-  }
 }
 
 /** It comes from the tenant: it stays on its line, and turns no writing direction. */

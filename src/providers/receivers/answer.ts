@@ -1,18 +1,30 @@
 // What is kept of a receiver's answer.
-const EXCERPT_CHARACTERS = 1000
-/** As many bytes as that takes in UTF-8, and one character more. */
-const EXCERPT_BYTES = 4 * (EXCERPT_CHARACTERS + 1)
+const EXCERPT_BYTES = 1000
+/** Of a success, which nobody looks into. */
+const SUCCESS_EXCERPT_BYTES = 200
+const LONGEST_CHARACTER_BYTES = 4
 /** The longest delay between two attempts is a day, and a receiver may ask for twice as much. */
 const LONGEST_DELAY_MS = 48 * 60 * 60 * 1000
 // oxlint-disable-next-line no-control-regex -- these are what is looked for
 const NOT_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g
 
-/** Its first 1,000 characters. What is no text, and what Postgres cannot store, becomes U+FFFD. */
-export function excerptOf(chunks: readonly Buffer[]): string {
+/**
+ * How the body begins: up to 1,000 bytes in UTF-8, 200 where the status is a success. What is no text, and what Postgres
+ * cannot store, becomes U+FFFD.
+ */
+export function excerptOf(status: number, chunks: readonly Buffer[]): string {
   if (chunks.length === 0) return ''
-  const text = Buffer.concat(chunks).subarray(0, EXCERPT_BYTES).toString('utf8').replace(NOT_TEXT, '\ufffd')
-  const cut = text.slice(0, EXCERPT_CHARACTERS)
-  return cut.isWellFormed() ? cut : cut.slice(0, -1)
+  const most = status >= 200 && status < 300 ? SUCCESS_EXCERPT_BYTES : EXCERPT_BYTES
+  // One character more, so that none is broken before the cut. Nothing becomes shorter.
+  const beginning = Buffer.concat(chunks).subarray(0, most + LONGEST_CHARACTER_BYTES)
+  const text = Buffer.from(beginning.toString('utf8').replace(NOT_TEXT, '\ufffd'))
+  let end = Math.min(text.length, most)
+  while (isInsideCharacter(text[end])) end -= 1
+  return text.toString('utf8', 0, end)
+}
+
+function isInsideCharacter(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0b1100_0000) === 0b1000_0000
 }
 
 /** How long `Retry-After` (seconds, or a date) asks to wait: 0 to 48 h; null where it is missing or neither. */

@@ -1,5 +1,5 @@
 // Connects to tenants' receivers: only to addresses that were checked, at every connect.
-import { isIP, type BlockList, type LookupFunction } from 'node:net'
+import { isIP, type BlockList, type LookupFunction, type Socket } from 'node:net'
 import { callbackify } from 'node:util'
 import { buildConnector } from 'undici'
 import { lookupWithin, type Lookup } from '#core/lookup.ts'
@@ -10,11 +10,19 @@ const CONNECT_MS = 5_000
 const LOOKUP_MS = 4_000
 /** Then the next address of the name is tried too. */
 const ATTEMPT_MS = 1_000
+/** What one answer may bring in all, with what comes before it, its headers, the lengths of its chunks and trailers. */
+const MOST_RECEIVED_BYTES = 64 * 1024
 
 /** The address is not public or not known: which of the two is not told, or tenants could ask about our own names. */
 export class AddressRefused extends Error {}
 
-/** undici's connector that refuses an address that is not reachable, and a name of which any address is not. */
+/** More was received for one request than any answer may bring. */
+export class AnswerTooLong extends Error {}
+
+/**
+ * undici's connector that refuses an address that is not reachable, and a name of which any address is not. It closes a
+ * connection with AnswerTooLong that brings more than 64 kB for one request, whatever it is.
+ */
 export function createConnector(lookup: Lookup, allowed: BlockList): buildConnector.connector {
   const connect = buildConnector({
     allowH2: false,
@@ -28,8 +36,27 @@ export function createConnector(lookup: Lookup, allowed: BlockList): buildConnec
     // A literal address is never looked up.
     if (isIP(options.hostname) !== 0 && !isReachable(options.hostname, allowed))
       return queueMicrotask(() => callback(new AddressRefused(), null))
-    connect(options, callback)
+    connect(options, (...made) => {
+      if (made[0] === null) limitAnswers(made[1])
+      callback(...made)
+    })
   }
+}
+
+/** One request at a time is under way, and it is written at once: new bytes written are a new request. */
+function limitAnswers(socket: Socket): void {
+  let written = 0
+  let before = 0
+  socket.on('readable', () => {
+    if (socket.bytesWritten !== written) {
+      written = socket.bytesWritten
+      before = socket.bytesRead - socket.readableLength
+    }
+    // After the parser, so that a status that is there is known.
+    queueMicrotask(() => {
+      if (socket.bytesRead - before > MOST_RECEIVED_BYTES) socket.destroy(new AnswerTooLong())
+    })
+  })
 }
 
 function checked(lookup: Lookup, allowed: BlockList): LookupFunction {

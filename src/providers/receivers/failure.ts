@@ -1,5 +1,5 @@
 // Why a receiver did not answer, in words that tell a tenant what to mend and nothing of our own network.
-import { AddressRefused } from './connect.ts'
+import { AddressRefused, AnswerTooLong } from './connect.ts'
 
 /** What the tenant reads, by the error that is stored. */
 export const TEXTS = {
@@ -8,7 +8,7 @@ export const TEXTS = {
   tls_failed: 'the TLS handshake failed, or the certificate is not valid for this name',
   timeout: 'no answer in time',
   connection_lost: 'the connection was lost before an answer came',
-  bad_answer: 'the answer is not valid HTTP/1.1',
+  bad_answer: 'the answer is not valid HTTP/1.1, or too much came before it',
   not_sent: 'not sent',
   abandoned: 'sent, and the answer was not waited for',
 } as const
@@ -29,6 +29,7 @@ export function failureOf(
   { sent, protocol }: { sent: boolean; protocol: string },
 ): { error: ReceiverError; code?: string } {
   if (error instanceof AddressRefused) return { error: 'address_refused' }
+  if (error instanceof AnswerTooLong) return { error: 'bad_answer' }
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   if (CLOSED.has(code)) return { error: sent ? 'abandoned' : 'not_sent' }
   if (sent)

@@ -1,0 +1,154 @@
+// What is kept of the answers of receivers: little of it, and nothing of a person who was deleted.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Socket } from 'node:net'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { anEvent, deliveriesOf, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
+import { eventually } from '#test/payments.ts'
+import { until } from '#test/process.ts'
+import { httpAnswer, openReceiver } from '#test/receiver.ts'
+import { decide, startVerification } from '#test/verifications.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ env: LOOPBACK })
+})
+afterAll(async () => await world?.close())
+
+/** An endpoint of a new tenant whose receiver answers each request so. */
+async function answering(types: string[], answer: (socket: Socket, request: string) => void) {
+  const client = await world.clientOf()
+  const receiver = await openReceiver(answer)
+  onTestFinished(() => receiver.close())
+  const url = `http://127.0.0.1:${receiver.port}/`
+  return { client, receiver, endpoint: await makeEndpoint(client, { url, types }) }
+}
+
+/** With this status, the body that came. */
+function echo(status: number, request: string): Buffer {
+  const body = request.slice(request.indexOf('\r\n\r\n') + 4)
+  return Buffer.from(httpAnswer(status, Buffer.from(body, 'latin1').toString('utf8')))
+}
+
+/** The deliveries to an endpoint when there are so many with an attempt each. */
+async function attempted(client: Client, endpoint_id: string, count: number): Promise<any[]> {
+  return await eventually(async () => {
+    const deliveries = await deliveriesOf(client, endpoint_id)
+    expect(deliveries.filter(({ attempts_log }) => attempts_log.length > 0)).toHaveLength(count)
+    return deliveries
+  })
+}
+
+async function untilErased(): Promise<void> {
+  await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
+}
+
+test('of many attempts the last fifty are logged, the last five with what was answered', async () => {
+  let seed = 1
+  // It does not compress.
+  const text = () =>
+    Array.from({ length: 1000 }, () => {
+      seed = (seed * 48_271) % 2_147_483_647
+      return String.fromCharCode(0x4e00 + (seed % 20_000))
+    }).join('')
+  const { client, receiver, endpoint } = await answering(
+    ['customer.created'],
+    (socket) => void socket.write(httpAnswer(500, text())),
+  )
+  await anEvent(client)
+  const [{ id }] = await attempted(client, endpoint.id, 1)
+  for (let replays = 1; replays <= 60; replays++) {
+    expect((await client.post(`/v1/webhook_deliveries/${id}/replay`)).status).toBe(202)
+    while (receiver.requests.length <= replays) await sleep(10)
+  }
+  await world.drain()
+  const { attempts_log } = (await client.get(`/v1/webhook_deliveries/${id}`)).body
+  const excerpts: (string | null)[] = attempts_log.map((attempt: any) => attempt.response_excerpt)
+  expect(excerpts.map((excerpt) => excerpt?.length ?? null)).toEqual([
+    ...Array.from({ length: 45 }, () => null),
+    ...Array.from({ length: 5 }, () => 333),
+  ])
+  expect(new Set(attempts_log.map((attempt: any) => attempt.status_code))).toEqual(new Set([500]))
+  const [row] = await world.sql<{ size: number }[]>`
+    select pg_column_size(attempts_log) as size from webhook_deliveries where id = ${id}`
+  expect(row!.size).toBeLessThan(16 * 1024)
+})
+
+test('what receivers repeated of a customer is erased with the customer', async () => {
+  const { client, endpoint } = await answering(
+    ['customer.*'],
+    (socket, request) => void socket.write(echo(500, request)),
+  )
+  const id = await anEvent(client, { email: 'ada@secret.example' })
+  const [before] = await attempted(client, endpoint.id, 1)
+  expect([before.payload.data.email, before.attempts_log[0].response_excerpt]).toEqual([
+    'ada@secret.example',
+    expect.stringContaining('ada@secret.example'),
+  ])
+  await client.delete(`/v1/customers/${id}`)
+  await untilErased()
+  const [after] = await attempted(client, endpoint.id, 2)
+  expect(JSON.stringify(after)).not.toContain('ada@secret.example')
+  expect(after.attempts_log).toEqual([{ ...before.attempts_log[0], response_excerpt: null }])
+})
+
+test('what an attempt under way brings back of a customer who was erased meanwhile is not kept', async () => {
+  const held: (() => void)[] = []
+  const { client, endpoint } = await answering(
+    ['customer.created'],
+    (socket, request) => void held.push(() => void socket.write(echo(200, request))),
+  )
+  const id = await anEvent(client, { email: 'ada@secret.example' })
+  while (held.length === 0) await sleep(10)
+  await client.delete(`/v1/customers/${id}`)
+  await untilErased()
+  held[0]!()
+  const [delivery] = await attempted(client, endpoint.id, 1)
+  expect(delivery).toMatchObject({
+    status: 'delivered',
+    attempts_log: [{ status_code: 200, response_excerpt: null }],
+  })
+})
+
+test('what receivers repeated of a verification is erased with its customer', async () => {
+  const { client, endpoint } = await answering(
+    ['kyc.*'],
+    (socket, request) => void socket.write(httpAnswer(500, /secret-[\w-]+/.exec(request)?.[0])),
+  )
+  const mark = `secret-${freshKey()}`
+  const subject_id = await anEvent(client)
+  const of = { subject_type: 'customer', subject_id, metadata: { mark } }
+  const { body } = await startVerification(client, of)
+  await decide(client, body.id, 'rejected', { reason: mark })
+  const repeated = async () => {
+    const deliveries = await deliveriesOf(client, endpoint.id)
+    return deliveries.some((delivery) => JSON.stringify(delivery.attempts_log).includes(mark))
+  }
+  await until('a receiver repeats it', repeated)
+  await world.drain()
+  await client.delete(`/v1/customers/${subject_id}`)
+  await untilErased()
+  expect(await repeated()).toBe(false)
+})
+
+test('a delivery with its log counts as a list', async () => {
+  const { client, endpoint } = await answering(
+    ['customer.created'],
+    (socket) => void socket.write(httpAnswer(204)),
+  )
+  await anEvent(client)
+  const [{ id }] = await attempted(client, endpoint.id, 1)
+  let asked: Promise<Answer> | undefined
+  await world.sql.begin(async (tx) => {
+    await tx`lock table webhook_deliveries in access exclusive mode`
+    asked = client.get(`/v1/webhook_deliveries/${id}`)
+    await until('it waits where lists do', async () => {
+      const [row] = await tx<{ waiting: number }[]>`
+        select count(*) as waiting from pg_stat_activity
+        where datname = current_database() and application_name = 'sluice-api-lists' and wait_event_type = 'Lock'`
+      return row!.waiting > 0
+    })
+  })
+  expect((await asked)?.body).toMatchObject({ id, status: 'delivered' })
+})
