@@ -130,7 +130,8 @@ begin
     -- It opens accounts, and reserves on them; it moves no balance.
     ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (reserved_minor)'),
     ('sluice_api', 'ledger_transfers', 'select'),
-    ('sluice_api', 'events', 'select, insert'),
+    -- The sequencer alone says where an event stands in the feed.
+    ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_api', 'event_sequences', 'select'),
     -- It seals their secrets and headers; whether they answer is the worker's to say.
     ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
@@ -193,7 +194,7 @@ begin
     ('sluice_worker', 'verifications', 'select, update'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
-    ('sluice_worker', 'events', 'select, insert'),
+    ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_worker', 'event_sequences', 'select'),
     ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, told_at, failing_since, next_send_at, updated_at)'),
     ('sluice_worker', 'webhook_deliveries', 'select, update'),

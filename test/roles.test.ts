@@ -438,7 +438,6 @@ describe('readers', () => {
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
-      'event_sequences',
       'notification_history',
       'webhook_deliveries',
       'webhook_due',

@@ -173,6 +173,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'recipients',
       'ai_tasks',
       'messages',
+      'webhook_endpoints',
       'event_sequences',
       'message_attachments',
       'suppressions',
