@@ -196,10 +196,10 @@ begin
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
     ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_worker', 'event_sequences', 'select'),
-    ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, told_at, failing_since, next_send_at, updated_at)'),
+    ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, told_at, failing_since, next_send_at, updated_at), delete'),
     ('sluice_worker', 'webhook_deliveries', 'select, update'),
     ('sluice_worker', 'webhook_due', 'select, insert, update, delete'),
-    ('sluice_worker', 'webhook_recoveries', 'select, update'),
+    ('sluice_worker', 'webhook_recoveries', 'select, update, delete'),
     ('sluice_worker', 'webhook_stats', 'select, insert, update, delete'),
     -- News that never arrived are stored by the reconciler.
     ('sluice_worker', 'notifications', 'select, insert, update'),
@@ -277,6 +277,9 @@ begin
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024 and octet_length(payload::text) <= 2 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
+    -- Attempts by the schedule are the dispatcher's to begin.
+    ('jobs', 'api_asks', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
+      and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
     ('jobs', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (
       tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'

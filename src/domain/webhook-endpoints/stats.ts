@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
+import { sendDelivery } from '#jobs/deliveries.ts'
 
 /** A bucket of `webhook_stats` is a logarithm to this base. */
 const BASE = 1.1
@@ -49,7 +50,7 @@ export async function findEndpointStats(
       (select coalesce(sum(count), 0)::bigint from counted where bucket = -1) as failed,
       (select count(*) from webhook_due d where d.tenant_id = e.tenant_id and d.endpoint_id = e.id)
         + (select count(*) from jobs j where j.tenant_id = e.tenant_id and j.subject_id = e.id
-            and j.name = 'delivery.send' and j.finished_at is null) as pending,
+            and j.name = ${sendDelivery.name} and j.finished_at is null) as pending,
       (select min(took_ms) from ranked where share >= 0.5) as p50_ms,
       (select min(took_ms) from ranked where share >= 0.95) as p95_ms,
       (select max(last_at) from counted where bucket >= 0) as last_success_at,
