@@ -1,6 +1,7 @@
 // Valid values of fields whose schema does not say enough: references to what there is, tokens of providers, JSON.
 import { type Arbitrary, constant, constantFrom, integer, jsonValue, oneof, uniqueArray } from 'fast-check'
 import type { DocumentedRoute } from '#test/documentation.ts'
+import { NOWHERE } from './things.ts'
 import { CONSISTENT, MESSAGE_MEANINGS, type Fields } from './message-meanings.ts'
 
 /** Texts for a language model; the emulator does as those in brackets say. */
@@ -88,9 +89,28 @@ const MEANINGS: Meanings = {
   metadata: jsonValue({ maxDepth: 3, noUnicodeString: false }).map((value) => tidy(value)),
 }
 
+/** By the beginning of the path, the longest first. */
+const OWN_MEANINGS: Record<string, Meanings> = {
+  ...MESSAGE_MEANINGS,
+  '/v1/webhook_endpoints': {
+    url: constantFrom(
+      NOWHERE,
+      NOWHERE,
+      'http://127.0.0.1:9/?a=b',
+      'http://169.254.169.254/latest',
+      'http://10.0.0.1/',
+      'http://a@127.0.0.1/',
+      'ftp://127.0.0.1/',
+    ),
+    headers: constantFrom({ 'x-shop': '17' }, {}, { host: 'elsewhere.example' }, { 'webhook-id': 'x' }),
+    // What waits for its turn would be waited for.
+    rate_per_s: constantFrom(null, 1000),
+  },
+}
+
 /** What fields mean in requests of this operation. */
 export function meaningsFor({ path }: DocumentedRoute): Meanings {
-  const own = Object.entries(MESSAGE_MEANINGS).find(([place]) => path.startsWith(place))
+  const own = Object.entries(OWN_MEANINGS).find(([place]) => path.startsWith(place))
   return own === undefined ? MEANINGS : { ...MEANINGS, ...own[1] }
 }
 

@@ -105,6 +105,10 @@ const PLACES: Record<string, string[]> = {
   '/v1/messages/templates/': ['template', 'sms_template'],
   '/v1/messages/suppressions/': ['suppression'],
   '/v1/messages/': ['scheduled', 'email', 'sms', 'scheduled_sms'],
+  '/v1/events/': ['event'],
+  '/v1/webhook_endpoints/': ['endpoint', 'endpoint', 'disabled_endpoint'],
+  '/v1/webhook_deliveries/': ['delivery'],
+  '/v1/webhook_recoveries/': ['recovery'],
   '/v1/idempotency_keys/': ['key'],
 }
 

@@ -25,6 +25,9 @@ const STILL_MS = 150
 /** Variables of a system that is fuzzed: what has no end is ended soon, no limit of messages is met, and email is told of. */
 export const FUZZED_VARIABLES = {
   REQUEST_TIMEOUT_MS: '2000',
+  // What is sent to endpoints fails at once, and once.
+  WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8',
+  WEBHOOK_RETRY_SCHEDULE_S: '0',
   MESSAGES_PER_MINUTE: '1000000',
   MESSAGES_PER_DESTINATION_HOUR: '1000000',
   EMAIL_WEBHOOK_SECRET: `whsec_${randomBytes(32).toString('base64')}`,
@@ -77,7 +80,9 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
       select exists (
           select from jobs where finished_at is null
             and run_at < now() + case when tenant_id = ${SYSTEM_TENANT_ID} then interval '0' else interval '5 s' end
-        ) or exists (select from notifications where state = 'waiting') as open`
+) or exists (select from notifications where state = 'waiting')
+        or exists (select from unsequenced_events) or exists (select from webhook_due)
+        or exists (select from webhook_recoveries where after_at is not null) as open`
     return row!.open
   }
 
@@ -174,6 +179,7 @@ export async function runningTarget(options: {
         each.get('/v1/wallet/top_ups?limit=100'),
         each.get('/v1/disputes?limit=100'),
         each.get('/v1/ai/tasks?limit=100'),
+        each.get('/v1/webhook_endpoints?limit=100'),
         each.get('/v1/messages?limit=100'),
         each.get('/v1/messages/suppressions?limit=100'),
         each.get('/v1/messages/templates?limit=100'),

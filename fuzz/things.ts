@@ -10,6 +10,8 @@ import { payOut, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 
 const HELD_MINOR = 100_000
+/** Nobody listens there. */
+export const NOWHERE = 'http://127.0.0.1:9/hook'
 const WAITS = { prefer: 'wait=10' }
 
 /** What the tenant's records hold: fields of payments, of customers, and of all others. */
@@ -62,6 +64,17 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
     return (await client.post(`/v1/messages/${channel}`, body, WAITS)).body
   }
   const madeOf = async (channel: Channel) => (await client.get(`/v1/messages/${await find(channel)}`)).body
+  /** There are at most twenty: one that nobody knows makes room. */
+  const endpoint = async (): Promise<any> => {
+    for (;;) {
+      const body = { idempotency_key: freshKey(), url: NOWHERE, types: ['payout.canceled'], ...record }
+      const answer = await client.post('/v1/webhook_endpoints', body)
+      if (answer.status !== 422) return answer.body
+      const known = new Set(made.values())
+      const all = (await client.get('/v1/webhook_endpoints?limit=100')).body as { id: string }[]
+      await client.delete(`/v1/webhook_endpoints/${all.find(({ id }) => !known.has(id))!.id}`)
+    }
+  }
   const makers: Record<string, () => Promise<string>> = {
     customer: person,
     async recipient() {
@@ -121,6 +134,19 @@ export function createThings(client: Client, { payment = {}, customer = {}, reco
     async suppression() {
       const body = { channel: 'email', address: `${freshKey()}@example.com`, ...record }
       return (await client.post('/v1/messages/suppressions', body)).body.id
+    },
+    event: async () => (await client.get(`/v1/payments/${await find('held')}/events`)).body[0].id,
+    endpoint: async () => (await endpoint()).id,
+    async disabled_endpoint() {
+      const { id } = await endpoint()
+      await client.patch(`/v1/webhook_endpoints/${id}`, { status: 'disabled' })
+      return id
+    },
+    delivery: async () => (await client.post(`/v1/webhook_endpoints/${await find('endpoint')}/test`)).body.id,
+    async recovery() {
+      const { id } = await endpoint()
+      return (await client.post(`/v1/webhook_endpoints/${id}/recover`, { since: '2026-01-01T00:00:00Z' }))
+        .body.id
     },
     held,
     captured: async () => (await capture()).id,

@@ -130,7 +130,8 @@ begin
     -- It opens accounts, and reserves on them; it moves no balance.
     ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (reserved_minor)'),
     ('sluice_api', 'ledger_transfers', 'select'),
-    ('sluice_api', 'events', 'select, insert'),
+    -- The sequencer alone says where an event stands in the feed.
+    ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_api', 'event_sequences', 'select'),
     -- It seals their secrets and headers; whether they answer is the worker's to say.
     ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
@@ -193,13 +194,13 @@ begin
     ('sluice_worker', 'verifications', 'select, update'),
     ('sluice_worker', 'ledger_transfers', 'select, insert'),
     ('sluice_worker', 'ledger_accounts', 'select, update (balance_minor, reserved_minor, last_seq, last_at)'),
-    ('sluice_worker', 'events', 'select, insert'),
+    ('sluice_worker', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_worker', 'event_sequences', 'select'),
-    ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, told_at, failing_since, stale, updated_at)'),
-    ('sluice_worker', 'webhook_lines', 'select, update (next_send_at)'),
+    ('sluice_worker', 'webhook_endpoints', 'select, update (status, disabled_reason, told_at, failing_since, stale, updated_at), delete'),
+    ('sluice_worker', 'webhook_lines', 'select, update (next_send_at), delete'),
     ('sluice_worker', 'webhook_deliveries', 'select, update'),
     ('sluice_worker', 'webhook_due', 'select, insert, update, delete'),
-    ('sluice_worker', 'webhook_recoveries', 'select, update'),
+    ('sluice_worker', 'webhook_recoveries', 'select, update, delete'),
     ('sluice_worker', 'webhook_stats', 'select, insert, update, delete'),
     -- News that never arrived are stored by the reconciler.
     ('sluice_worker', 'notifications', 'select, insert, update'),
@@ -277,6 +278,9 @@ begin
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024 and octet_length(payload::text) <= 2 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
+    -- Attempts by the schedule are the dispatcher's to begin.
+    ('jobs', 'api_asks', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
+      and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
     ('jobs', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (
       tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'

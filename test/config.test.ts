@@ -226,7 +226,7 @@ test('the webhooks host does not believe what a word signs that the API is conte
 test('a worker starts without the credentials of Stripe where no job of its queues calls it', () => {
   const withoutKey = (queue: string) =>
     needAll(loadConfig({ ...env, QUEUES: queue, STRIPE_SECRET_KEY: '' }), 'worker')
-  const others = ['ai', 'messages']
+  const others = ['ai', 'deliveries', 'messages']
   for (const queue of others) expect(() => withoutKey(queue), queue).not.toThrow()
   for (const queue of QUEUES.filter((each) => !others.includes(each)))
     expect(() => withoutKey(queue), queue).toThrow('STRIPE_SECRET_KEY is not set')

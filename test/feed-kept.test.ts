@@ -4,7 +4,11 @@ import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import { listFeed, type FeedQuery } from '#domain/feed.ts'
-import { forgetOldStats } from '#domain/webhook-endpoints/retention.ts'
+import {
+  forgetDeletedEndpoints,
+  forgetOldRecoveries,
+  forgetOldStats,
+} from '#domain/webhook-endpoints/retention.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -177,6 +181,33 @@ test('counts of deliveries are forgotten when they are older than the figures', 
   expect(await forgetOldStats(worker, 5)).toBe(5)
   expect(await forgetOldStats(worker, 100)).toBe(8)
   expect(await world.sql`select from webhook_stats`).toHaveLength(7)
+})
+
+test('deleted endpoints and completed recoveries are forgotten when they are old, and no others', async () => {
+  const endpoint = async () =>
+    (await shop.post('/v1/webhook_endpoints', { url: 'https://shop.example/', types: ['*'] })).body
+      .id as string
+  const [kept, lately, long_ago] = [await endpoint(), await endpoint(), await endpoint()]
+  const recover = async (id: string) =>
+    (await shop.post(`/v1/webhook_endpoints/${id}/recover`, { since: '2026-01-01T00:00:00Z' })).body
+      .id as string
+  const [open, done] = [await recover(kept), await recover(lately)]
+  for (const id of [lately, long_ago]) await shop.delete(`/v1/webhook_endpoints/${id}`)
+  await world.sql`
+    update webhook_endpoints set created_at = created_at - interval '1 year', updated_at = now() - interval '1 year',
+      deleted_at = deleted_at - case when id = ${lately} then interval '120 days' else interval '122 days' end
+    where tenant_id = ${shop.tenant_id}`
+  await world.sql`
+    update webhook_recoveries set updated_at = now() - interval '122 days',
+      status = case when id = ${done} then 'completed' else status end, after_at = case when id = ${done} then null else after_at end
+    where tenant_id = ${shop.tenant_id}`
+  expect(await forgetDeletedEndpoints(worker, 121, 10)).toBe(1)
+  expect(await forgetDeletedEndpoints(worker, 100, 0)).toBe(0)
+  expect(await forgetOldRecoveries(worker, 121, 10)).toBe(1)
+  const left = await world.sql<{ id: string }[]>`
+    select id from webhook_endpoints where tenant_id = ${shop.tenant_id}
+    union all select id from webhook_recoveries where tenant_id = ${shop.tenant_id}`
+  expect(new Set(left.map(({ id }) => id))).toEqual(new Set([kept, lately, open]))
 })
 
 test('what is rare in a long feed is found by reading little else', async () => {

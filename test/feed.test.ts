@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { queueConfig } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { openQueue } from '#queue/queue.ts'
@@ -209,6 +210,23 @@ describe('a list', () => {
 })
 
 describe('who waits', () => {
+  let server: Sql
+  beforeAll(() => {
+    server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  })
+  afterAll(() => server.end())
+
+  /** How often statements with these words ran here so far, and how many blocks they read. */
+  async function reads(words: string): Promise<{ calls: number; blocks: number }> {
+    const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
+    const [row] = await server<{ calls: number; blocks: number }[]>`
+      select coalesce(sum(calls), 0)::integer as calls,
+        coalesce(sum(shared_blks_hit + shared_blks_read), 0)::integer as blocks from pg_stat_statements
+      where dbid = (select oid from pg_database where datname = ${database})
+        and position(${words} in regexp_replace(query, '\\s+', ' ', 'g')) > 0 and query not like '%pg_stat_statements%'`
+    return row!
+  }
+
   const waiting = (reader: Client, query = '', wait = 30) =>
     reader.get(`/v1/events?${query}`, { prefer: `wait=${wait}` })
 
@@ -232,16 +250,7 @@ describe('who waits', () => {
     const reader = await world.clientOf()
     const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
     onTestFinished(() => queue.close())
-    const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
-    onTestFinished(() => server.end())
-    const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
-    const looks = async () => {
-      const [row] = await server<{ looks: number }[]>`
-        select coalesce(sum(calls), 0)::integer as looks from pg_stat_statements
-        where dbid = (select oid from pg_database where datname = ${database})
-          and query like '%from events e where e.sequenced%' and query not like '%pg_stat_statements%'`
-      return row!.looks
-    }
+    const looks = async () => (await reads('select last_sequence from event_sequences')).calls
     const before = await looks()
     const answer = waiting(reader)
     // Its own first look is one; nothing is polled of a tenant that never had an event.
@@ -252,6 +261,63 @@ describe('who waits', () => {
     await tell(reader.tenant_id)
     await sequenceAll(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([1])
+  })
+
+  test.each(['', 'type=merchant.*&'])('reads what it looked at once no more: %s', async (type) => {
+    const reader = await world.clientOf()
+    const subject_id = newId()
+    await world.sql`
+      insert into events (tenant_id, type, subject_id, data, sequenced, sequence)
+      select ${reader.tenant_id}, 'customer.updated', ${subject_id}, '{"id": "another"}', true, n
+      from generate_series(1, 5000) n`
+    await world.sql`insert into event_sequences (tenant_id, last_sequence) values (${reader.tenant_id}, 5000)`
+    const before = await reads('from events e')
+    const answer = waiting(reader, `${type}subject_id=${subject_id}`)
+    await eventually(async () => expect((await reads('from events e')).calls).toBeGreaterThan(before.calls))
+    const first = await reads('from events e')
+    for (let looks = first.calls; looks < first.calls + 4; looks++) {
+      await tell(reader.tenant_id)
+      await sequenceAll(world.sql)
+      await eventually(async () => expect((await reads('from events e')).calls).toBeGreaterThan(looks))
+    }
+    const then = await reads('from events e')
+    await world.sql`
+      insert into events (tenant_id, type, subject_id, data)
+      values (${reader.tenant_id}, 'merchant.created', ${subject_id}, ${world.sql.json({ id: subject_id })})`
+    await sequenceAll(world.sql)
+    expect(sequencesOf((await answer).body)).toEqual([5005])
+    expect(then.blocks - first.blocks).toBeLessThan((first.blocks - before.blocks) / 2)
+  })
+
+  test('is charged for looking again when that takes long', async () => {
+    const env = { ...world.env, RATE_LIMIT_RPS: '1', RATE_LIMIT_BURST: '100' }
+    const api = await startHere('api', env, createLog('silent', 'test'))
+    onTestFinished(() => api.close())
+    const reader = await world.clientOf()
+    const client = createClient(api.url!, reader.key)
+    const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
+    onTestFinished(() => queue.close())
+    const before = await reads('select last_sequence from event_sequences')
+    const answer = waiting(client, 'type=merchant.*')
+    await eventually(async () =>
+      expect((await reads('select last_sequence from event_sequences')).calls).toBeGreaterThan(before.calls),
+    )
+    await world.sql.begin(async (tx) => {
+      await tx`lock table event_sequences in access exclusive mode`
+      await eventually(async () => {
+        queue.publish([{ id: reader.tenant_id, state: 'succeeded' }])
+        const waits = await world.sql`
+          select from pg_stat_activity where datname = current_database() and application_name = 'sluice-api-lists'
+            and wait_event_type = 'Lock'`
+        expect(waits.count).toBeGreaterThan(0)
+      })
+      await sleep(50)
+    })
+    await tell(reader.tenant_id, 0, 'merchant.created')
+    await sequenceAll(world.sql)
+    expect(sequencesOf((await answer).body)).toEqual([1])
+    const { headers } = await client.get('/v1/events')
+    expect(Number(headers.get('ratelimit-remaining'))).toBeLessThan(98)
   })
 
   test('is answered with nothing at the end, and at once where there is something', async () => {
@@ -269,7 +335,7 @@ describe('who waits', () => {
 
   /** So many that one is refused, which says that the others wait. */
   async function crowd(reader: Client): Promise<Promise<Answer>[]> {
-    const answers = Array.from({ length: 101 }, () => waiting(reader))
+    const answers = Array.from({ length: 21 }, () => waiting(reader))
     const { status, body } = await Promise.race(answers)
     expect([status, body.error.code]).toEqual([429, 'rate_limited'])
     return answers
@@ -280,24 +346,24 @@ describe('who waits', () => {
     const answers = await crowd(createClient(api.url!, (await world.clientOf()).key))
     await api.close()
     const bodies = (await Promise.all(answers)).filter(({ status }) => status === 200).map(({ body }) => body)
-    expect(bodies).toEqual(Array.from({ length: 100 }, () => []))
+    expect(bodies).toEqual(Array.from({ length: 20 }, () => []))
   })
 
-  test('takes no room of lists, and 100 of a key may wait at once', async () => {
+  test('takes no room of lists, and 20 of a key may wait at once', async () => {
     const reader = await world.clientOf()
     const answers = await crowd(reader)
     expect((await reader.get('/v1/payments')).status).toBe(200)
     await tell(reader.tenant_id)
     await sequenceAll(world.sql)
     const seen = (await Promise.all(answers)).filter(({ status }) => status === 200)
-    expect(seen.map(({ body }) => sequencesOf(body))).toEqual(Array.from({ length: 100 }, () => [1]))
+    expect(seen.map(({ body }) => sequencesOf(body))).toEqual(Array.from({ length: 20 }, () => [1]))
   })
 
   test('and leaves makes room for another', async () => {
     const reader = await world.clientOf()
     const leaving = new AbortController()
     const headers = { authorization: `Bearer ${reader.key}`, prefer: 'wait=30' }
-    const left = Array.from({ length: 101 }, () =>
+    const left = Array.from({ length: 21 }, () =>
       fetch(`${reader.url}/v1/events`, { headers, signal: leaving.signal }).then(
         ({ status }) => status,
         () => 'left',
@@ -305,7 +371,7 @@ describe('who waits', () => {
     )
     expect(await Promise.race(left)).toBe(429)
     leaving.abort()
-    expect((await Promise.all(left)).filter((each) => each === 'left')).toHaveLength(100)
+    expect((await Promise.all(left)).filter((each) => each === 'left')).toHaveLength(20)
     await eventually(async () => expect((await waiting(reader, '', 1)).status).toBe(200))
   })
 })

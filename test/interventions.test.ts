@@ -279,7 +279,7 @@ test('jobs are listed newest first in every state, whatever their ids', async ()
 
 test('a wrong command is refused in one line, and so is an act without a reason', async () => {
   const asked: [args: string[], words: string][] = [
-    [['--help'], '--queue: one of payments, payouts, compliance, messages, notifications, ai.'],
+    [['--help'], '--queue: one of payments, payouts, compliance, messages, notifications, deliveries, ai.'],
     [['list', '--state', 'lost'], '--state must be one of'],
     [['list', '--queue', 'payment'], 'There is no queue "payment". Queues: payments, payouts, '],
     [['show', newId()], 'There is no such job.'],

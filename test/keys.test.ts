@@ -222,6 +222,11 @@ test('the help says of each scope what it opens', async () => {
     link: 'links',
     decide: 'decide',
     sms: 'SMS',
+    webhook_endpoints: 'webhook endpoints',
+    webhook_deliveries: 'deliveries',
+    webhook_recoveries: 'recoveries',
+    rotate_secret: 'secrets',
+    stats: 'statistics',
   }
   const missing = routesOf(await readDocument(world.client)).flatMap(({ path, operation }) => {
     const scope = /Needs the scope `([^`]+)`/.exec(operation.description)?.[1]

@@ -61,7 +61,9 @@ beforeAll(async () => {
     tags: ['shipping'],
     send_at: new Date(Date.now() + 86_400_000),
   })
+  const [event] = (await world.client.get(`/v1/payments/${payment.id}/events`)).body
   owned = {
+    events: event.id,
     webhook_endpoints: endpoint.id,
     webhook_deliveries: delivery.id,
     webhook_recoveries: recovery.id,

@@ -1,11 +1,20 @@
 // Webhook endpoints: made, changed, deleted, tested and recovered; what is sent to them is the worker's.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
 import type { Scope } from '#domain/areas.ts'
+import { createLog } from '#core/log.ts'
+import { connectDatabase } from '#core/pool.ts'
 import { createVault } from '#core/secrets.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
-import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { sendDelivery } from '#jobs/deliveries.ts'
+import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
+import { makeFolder } from '#test/folders.ts'
+import { startHere } from '#test/parts.ts'
+import { eventually } from '#test/payments.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -276,6 +285,69 @@ test('changes at the same moment all hold', async () => {
   expect(await typesOf(id)).toHaveLength(7)
 })
 
+test('a hundred changes at once are a hundred writes, and each is an event', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  onTestFinished(() => server.end())
+  const database = new globalThis.URL(world.config.DATABASE_URL!).pathname.slice(1)
+  const writes = async () => {
+    const [row] = await server<{ calls: number }[]>`
+      select coalesce(sum(calls), 0)::integer as calls from pg_stat_statements
+      where dbid = (select oid from pg_database where datname = ${database})
+        and query like '%update webhook_endpoints e set (url%' and query not like '%pg_stat_statements%'`
+    return row!.calls
+  }
+  const before = await writes()
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, (_, n) => client.patch(`${PATH}/${id}`, { description: `the ${n}th` })),
+  )
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+  expect([(await writes()) - before, (await typesOf(id)).length]).toEqual([100, 101])
+})
+
+test('a deleted endpoint keeps neither headers nor secrets, and the answer shows it as it was', async () => {
+  const client = await world.clientOf()
+  const headers = { 'x-shop': '17' }
+  const { id, secret: _secret, ...shown } = await endpointOf(client, { headers })
+  const { status, body } = await client.delete(`${PATH}/${id}`)
+  expect([status, body]).toMatchObject([200, { id, headers, url: shown.url }])
+  const rows = await world.sql`select headers, secrets from webhook_endpoints where id = ${id}`
+  expect([...rows]).toEqual([{ headers: null, secrets: [] }])
+})
+
+test('headers that do not open are shown as none and stay as they are until they are replaced', async () => {
+  const folder = await makeFolder('headers')
+  onTestFinished(() => folder.remove())
+  const file = join(folder.path, 'log')
+  const api = await startHere('api', world.env, createLog('error', 'test', openSync(file, 'a')))
+  onTestFinished(() => api.close())
+  const { key } = await world.clientOf()
+  const client = createClient(api.url!, key)
+  const { id } = await endpointOf(client, { headers: { 'x-shop': '17' } })
+  await world.sql`update webhook_endpoints set headers = 'spoiled' where id = ${id}`
+  const sealed = async () =>
+    (
+      await world.sql<{ headers: string | null }[]>`select headers from webhook_endpoints where id = ${id}`
+    )[0]!.headers
+  const path = `${PATH}/${id}`
+  const seen = [await client.get(path), await client.patch(path, { ordered: true })]
+  expect(seen.map(({ status, body }) => [status, body.headers])).toEqual([
+    [200, {}],
+    [200, {}],
+  ])
+  expect((await client.get(PATH)).body).toMatchObject([{ id, headers: {}, ordered: true }])
+  expect(await sealed()).toBe('spoiled')
+  expect((await client.patch(path, { headers: {} })).status).toBe(200)
+  expect(await sealed()).toBeNull()
+  await world.sql`update webhook_endpoints set headers = 'spoiled' where id = ${id}`
+  expect(await client.delete(path)).toMatchObject({ status: 200, body: { id, headers: {} } })
+  await eventually(async () => expect(await readFile(file, 'utf8')).toContain(id))
+  expect(
+    (await readFile(file, 'utf8')).split('\n').filter((line) => line.includes('do not open')),
+  ).toHaveLength(1)
+})
+
 test('events of an endpoint show neither its secret nor its headers', async () => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client, { headers: { 'x-hidden': 'hidden' } })
@@ -361,8 +433,11 @@ test('statistics are of seven days, of all shards, and count what waits', async 
   await sql`
     insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
     select ${tenant_id}, ${id}, nth, uuidv7(), now(), now(), now() from generate_series(1, 3) nth`
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts)
+    select uuidv7(), ${tenant_id}, 'deliveries', ${sendDelivery.name}, ${id}, '{}', 1 from generate_series(1, 2)`
   const { body } = await client.get(`${PATH}/${id}/stats`)
-  expect(body).toMatchObject({ delivered: 100, failed: 2, pending: 3, p50_ms: 97, p95_ms: 956 })
+  expect(body).toMatchObject({ delivered: 100, failed: 2, pending: 5, p50_ms: 97, p95_ms: 956 })
   const [at] = await sql<{ fresh: boolean }[]>`
     select ${body.last_success_at}::timestamptz > now() - interval '10 minutes'
       and ${body.last_failure_at}::timestamptz between now() - interval '70 minutes' and now() - interval '50 minutes' as fresh`

@@ -23,7 +23,7 @@ const LONG_MS = 2_000
 const STAYS_MS = 30_000
 const CANCELED_STATEMENT = '57014'
 /**
- * In the long lane, database time counts towards the rate limit: after the first `FREE_MS`, one request for each
+ * In the long lane, and when a waiting request looks again, database time counts towards the rate limit: after the first `FREE_MS`, one request for each
  * `MS_PER_REQUEST`.
  */
 const FREE_MS = 20
@@ -36,15 +36,19 @@ const TAKEN_MS = 60_000
 
 /**
  * Returns what `ask` reads over connections that only lists use. Throws `rate_limited` when the key has too many lists
- * under way or has used up its rate limit by earlier ones, and `overloaded` when the list takes too long. `looks_again`: who
- * asks does not answer this yet, so the list is over.
+ * under way or has used up its rate limit by earlier ones, and `overloaded` when the list takes too long. `again`: the
+ * request has asked before, so what it takes is charged in the quick lane too. `looks_again`: who asks does not answer this
+ * yet, so the list is over.
  */
 export type Lists = <T>(
   request: FastifyRequest,
   reply: FastifyReply,
   ask: (sql: Sql) => Promise<T>,
-  looks_again?: (found: T) => boolean,
+  waiting?: { again: boolean; looks_again: (found: T) => boolean },
 ) => Promise<T>
+
+/** A list that is answered as it is found. */
+const ANSWERS_AT_ONCE = { again: false, looks_again: () => false }
 
 /** The connections of lists, in two lanes: quick statements share connections, long ones have one each. */
 export type ListLanes = { quick: Sql; long: Sql }
@@ -73,11 +77,23 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
   /** Until when the lists of a tenant go straight to the long lane. */
   const long_until = new Map<string, number>()
 
-  async function read<T>({ tenant_id, key_id }: Credentials, socket: Socket, ask: (sql: Sql) => Promise<T>) {
+  function charge(key_id: string, took_ms: number): void {
+    if (took_ms > FREE_MS) limit.charge(key_id, Math.floor((took_ms - FREE_MS) / MS_PER_REQUEST))
+  }
+
+  async function read<T>(
+    { tenant_id, key_id }: Credentials,
+    socket: Socket,
+    ask: (sql: Sql) => Promise<T>,
+    again: boolean,
+  ) {
     if ((long_until.get(tenant_id) ?? 0) < performance.now()) {
       long_until.delete(tenant_id)
+      const began_at = performance.now()
       try {
-        return await ask(lanes.quick)
+        const found = await ask(lanes.quick)
+        if (again) charge(key_id, performance.now() - began_at)
+        return found
       } catch (error) {
         if (databaseCode(error) !== CANCELED_STATEMENT) throw error
         long_until.set(tenant_id, performance.now() + STAYS_MS)
@@ -98,13 +114,13 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
         } finally {
           const took_ms = performance.now() - began_at
           if (took_ms > QUICK_MS) long_until.set(tenant_id, performance.now() + STAYS_MS)
-          if (took_ms > FREE_MS) limit.charge(key_id, Math.floor((took_ms - FREE_MS) / MS_PER_REQUEST))
+          charge(key_id, took_ms)
         }
       })
     })
   }
 
-  return async (request, reply, ask, looks_again = () => false) => {
+  return async (request, reply, ask, { again, looks_again } = ANSWERS_AT_ONCE) => {
     const { credentials } = request
     const { socket } = request.raw
     return await new Promise((resolve, reject) => {
@@ -112,7 +128,7 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
         if (socket.destroyed) throw new AppError('request_timeout')
         // Earlier lists may have used up the rate limit.
         limit(credentials.key_id, reply, 0)
-        const asked = read(credentials, socket, ask)
+        const asked = read(credentials, socket, ask, again)
         asked.then(resolve, reject)
         // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
         // count as under way.

@@ -38,7 +38,7 @@ const TABLE = {
     },
     scopes: {
       'payments:read':
-        'read payments, their timelines, refunds, disputes, and open drifts of what the key may read',
+        'read payments, their timelines and events, refunds, disputes, and open drifts of what the key may read',
       'payments:write': 'create, capture, cancel and refund payments',
     },
   },
@@ -128,8 +128,8 @@ const TABLE = {
       webhook_deliveries: 'Events on their way to your endpoints, attempt by attempt.',
     },
     scopes: {
-      'events:read': 'read events, endpoints that receive them, and deliveries',
-      'webhooks:write': 'manage endpoints that receive events; send events to them again',
+      'events:read': 'read events, webhook endpoints and their statistics, deliveries, recoveries',
+      'webhooks:write': 'keep webhook endpoints and rotate their secrets, test them, replay deliveries, recover',
     },
   },
 } as const satisfies Record<string, AreaFacts<string>>

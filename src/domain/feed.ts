@@ -41,6 +41,8 @@ export type FeedQuery = {
   type?: string
   /** Only those of this resource. */
   subject_id?: string
+  /** Few have a higher sequence, so they are read by that, whatever is asked for. */
+  few?: boolean
 }
 
 /**
@@ -64,11 +66,19 @@ export async function sequenceEvents(
 export async function listFeed(
   sql: Sql,
   tenant_id: string,
-  { after, limit, type, subject_id }: FeedQuery,
+  { after, limit, type, subject_id, few = false }: FeedQuery,
 ): Promise<FeedEvent[]> {
   const types = type === undefined ? null : typesMatching(type)
   const later = sql`e.sequenced and e.tenant_id = ${tenant_id} and e.sequence > ${after}`
   const next = sql`order by e.sequence limit ${limit}`
+  if (subject_id !== undefined && few)
+    return shown(
+      await sql<FeedEvent[]>`
+      select ${eventColumns(sql)} from (select * from events e where ${later} order by e.sequence offset 0) e
+      where e.subject_id in (select id from (${filedIds(sql, tenant_id, subject_id)}) filed)
+        and ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
+      ${next}`,
+    )
   if (subject_id !== undefined)
     return shown(
       await sql<FeedEvent[]>`
@@ -115,6 +125,13 @@ export async function listFiledEvents(
     ) e
     order by e.created_at fetch first ${limit} rows with ties`,
   )
+}
+
+/** The last sequence of a tenant; 0 when it has no events. */
+export async function findLastSequence(sql: Sql, tenant_id: string): Promise<number> {
+  const [row] = await sql<{ last_sequence: number }[]>`
+    select last_sequence from event_sequences where tenant_id = ${tenant_id}`
+  return row?.last_sequence ?? 0
 }
 
 /** The last sequence of each of these tenants; a tenant without events is left out. */

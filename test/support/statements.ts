@@ -96,6 +96,12 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'finds what the clock asks for; what is done about it names the tenant',
   },
   {
+    name: 'sweep of deleted endpoints and old recoveries',
+    tables: ['webhook_endpoints', 'webhook_recoveries'],
+    part: /select tenant_id, id from (webhook_endpoints where deleted_at <|webhook_recoveries where status = \$\d+ and after_at is null and updated_at <)/,
+    reason: 'forgets by age; what is deleted names its tenant',
+  },
+  {
     name: 'sweep of old counts of deliveries',
     tables: ['webhook_stats'],
     part: /from webhook_stats where hour </,
@@ -173,6 +179,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'recipients',
       'ai_tasks',
       'messages',
+      'webhook_endpoints',
       'event_sequences',
       'webhook_endpoints',
       'webhook_deliveries',

@@ -2,18 +2,26 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGates } from '#core/gate.ts'
 import { dateTime } from '#core/time.ts'
 import { typesMatching } from '#domain/events.ts'
-import { eventSchema, findEvent, listFeed, listFiledEvents, type FeedEvent } from '#domain/feed.ts'
+import {
+  eventSchema,
+  findEvent,
+  findLastSequence,
+  listFeed,
+  listFiledEvents,
+  type FeedEvent,
+} from '#domain/feed.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import type { RouteContext } from '../context.ts'
 import { preferredWait } from '../prefer.ts'
 import { asInteger, EXAMPLE_ID, idParams, idText, linkAfter, pageSize, route } from '../route.ts'
 
 /** Requests of one key that wait for events at once. */
-const WAITING_OF_A_KEY = 100
+const WAITING_OF_A_KEY = 20
 
 const feedQuery = z.strictObject({
   after: z
@@ -84,15 +92,22 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
       // Listen before reading, so that no hint is missed in between.
       using hints = feed_waiters.listen(wait_ms > 0 ? tenant_id : null, wait_ms)
-      const read = () =>
-        lists(
-          request,
-          reply,
-          (lists_sql) => listFeed(lists_sql, tenant_id, query),
-          (found) => found.length === 0,
-        )
+      // What was looked at in vain is not looked at again.
+      let { after } = query
+      let again = false
+      async function look(lists_sql: Sql): Promise<FeedEvent[]> {
+        if (wait_ms === 0) return await listFeed(lists_sql, tenant_id, query)
+        // Before the events are read: one that joins the feed in between is looked at again.
+        const last = await findLastSequence(lists_sql, tenant_id)
+        if (again && last <= after) return []
+        const found = await listFeed(lists_sql, tenant_id, { ...query, after, few: again })
+        if (found.length === 0) after = Math.max(after, last)
+        return found
+      }
+      const read = () => lists(request, reply, look, { again, looks_again: (found) => found.length === 0 })
       let events = await read()
-      if (events.length === 0 && wait_ms > 0)
+      if (events.length === 0 && wait_ms > 0) {
+        again = true
         events = await waiting(key_id, async () => {
           const { socket } = request.raw
           const leave = () => hints[Symbol.dispose]()
@@ -106,6 +121,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
             socket.off('close', leave)
           }
         })
+      }
       reply.header('link', linkAfter(request.url, String(events.at(-1)?.sequence ?? query.after)))
       return events
     },

@@ -6,12 +6,7 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
-import {
-  findEndpoint,
-  findProtectedEndpoint,
-  listEndpoints,
-  openedEndpoint,
-} from '#domain/webhook-endpoints/find.ts'
+import { findEndpoint, findProtectedEndpoint, listEndpoints } from '#domain/webhook-endpoints/find.ts'
 import {
   createEndpoint,
   deleteEndpoint,
@@ -24,6 +19,7 @@ import { acceptAtOnce } from '../accept.ts'
 import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
+import { createShowEndpoint } from './webhook-endpoints/answers.ts'
 import { createEndpointBody, rotateBody, updateEndpointBody } from './webhook-endpoints/body.ts'
 import { createUrlCheck } from './webhook-endpoints/urls.ts'
 
@@ -36,6 +32,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
   const { sql, lists, vault, config } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const checkUrl = createUrlCheck(config)
+  const show = createShowEndpoint(context)
 
   async function findByKey(sent: SentKey) {
     const remembered = await findProtectedEndpoint(sql, sent)
@@ -44,7 +41,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
     const { deleted_at, ...endpoint } = resource
     if (deleted_at !== null)
       throw new AppError('webhook_endpoint_not_found', { message: 'The endpoint was deleted since.' })
-    return { fingerprint, resource: openedEndpoint(vault, endpoint) }
+    return { fingerprint, resource: show(endpoint) }
   }
 
   app.post(
@@ -89,7 +86,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
           const secret = newWebhookSecret()
           const ids = { endpoint_id: newId(), event_id: newId() }
           const made = await createEndpoint(sql, vault, { ...asked, ...fields, ...ids, secret })
-          return made === 'known' ? made : openedEndpoint(vault, made, secret)
+          return made === 'known' ? made : show(made, secret)
         },
         find: findByKey,
       })
@@ -112,7 +109,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
         listEndpoints(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, endpoints))
-      return endpoints.map((endpoint) => openedEndpoint(vault, endpoint))
+      return endpoints.map((endpoint) => show(endpoint))
     },
   )
 
@@ -128,7 +125,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       errors: ['webhook_endpoint_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      openedEndpoint(vault, found(await findEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
+      show(found(await findEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
   )
 
   app.patch(
@@ -156,7 +153,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       const changes = body ?? {}
       if (changes.url !== undefined) await checkUrl(changes.url)
       const endpoint = await updateEndpoint(sql, vault, tenant_id, id, changes)
-      return openedEndpoint(vault, found(endpoint, 'webhook_endpoint_not_found'))
+      return show(found(endpoint, 'webhook_endpoint_not_found'))
     },
   )
 
@@ -174,7 +171,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       errors: ['webhook_endpoint_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) =>
-      openedEndpoint(vault, found(await deleteEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
+      show(found(await deleteEndpoint(sql, tenant_id, id), 'webhook_endpoint_not_found')),
   )
 
   app.post(
@@ -208,7 +205,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
           const secret = newWebhookSecret()
           const { grace_s } = body
           const rotated = await rotateSecret(sql, vault, { ...asked, endpoint_id, grace_s, secret })
-          return rotated && openedEndpoint(vault, rotated, secret)
+          return rotated && show(rotated, secret)
         },
         find: findByKey,
         why_not: () => new AppError('webhook_endpoint_not_found'),

@@ -1,6 +1,6 @@
 // Reads webhook endpoints: those that were not deleted.
-import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import type { Vault } from '#core/secrets.ts'
+import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { SealError, type Vault } from '#core/secrets.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import {
@@ -22,15 +22,16 @@ export async function listEndpoints(
     order by created_at desc limit ${page.limit}`
 }
 
-/** One endpoint; undefined when there is none. */
+/** One endpoint; undefined when there is none. `locked`: how its row is to be locked, in a transaction. */
 export async function findEndpoint(
-  sql: Sql,
+  sql: Sql | Tx,
   tenant_id: string,
   id: string,
+  locked: Fragment = sql``,
 ): Promise<WebhookEndpointRow | undefined> {
   const [row] = await sql<WebhookEndpointRow[]>`
     select ${endpointColumns(sql)} from webhook_endpoints
-    where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null`
+    where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null ${locked}`
   return row
 }
 
@@ -49,19 +50,22 @@ export async function findProtectedEndpoint(
   return found
 }
 
-/** An endpoint as answers show it. `secret`: the one that was made just now. */
-export function openedEndpoint(
+/** The headers of an endpoint; null when they do not open: the key is not there any more, or somebody changed them. */
+export function openedHeaders(
   vault: Vault,
-  { sealed_headers, ...endpoint }: WebhookEndpointRow,
-  secret: string | null = null,
-): WebhookEndpoint {
-  const { tenant_id, id } = endpoint
-  const text =
-    sealed_headers === null ? '{}' : vault.open(sealed_headers, endpointPlace(tenant_id, id, 'headers'))
-  return { ...endpoint, headers: JSON.parse(text) as WebhookEndpoint['headers'], secret }
+  { tenant_id, id, sealed_headers }: WebhookEndpointRow,
+): WebhookEndpoint['headers'] | null {
+  if (sealed_headers === null) return {}
+  try {
+    const text = vault.open(sealed_headers, endpointPlace(tenant_id, id, 'headers'))
+    return JSON.parse(text) as WebhookEndpoint['headers']
+  } catch (error) {
+    if (error instanceof SealError) return null
+    throw error
+  }
 }
 
-/** The columns of a row as it is read. */
-export function endpointColumns(sql: Sql): Fragment {
-  return sql`${columnList(sql, Object.keys(endpointEventSchema.shape))}, headers as sealed_headers`
+/** The columns of a row as it is read; `headers`: where they are read from. */
+export function endpointColumns(sql: Sql | Tx, headers: Fragment = sql`headers`): Fragment {
+  return sql`${columnList(sql, Object.keys(endpointEventSchema.shape))}, ${headers} as sealed_headers`
 }

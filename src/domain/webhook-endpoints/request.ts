@@ -1,13 +1,13 @@
 // Creates, changes and deletes webhook endpoints, and rotates their secrets.
 import { isDeepStrictEqual } from 'node:util'
-import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
+import { violatedConstraint, type Fragment, type Json, type Sql, type Tx } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { Vault } from '#core/secrets.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 import { endpointPlace, MOST_ENDPOINTS, type WebhookEndpoint, type WebhookEndpointRow } from './endpoint.ts'
-import { endpointColumns, findEndpoint, openedEndpoint } from './find.ts'
+import { endpointColumns, findEndpoint, openedHeaders } from './find.ts'
 
 /** What the caller decides of an endpoint. */
 export type EndpointFields = Pick<
@@ -95,36 +95,36 @@ export async function updateEndpoint(
   id: string,
   { status, ...fields }: Partial<EndpointFields & Pick<WebhookEndpoint, 'status'>>,
 ): Promise<WebhookEndpointRow | undefined> {
-  for (;;) {
-    const read = await findEndpoint(sql, tenant_id, id)
+  return await sql.begin(async (tx) => {
+    const read = await findEndpoint(tx, tenant_id, id, tx`for update`)
     if (read === undefined) return undefined
-    const before = openedEndpoint(vault, read)
+    const { sealed_headers, ...endpoint } = read
+    const before = { ...endpoint, headers: openedHeaders(vault, read) }
     const changed = { ...before, ...fields }
     const words: Word[] = isDeepStrictEqual(changed, before) ? [] : ['updated']
     if (status !== undefined && status !== before.status) words.push(status)
     if (words.length === 0) return read
-    const headers = sealedHeaders(vault, tenant_id, id, changed.headers)
+    const headers =
+      fields.headers === undefined ? sealed_headers : sealedHeaders(vault, tenant_id, id, fields.headers)
     const turned = words.find((word) => word !== 'updated')
-    const [row] = await sql<WebhookEndpointRow[]>`
+    const [row] = await tx<WebhookEndpointRow[]>`
       with e as (
         update webhook_endpoints e set (url, types, description, headers, ordered, max_in_flight, rate_per_s, metadata,
             updated_at) = (
           select n.url, n.types, n.description, n.headers, n.ordered, n.max_in_flight, n.rate_per_s,
             coalesce(n.metadata, 'null'), clock_timestamp()
-          from jsonb_populate_record(e, ${sql.json({ ...changed, headers })}) n)
-          ${turned === undefined ? sql`` : turnedTo(sql, turned)}
-        where e.tenant_id = ${tenant_id} and e.id = ${id} and e.deleted_at is null
-          and e.updated_at = ${read.updated_at}
+          from jsonb_populate_record(e, ${tx.json({ ...changed, headers })}) n)
+          ${turned === undefined ? tx`` : turnedTo(tx, turned)}
+        where e.tenant_id = ${tenant_id} and e.id = ${id}
         returning e.*
       ),
-      event as (${told(sql, words)})
-      select ${endpointColumns(sql)} from e`
-    // Otherwise somebody else changed it meanwhile.
-    if (row !== undefined) return row
-  }
+      event as (${told(tx, words)})
+      select ${endpointColumns(tx)} from e`
+    return row
+  })
 }
 
-function turnedTo(sql: Sql, word: Word): Fragment {
+function turnedTo(sql: Tx, word: Word): Fragment {
   return word === 'enabled'
     ? sql`, status = 'enabled', disabled_reason = null, failing_since = null, told_at = null,
         enabled_at = clock_timestamp()`
@@ -177,20 +177,27 @@ export async function rotateSecret(
   return row
 }
 
-/** Deletes an endpoint, and returns it as it was; its slot is free. Undefined when there is none. */
+/**
+ * Deletes an endpoint, and returns it as it was; its slot is free. Its headers and secrets are kept no longer: nothing is sent
+ * there any more. Undefined when there is none.
+ */
 export async function deleteEndpoint(
   sql: Sql,
   tenant_id: string,
   id: string,
 ): Promise<WebhookEndpointRow | undefined> {
   const [row] = await sql<WebhookEndpointRow[]>`
-    with e as (
-      update webhook_endpoints set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
-      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null
-      returning *
+    with was as (
+      select headers from webhook_endpoints
+      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null for update
+    ), e as (
+      update webhook_endpoints p set deleted_at = clock_timestamp(), updated_at = clock_timestamp(), headers = null,
+        secrets = '[]'
+      from was where p.tenant_id = ${tenant_id} and p.id = ${id} and p.deleted_at is null
+      returning p.*
     ),
     event as (${told(sql, ['deleted'])})
-    select ${endpointColumns(sql)} from e`
+    select ${endpointColumns(sql, sql`(select was.headers from was)`)} from e`
   return row
 }
 
@@ -208,7 +215,7 @@ function sealedHeaders(
 type Word = 'created' | 'updated' | 'disabled' | 'enabled' | 'deleted'
 
 /** The events of the row `e`. */
-function told(sql: Sql, words: Word[]): Fragment {
+function told(sql: Sql | Tx, words: Word[]): Fragment {
   const events = words.map((word) => `webhook_endpoint.${word}` satisfies EventType)
   const ids = words.map(() => newId())
   return announce(

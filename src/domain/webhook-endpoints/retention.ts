@@ -1,4 +1,4 @@
-// Deletes counts of deliveries that are older than what an endpoint's figures cover.
+// Deletes what is kept no longer: counts of deliveries, deleted endpoints and completed recoveries.
 import type { Sql } from '#core/db.ts'
 
 /** The figures are of seven days. */
@@ -13,5 +13,27 @@ export async function forgetOldStats(sql: Sql, limit: number): Promise<number> {
     ) old
     where s.tenant_id = old.tenant_id and s.endpoint_id = old.endpoint_id and s.hour = old.hour
       and s.bucket = old.bucket and s.shard = old.shard`
+  return rows.count
+}
+
+/** Deletes at most `limit` endpoints that were deleted over `days` days ago, and returns how many. */
+export async function forgetDeletedEndpoints(sql: Sql, days: number, limit: number): Promise<number> {
+  const rows = await sql`
+    delete from webhook_endpoints p using (
+      select tenant_id, id from webhook_endpoints
+      where deleted_at < now() - ${days} * interval '1 day' limit ${limit}
+    ) old
+    where p.tenant_id = old.tenant_id and p.id = old.id`
+  return rows.count
+}
+
+/** Deletes at most `limit` recoveries that were completed over `days` days ago, and returns how many. */
+export async function forgetOldRecoveries(sql: Sql, days: number, limit: number): Promise<number> {
+  const rows = await sql`
+    delete from webhook_recoveries r using (
+      select tenant_id, id from webhook_recoveries
+      where status = 'completed' and after_at is null and updated_at < now() - ${days} * interval '1 day' limit ${limit}
+    ) old
+    where r.tenant_id = old.tenant_id and r.id = old.id`
   return rows.count
 }

@@ -1,5 +1,5 @@
 // Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, and deletes old
-// idempotency keys and counts of deliveries. It also erases personal data: of deleted customers from events, and old outputs of AI tasks.
+// idempotency keys, counts of deliveries and deleted endpoints. It also erases personal data: of deleted customers from events, and old outputs of AI tasks.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import { HISTORY_KINDS } from '#core/config/retention.ts'
@@ -17,7 +17,11 @@ import {
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { forgetVerificationLinks } from '#domain/verifications/links.ts'
-import { forgetOldStats } from '#domain/webhook-endpoints/retention.ts'
+import {
+  forgetDeletedEndpoints,
+  forgetOldRecoveries,
+  forgetOldStats,
+} from '#domain/webhook-endpoints/retention.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -35,6 +39,10 @@ const ERASED_AT_ONCE = 5_000
 const AGAIN_MS = 24 * 3600_000
 const PARTITIONS_EVERY_MS = 60_000
 const FORGET_EVERY_MS = 5_000
+/** These are few, and found by reading all. */
+const FORGET_ENDPOINTS_EVERY_MS = 3600_000
+/** For how long they are kept after the events and jobs that are filed under them: a partition goes when all of it is old. */
+const LONGER_THAN_EVENTS_DAYS = 31
 
 const movePosition = z.object({ after: z.string(), after_id: z.string(), began_ms: z.number() })
 
@@ -98,6 +106,16 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS'] & 
       () => FORGET_EVERY_MS,
       async () => {
         while ((await forgetOldStats(sql, AT_ONCE)) === AT_ONCE && !closed());
+      },
+    ),
+    every(
+      log,
+      'deleted endpoints and old recoveries',
+      () => FORGET_ENDPOINTS_EVERY_MS,
+      async () => {
+        const kept_days = Math.max(days.events, days.jobs) + LONGER_THAN_EVENTS_DAYS
+        for (const forget of [forgetOldRecoveries, forgetDeletedEndpoints])
+          while ((await forget(sql, kept_days, AT_ONCE)) === AT_ONCE && !closed());
       },
     ),
     every(

@@ -116,7 +116,10 @@ export const recoverBody = z
     until: dateTime
       .nullish()
       .transform((at) => at ?? null)
-      .meta({ description: 'And before then; now when left out.', example: '2026-11-21T10:15:30.123456Z' }),
+      .meta({
+        description: 'And before then; now when left out or in the future.',
+        example: '2026-11-21T10:15:30.123456Z',
+      }),
     idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17-recover' }).optional(),
   })
   .meta({ id: 'RecoverWebhookEndpoint', description: 'The time of what is sent again.' })
