@@ -19,7 +19,7 @@ import {
 } from './events/setting.ts'
 import type { Measure } from './measure.ts'
 
-const CONCURRENCY = { DELIVERY_CONCURRENCY: '250' }
+const CONCURRENCY = { DELIVERY_CONCURRENCY: '500' }
 /** Whose endpoints get the deliveries that are counted. */
 const TENANTS = 20
 const DELIVERIES_BAR = 1_500

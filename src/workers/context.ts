@@ -16,6 +16,6 @@ export type WorkerContext = Providers & {
   /** Only where messages are sent, or heard of. */
   hashOf: AddressHash
   job_log: JobLog
-  /** Only where events are sent out. */
+  /** Posts events to the addresses of tenants. */
   receivers: Receivers
 }

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { freshKey } from '#test/client.ts'
 import type { Key, System } from '../../system.ts'
 
-/** Loopback is where the receiver is. */
-export const REACHABLE = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' }
+/** The receiver is on loopback, and speaks plain HTTP, to which nothing is sent in production. */
+export const REACHABLE = { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8', NODE_ENV: 'test' }
 const PAD = 'An order of the shop, as long as the data of an event usually is. '.repeat(8)
 
 /** Of a receiver's name: how many events came, how long that took, and how long after they happened each came. */

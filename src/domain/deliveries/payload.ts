@@ -1,4 +1,4 @@
-// What is sent of an event: the same bytes at every attempt.
+// What is sent of an event: the same bytes at every attempt, until what is personal in it is erased.
 import type { Json } from '#core/db.ts'
 import { shownData } from '../events.ts'
 

@@ -12,8 +12,8 @@ type AskedAttempt = Omit<JobRequest, 'event_id'>
 const MOST_BY_HAND = 10
 
 /**
- * Makes a delivery of an event that is none, with the data `sample`, and asks for its attempt; `known` when the key was
- * used before; undefined when there is no such endpoint.
+ * Makes a delivery of an event that is none, with the data `sample`, and asks for its attempt. Undefined when the key was
+ * used before, when there is no such endpoint, and when it has too many by hand already.
  */
 export async function requestTest(
   sql: Sql,
@@ -47,7 +47,8 @@ export async function requestTest(
 
 /**
  * Asks for one more attempt of a delivery, by the API key `key_id`, also where its endpoint is disabled. Undefined when
- * there is no such delivery, when its event is not kept any more, or when the idempotency key was used before.
+ * there is no such delivery, when its event is not kept any more, when the idempotency key was used before, and when its
+ * endpoint has too many by hand already.
  */
 export async function requestReplay(
   sql: Sql,
@@ -79,7 +80,7 @@ function hasRoom(sql: Sql, endpoint_id: Fragment): Fragment {
       and j.subject_id = ${endpoint_id} and j.name in (${replayDelivery.name}, ${testDelivery.name})) < ${MOST_BY_HAND}`
 }
 
-/** Why no attempt by hand was accepted: too many of the endpoint are under way. */
+/** Whether too many attempts by hand of the endpoint are under way for another. */
 export async function hasTooManyByHand(sql: Sql, tenant_id: string, endpoint_id: string): Promise<boolean> {
   const [row] = await sql<{ too_many: boolean }[]>`
     select not ${hasRoom(sql, sql`${endpoint_id}::uuid`)} as too_many from (select ${tenant_id}::uuid as tenant_id) a`

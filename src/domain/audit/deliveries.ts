@@ -1,0 +1,126 @@
+// The invariants of deliveries: each event was delivered, is due or was given up, to every endpoint that wanted it.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { sendDelivery } from '#jobs/deliveries.ts'
+import { arrived, noNumbers, ofNone, type AuditScope, type Checks, type Limits } from './checks.ts'
+
+/**
+ * What is pending waits in a line or has an open job, and what is delivered is the event that it names. For a limited
+ * time it covers deliveries that were made in it, endpoint by endpoint: no index has their times alone.
+ *
+ * One statement takes a delivery out of its line and makes its job, and one ends the job and puts the delivery back or
+ * ends it. So a snapshot never shows one between them.
+ */
+function deliveries(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
+  const made = arrived(sql, sql`d.created_at`, limits)
+  const ever = limits.since === null || limits.until === null
+  const all = ever
+    ? sql`webhook_deliveries`
+    : sql`(
+        select d.* from (select p.tenant_id, p.id from webhook_endpoints p) p
+        cross join lateral (
+          select d.* from webhook_deliveries d
+          where d.tenant_id = p.tenant_id and d.endpoint_id = p.id and ${made} offset 0) d)`
+  return sql`
+    select finding.problem, d.tenant_id, ${ofNone(sql)}, d.id::text as id, d.type || ' ' || d.status as what,
+      ${noNumbers(sql)}
+    from ${all} d
+    left join lateral (
+      select e.id, e.type, e.sequence from events e
+      where e.sequenced and e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at
+      offset 0
+    ) e on d.sample is null
+    cross join lateral (values
+      ('a delivery is pending and nothing works on it', d.status = 'pending'
+        and not exists (
+          select from webhook_due w
+          where w.tenant_id = d.tenant_id and w.endpoint_id = d.endpoint_id and w.sequence = d.sequence
+            and w.delivery_id = d.id)
+        and not exists (
+          select from jobs j
+          where ${openJob(sql, sql`d`)} and j.payload ->> 'delivery_id' = d.id::text)),
+      ('a delivery has no event', d.sample is null and e.id is null
+        and d.event_created_at >= ${keptFrom(sql)}),
+      ('a delivery has another type or sequence than its event', case when d.sample is not null
+        then d.sequence is not null
+        else e.id is not null and (d.type <> e.type or d.sequence is distinct from e.sequence) end)
+    ) as finding(problem, wrong)
+    where finding.wrong`
+}
+
+/**
+ * Each event of the feed has a delivery to every endpoint of its tenant that wanted it: that was there, and has not
+ * changed since. The transaction that made or changed an endpoint may have been committed a little later than it says:
+ * events of the minute after that are left out.
+ */
+function subscriptions(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragment {
+  return sql`
+    select 'an endpoint wanted an event and has no delivery of it' as problem, e.tenant_id, ${ofNone(sql)},
+      e.id::text as id, e.type || ' for ' || p.id as what, ${noNumbers(sql)}
+    from events e
+    cross join lateral (
+      select p.id from webhook_endpoints p
+      where p.tenant_id = e.tenant_id and p.deleted_at is null
+        and p.types && array['*', split_part(e.type, '.', 1) || '.*', e.type]
+        and greatest(p.created_at, p.updated_at) < e.created_at - interval '1 minute' offset 0
+    ) p
+    where e.sequenced and e.sequence is not null and ${arrived(sql, sql`e.created_at`, limits)}
+      and not exists (
+        select from webhook_deliveries d
+        where d.tenant_id = e.tenant_id and d.event_id = e.id and d.endpoint_id = p.id
+          -- So that earlier partitions are not read.
+          and d.created_at >= e.created_at - interval '1 hour' offset 0)`
+}
+
+/**
+ * What waits in a line is a pending delivery. An attempt that is answered at the moment when somebody sends the delivery
+ * again can end it while it waits: what is due then does nothing once its turn has come, and is given a minute for that.
+ */
+function delivery_lines(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+  return sql`
+    select finding.problem, w.tenant_id, ${ofNone(sql)}, w.delivery_id::text as id,
+      'due at ' || w.due_at || coalesce(', ' || d.type || ' ' || d.status, '') as what, ${noNumbers(sql)}
+    from (select * from webhook_due where ${whose}) w
+    left join lateral (
+      select d.id, d.type, d.status, d.updated_at from webhook_deliveries d
+      where d.tenant_id = w.tenant_id and d.id = w.delivery_id and d.created_at = w.delivery_created_at offset 0
+    ) d on true
+    cross join lateral (values
+      ('a delivery waits in a line and is not there', d.id is null
+        and w.delivery_created_at >= ${keptFrom(sql)}),
+      ('a delivery waits in a line and is not pending', d.status <> 'pending'
+        and d.updated_at < now() - interval '1 minute')
+    ) as finding(problem, wrong)
+    where finding.wrong`
+}
+
+/** A recovery that has found everything and of which nothing is left has been completed, a minute later at most. */
+function recoveries(sql: Sql | Tx, { whose }: AuditScope): Fragment {
+  return sql`
+    select 'a recovery has nothing left to send and is not completed' as problem, r.tenant_id, ${ofNone(sql)},
+      r.id::text as id, r.status || ' since ' || r.updated_at as what, r.found::bigint as expected,
+      r.sent::bigint as found, (r.sent - r.found)::bigint as off_by
+    from (select * from webhook_recoveries where ${whose} and status <> 'completed' and after_at is null) r
+    where r.updated_at < now() - interval '1 minute'
+      and not exists (
+        select from webhook_due w
+        where w.tenant_id = r.tenant_id and w.endpoint_id = r.endpoint_id and w.recovery_id = r.id)
+      and not exists (
+        select from jobs j where ${openJob(sql, sql`r`)} and j.payload ->> 'recovery_id' = r.id::text)`
+}
+
+/** The job `j` is an open attempt at a delivery to the endpoint of `row`. */
+function openJob(sql: Sql | Tx, row: Fragment): Fragment {
+  return sql`
+    j.queue = ${sendDelivery.queue} and j.tenant_id = ${row}.tenant_id and j.finished_at is null
+    and j.subject_id = ${row}.endpoint_id`
+}
+
+/** Since when events are kept, and deliveries, which are dropped with them. */
+function keptFrom(sql: Sql | Tx): Fragment {
+  return sql`(
+    select coalesce(min(coalesce(kept.from_time, '-infinity')), '-infinity') from partitions kept
+    where kept.parent = 'sequenced_events' and not kept.is_default)`
+}
+
+export const checksOfDeliveries: Checks = { deliveries, subscriptions }
+export const checksOfLines: Checks = { delivery_lines, recoveries }
