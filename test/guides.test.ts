@@ -1,6 +1,7 @@
 // The guides: each is served and found, says what to do on every error, and its commands work as they stand.
 import { execFile } from 'node:child_process'
-import { readdir, readFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
@@ -13,7 +14,9 @@ import { SUBJECTS, type Noun } from '#domain/subjects.ts'
 import { suppressionReason } from '#domain/suppressions/suppression.ts'
 import { transactionKind } from '#domain/wallet/transactions.ts'
 import { FAULT_NAMES } from '#emulators/shared/faults.ts'
+import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
+import { makeFolder } from '#test/folders.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const FOLDER = new URL('../docs/guides/', import.meta.url)
@@ -43,11 +46,22 @@ for (const name of IN_ORDER) {
 
 let world: World
 let reader: Client
+/** Where the commands are run: with the programs that the reader has saved there. */
+let folder: Awaited<ReturnType<typeof makeFolder>>
 beforeAll(async () => {
-  world = await createWorld()
+  // As `npm start` allows.
+  world = await createWorld({ env: { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8,::1/128' } })
   reader = createClient(world.client.url, '')
+  folder = await makeFolder()
+  for (const [, code, name] of (await guide('receiving-events')).matchAll(
+    /^```js\n(\/\/ (\S+)\n[^]*?)^```/gm,
+  ))
+    await writeFile(join(folder.path, name!), code!)
 })
-afterAll(async () => await world?.close())
+afterAll(async () => {
+  await world?.close()
+  await folder?.remove()
+})
 
 /** What the quickstart lets everybody define. */
 const POLL = COMMANDS.get('quickstart')!.find(({ command }) => command.startsWith('poll()'))!.command
@@ -56,13 +70,19 @@ const POLL = COMMANDS.get('quickstart')!.find(({ command }) => command.startsWit
 async function follow(name: string, { options = '-eu', before = '' } = {}) {
   const script = COMMANDS.get(name)!.map(({ command }) => `${command}\nprintf '${SEPARATOR}'`)
   const { key } = world.client
-  return await promisify(execFile)('bash', [options, '-c', [POLL, before, ...script].join('\n')], {
+  const port = await freePort('127.0.0.1')
+  // What a guide starts ends with it.
+  const begin = `trap 'jobs -p | xargs -r kill 2> /dev/null || true' EXIT\n${POLL}`
+  return await promisify(execFile)('bash', [options, '-c', [begin, before, ...script].join('\n')], {
+    cwd: folder.path,
     env: {
       PATH: process.env.PATH,
       api: world.client.url,
       emulator: world.provider('stripe').url,
       inbox: world.provider('smtp').url,
       twilio: world.provider('twilio').url,
+      hook: `http://localhost:${port}/webhooks`,
+      PORT: String(port),
       key,
       auth: `Authorization: Bearer ${key}`,
     },
@@ -147,6 +167,18 @@ test('the search finds sections by words, and escapes what was typed', async () 
     ['verify signature', '/docs/guides/receiving-events#verify'],
     ['hmac', '/docs/guides/receiving-events'],
     ['listen forward', '/docs/guides/receiving-events#on-your-own-machine'],
+    ['stripe listen', '/docs/guides/receiving-events#on-your-own-machine'],
+    ['ngrok', '/docs/guides/receiving-events#on-your-own-machine'],
+    ['tunnel', '/docs/guides/receiving-events#on-your-own-machine'],
+    ['ordering', '/docs/guides/receiving-events#answer-fast-work-later'],
+    ['exactly once', '/docs/guides/receiving-events#answer-fast-work-later'],
+    ['retry webhook', '/docs/guides/receiving-events#what-is-sent-again-and-when'],
+    ['rate_per_s', '/docs/guides/receiving-events#limits-order-and-headers-of-an-endpoint'],
+    ['max_in_flight', '/docs/guides/receiving-events#limits-order-and-headers-of-an-endpoint'],
+    ['throttle', '/docs/guides/receiving-events#limits-order-and-headers-of-an-endpoint'],
+    ['custom headers', '/docs/guides/receiving-events#limits-order-and-headers-of-an-endpoint'],
+    ['ip allowlist', '/docs/guides/receiving-events#limits-order-and-headers-of-an-endpoint'],
+    ['firewall', '/docs/guides/operations#events-out'],
     ['statuses', '/docs/guides/payments'],
   ]) {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words!)}`)

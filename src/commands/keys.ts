@@ -29,7 +29,7 @@ create   makes the tenant too if there is none, and shows the key, once. --scope
 rotate   makes a key with the same name, scopes and end; the old one works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
 contact  sets whom we email when the tenant should look at something, such as a webhook endpoint that was
-         disabled because it only fails; --none: nobody. list shows it.
+         disabled because it only fails or answered 410; --none: nobody. list shows it.
 
 Scopes, of which any number may be named; reading customers needs none:
 

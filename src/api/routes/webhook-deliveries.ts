@@ -79,7 +79,7 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'replayWebhookDelivery',
       summary: 'Send a delivery again',
       description:
-        'One more attempt with the same payload and `webhook-id`, signed with the present secrets; also where the endpoint is disabled. Its log shows it as `manual`. Its status and `attempts` stay, but that success makes it `delivered`.',
+        'One more attempt with the same payload and `webhook-id`, signed with the present secrets; also where the endpoint is disabled. Its log shows it as `manual`. Its status and `attempts` stay, but that success makes it `delivered`. It counts in no statistics. At most 10 tests and replays of an endpoint wait or are under way.',
       params: idParams,
       body: replayBody,
       key: 'optional',

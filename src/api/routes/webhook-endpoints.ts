@@ -136,7 +136,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'updateWebhookEndpoint',
       summary: 'Change a webhook endpoint',
       description:
-        'A field that is left out stays as it is; null takes `rate_per_s` or `description` away. What happens while it is disabled is skipped, and so is what waits at that moment: enabling sends nothing of that, recovering does.',
+        'A field that is left out stays as it is; null takes `rate_per_s` or `description` away. What happens while it is disabled is skipped, and so is all that waits when you disable it, whenever it would be due: enabling sends nothing of that, recovering does. A recovery that was asked for before ends. Enabling also takes back that it was disabled by itself.',
       params: idParams,
       body: updateEndpointBody,
       examples: {

@@ -40,7 +40,7 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'testWebhookEndpoint',
       summary: 'Send a test',
       description:
-        'Sends an event with example data, once, also where the endpoint is disabled. It is no part of the feed: its `sequence` is null. It counts in no statistics.',
+        'Sends an event with example data, once, also where the endpoint is disabled. It is no part of the feed: its `sequence` is null, and its event cannot be retrieved. It counts in no statistics. One that fails ends `exhausted`; a 410 to it does not disable the endpoint. At most 10 tests and replays of an endpoint wait or are under way.',
       params: idParams,
       body: testBody,
       key: 'optional',
@@ -81,7 +81,7 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'recoverWebhookEndpoint',
       summary: 'Send again what was missed',
       description:
-        'Sends again the deliveries that were made within this time and are `failed`, `exhausted`, `skipped`, or pending after a failed attempt; also where the endpoint is disabled. An endpoint has one recovery at a time.',
+        'Sends again the deliveries that were made within this time and are `failed`, `exhausted`, `skipped`, or pending after a failed attempt; also where the endpoint is disabled. Each begins its schedule anew, and its `attempts` go on. A recovery ends when the endpoint is disabled after it was asked for. An endpoint has one recovery at a time.',
       params: idParams,
       body: recoverBody,
       key: 'optional',

@@ -8,7 +8,7 @@ import type { Subject } from '../subject.ts'
 export const deliveryStatus = z.enum(['pending', 'delivered', 'failed', 'exhausted', 'skipped']).meta({
   id: 'WebhookDeliveryStatus',
   description:
-    '`pending` until it is final. `failed`: the endpoint answered 410, or was disabled because it only failed. `exhausted`: the last attempt of the schedule failed. `skipped`: the endpoint was disabled.',
+    '`pending` until it is final. `failed`: the endpoint answered 410, or was disabled by its answers while this waited. `exhausted`: the last attempt of the schedule failed, or the only one of a test. `skipped`: the endpoint was disabled when the event happened, or you disabled it while this waited.',
   example: 'delivered',
 })
 
@@ -39,9 +39,11 @@ export const deliverySchema = z
       .meta({ description: 'Of the event, in your feed; null: it is a test.', example: 17 }),
     status: deliveryStatus,
     attempts: z.int().meta({ description: 'Scheduled attempts so far; replays do not count.', example: 1 }),
-    next_attempt_at: timestamp
-      .nullable()
-      .meta({ description: 'When the next attempt is due; null: there is none.', example: null }),
+    next_attempt_at: timestamp.nullable().meta({
+      description:
+        'When the next attempt is due; null: there is none. It may come later: an endpoint that only fails gets one request at a time, and an ordered one its events in turn.',
+      example: null,
+    }),
     last_status_code,
     last_error,
     delivered_at: timestamp.nullable().meta({ description: 'When it arrived.' }),

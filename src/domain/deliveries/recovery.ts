@@ -21,9 +21,11 @@ export const recoverySchema = z
       example: 'running',
     }),
     found: z.int().meta({ description: 'How many deliveries it has found so far.', example: 40 }),
-    sent: z
-      .int()
-      .meta({ description: 'How many of these were sent again since, once at least.', example: 12 }),
+    sent: z.int().meta({
+      description:
+        'How many of these no longer wait: sent again, under way, or dropped because the endpoint was disabled. Whether they arrived, the deliveries show.',
+      example: 12,
+    }),
     created_at: timestamp.meta({ description: 'When it was asked for.' }),
     updated_at: timestamp.meta({ description: 'When it last went on.' }),
   })

@@ -12,7 +12,8 @@ export const MOST_ENDPOINTS = 20
 
 export const endpointStatus = z.enum(['enabled', 'disabled']).meta({
   id: 'WebhookEndpointStatus',
-  description: '`disabled`: nothing is sent there, and what happens meanwhile is not sent later.',
+  description:
+    '`disabled`: no events are sent there, and what happens meanwhile is not sent later by itself. Tests, replays and recoveries are sent.',
   example: 'enabled',
 })
 
@@ -34,7 +35,11 @@ export const endpointEventSchema = z
         'Whether events are sent one after the other, by their sequence: one that fails holds up the later ones until it is final.',
       example: false,
     }),
-    max_in_flight: z.int().meta({ description: 'The most requests at one moment.', example: 10 }),
+    max_in_flight: z.int().meta({
+      description:
+        'The most requests at one moment; fewer while the endpoint is slow or only fails. Tests and replays come on top.',
+      example: 10,
+    }),
     rate_per_s: z
       .int()
       .nullable()

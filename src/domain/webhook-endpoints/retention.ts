@@ -19,12 +19,18 @@ export async function forgetOldStats(sql: Sql, limit: number): Promise<number> {
 /** Deletes at most `limit` endpoints that were deleted over `days` days ago, and returns how many. */
 export async function forgetDeletedEndpoints(sql: Sql, days: number, limit: number): Promise<number> {
   const rows = await sql`
-    delete from webhook_endpoints p using (
-      select tenant_id, id from webhook_endpoints
-      where deleted_at < now() - ${days} * interval '1 day' limit ${limit}
-    ) old
-    where p.tenant_id = old.tenant_id and p.id = old.id`
-  return rows.count
+    with gone as (
+      delete from webhook_endpoints p using (
+        select tenant_id, id from webhook_endpoints
+        where deleted_at < now() - ${days} * interval '1 day' limit ${limit}
+      ) old
+      where p.tenant_id = old.tenant_id and p.id = old.id
+      returning p.tenant_id, p.id
+    ), line as (
+      delete from webhook_lines n using gone where n.tenant_id = gone.tenant_id and n.endpoint_id = gone.id
+    )
+    select from gone`
+  return rows.length
 }
 
 /** Deletes at most `limit` recoveries that were completed over `days` days ago, and returns how many. */

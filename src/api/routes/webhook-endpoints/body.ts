@@ -39,11 +39,11 @@ const ordered = z.boolean().meta({
     'Whether events are sent one after the other, by their sequence. One that fails then holds up the later ones until it is final.',
   example: false,
 })
-const max_in_flight = z
-  .int()
-  .min(1)
-  .max(100)
-  .meta({ description: 'The most requests at one moment.', example: 10 })
+const max_in_flight = z.int().min(1).max(100).meta({
+  description:
+    'The most requests at one moment; fewer while the endpoint is slow or only fails. Tests and replays come on top.',
+  example: 10,
+})
 const rate_per_s = z.int().min(1).max(1000).nullable().meta({
   description: 'The most requests in a second, without bursts; null: as many as there are.',
   example: 50,
