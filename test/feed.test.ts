@@ -204,6 +204,27 @@ describe('a list', () => {
     }
   })
 
+  test.each([
+    ['after=-1', 'after must be a whole number from 0 to 9007199254740991.'],
+    ['after=99999999999999999999', 'after must be a whole number from 0 to 9007199254740991.'],
+    ['after=9007199254740992', 'after must be a whole number from 0 to 9007199254740991.'],
+    [
+      'type=payment.capturd',
+      'type `payment.capturd` is no type of event; did you mean `payment.captured`? They are listed under webhooks in /openapi.json.',
+    ],
+    [
+      'type=payment',
+      'type `payment` is no type of event; did you mean `payment.*`? They are listed under webhooks in /openapi.json.',
+    ],
+    [
+      'type=dispute.*',
+      'type `dispute.*` is no type of event. They are listed under webhooks in /openapi.json.',
+    ],
+    ['type=*&type=*', 'type comes more than once.'],
+  ])('says what is wrong with %s', async (query, message) => {
+    expect((await shop.get(`/v1/events?${query}`)).body.error.message).toBe(message)
+  })
+
   test('after the highest number there can be is empty', async () => {
     expect((await shop.get(`/v1/events?after=${Number.MAX_SAFE_INTEGER}`)).body).toEqual([])
   })

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 import { expect, onTestFinished, test } from 'vitest'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
+import { typesMatching } from '#domain/events.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
@@ -287,7 +288,15 @@ test.each([
   [['--forward-to', 'localhost:4000'], '--forward-to must be an http or https URL'],
   [['--forward-to', 'http://me:secret@localhost/'], '--forward-to must not hold a user or a password'],
   [[...TO, '--url', 'ftp://x'], '--url must be an http or https URL'],
-  [[...TO, '--types', 'payment.paid'], '--types: there is no event "payment.paid". There are *, customer.*,'],
+  [
+    [...TO, '--types', 'payment.paid'],
+    '--types: `payment.paid` is no type of event. There are *, customer.*,',
+  ],
+  [
+    [...TO, '--types', 'payment.capturd'],
+    '--types: `payment.capturd` is no type of event; did you mean `payment.captured`? There are *, ',
+  ],
+  [[...TO, '--types', 'dispute.*'], '--types: `dispute.*` is no type of event'],
   [[...TO, '--types', ','], '--types: name at least one'],
   [[...TO, '--after', 'x'], '--after must be the sequence of an event, or 0'],
   [[...TO, '--secret', 'whsec_short'], '--secret must be whsec_ and 24 to 64 bytes, base64'],
@@ -323,6 +332,26 @@ test.each([
   const ran = await runCommand(FILE, [...TO, '--url', api.url], { SLUICE_API_KEY: KEY })
   expect(ran).toEqual({ code: 1, stdout: '', stderr: expect.stringContaining(told) })
   expect(ran.stderr).not.toContain('\u001B')
+})
+
+test('of types only those are offered that there are events of', async () => {
+  const { stderr } = await runCommand(FILE, [...TO, '--types', 'nothing'], { SLUICE_API_KEY: KEY })
+  const offered = stderr.split('There are ')[1]!.trim().split(', ')
+  expect(offered.filter((type) => typesMatching(type).length === 0)).toEqual([])
+  expect(offered.flatMap(typesMatching)).toContain('webhook_endpoint.disabled')
+})
+
+test('a request that the API refuses is a wrong use, with exit code 2', async () => {
+  const api = await serve((_request, response) => {
+    const error = { code: 'invalid_request', message: 'type `payment.refined` is no type of event.' }
+    response.writeHead(400).end(JSON.stringify({ error }))
+  })
+  const args = [...TO, '--url', api.url, '--after', '0', '--types', 'payment.captured']
+  const ran = await runCommand(FILE, args, { SLUICE_API_KEY: KEY })
+  expect([ran.code, ran.stderr]).toEqual([
+    2,
+    `${api.url} refuses what was asked for (400 invalid_request: type \`payment.refined\` is no type of event.). See --help.\n`,
+  ])
 })
 
 test('what is no API of ours is told', async () => {

@@ -8,7 +8,7 @@ import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createVault } from '#core/secrets.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
-import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
+import { endpointPlace, MOST_ENDPOINTS } from '#domain/webhook-endpoints/endpoint.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
@@ -166,7 +166,10 @@ test('of thirty that are made at once there are twenty, and one that is deleted 
     ...Array(10).fill(422),
   ])
   const refused = answers.find(({ status }) => status === 422)!
-  expect(refused.body.error.code).toBe('too_many_webhook_endpoints')
+  expect([refused.body.error.code, refused.body.error.message]).toEqual([
+    'too_many_webhook_endpoints',
+    `There are ${MOST_ENDPOINTS} webhook endpoints, and no more are taken.`,
+  ])
   expect((await client.get(`${PATH}?limit=100`)).body).toHaveLength(20)
   // A repetition needs no room.
   expect((await create(client, { idempotency_key })).body.id).toBe(first.id)
@@ -500,6 +503,9 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
   })
   expect(await found(`created_from=${newest.created_at}`)).toEqual([0])
   expect(await found(`created_to=${newest.created_at}`)).toEqual([1, 2, 3, 4])
+  expect((await client.get(`${path}?type=payout.payd`)).body.error.message).toBe(
+    'type `payout.payd` is no type of event; did you mean `payout.paid`? They are listed under webhooks in /openapi.json.',
+  )
   for (const query of [
     'status=sent',
     'type=payment',
@@ -580,7 +586,7 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
     type: 'refund.succeeded',
     sequence: null,
     tenant_id: client.tenant_id,
-    data: { status: 'succeeded', amount_minor: expect.any(Number) },
+    data: { tenant_id: client.tenant_id, status: 'succeeded', amount_minor: expect.any(Number) },
   })
   const jobs = await world.sql`
     select name, queue, subject_id, payload, state from jobs where tenant_id = ${client.tenant_id}`
@@ -593,11 +599,30 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
       state: 'ready',
     },
   ])
-  expect((await ask()).body.type).toBe('payment.captured')
+  for (const [types, type] of [
+    [['payout.paid'], 'payout.paid'],
+    [['refund.*', 'payout.paid'], 'refund.created'],
+    [['refund.*', 'payment.*'], 'payment.captured'],
+    [['*'], 'payment.captured'],
+  ] as const) {
+    await client.patch(`${PATH}/${id}`, { types })
+    for (const body of [undefined, {}]) expect([types, (await ask(body)).body.type]).toEqual([types, type])
+  }
   for (const type of ['payment.*', '*', 'nothing.happened', 1]) expect((await ask({ type })).status).toBe(400)
   expect((await client.get(`/v1/idempotency_keys/${idempotency_key}`)).body).toMatchObject([
     { resource: 'webhook_delivery', resource_id: asked.body.id, status: 'under_way' },
   ])
+})
+
+test('a test without a type is the same request when the endpoint takes other types by then', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client, { types: ['payout.paid'] })
+  const idempotency_key = freshKey()
+  const ask = async () => await client.post(`${PATH}/${id}/test`, { idempotency_key })
+  const asked = await ask()
+  await client.patch(`${PATH}/${id}`, { types: ['customer.*'] })
+  const again = await ask()
+  expect([again.status, again.body]).toEqual([202, asked.body])
 })
 
 test('a delivery is replayed by a job that names who asked; one whose event is gone is not', async () => {
@@ -638,9 +663,10 @@ test('an endpoint has one recovery at a time, and its progress can be read', asy
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   await client.patch(`${PATH}/${id}`, { status: 'disabled' })
-  const ask = async (body: object) => await client.post(`${PATH}/${id}/recover`, body)
+  const ask = async (body?: object) => await client.post(`${PATH}/${id}/recover`, body)
   const window = { since: '2026-01-01T00:00:00Z', until: '2026-01-01T00:00:00.000001Z' }
   for (const [body, param] of [
+    [undefined, 'since'],
     [{}, 'since'],
     [{ since: 'yesterday' }, 'since'],
     [{ since: window.until, until: window.since }, 'since'],

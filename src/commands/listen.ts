@@ -6,10 +6,9 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import { isWebhookSecret, webhookSecretOf } from '#core/standard-webhooks.ts'
 import { errorText } from '#core/startup.ts'
-import { EVENTS } from '#domain/events.ts'
-import { NOUNS } from '#domain/subjects.ts'
+import { problemOfType, TYPE_PATTERNS, typesMatching } from '#domain/events.ts'
 import { plainText } from './listen/answers.ts'
-import { findNewest, followFeed, type Feed, type FollowedEvent } from './listen/feed.ts'
+import { findNewest, followFeed, WrongOption, type Feed, type FollowedEvent } from './listen/feed.ts'
 import { forwardEvent, type Forwarded } from './listen/forward.ts'
 import { print } from './print.ts'
 import { startedHere } from './started.ts'
@@ -72,7 +71,7 @@ async function main(): Promise<number> {
   } catch (error) {
     if (ending.signal.aborted) return 0
     process.stderr.write(`${errorText(error)}\n`)
-    return 1
+    return error instanceof WrongOption ? 2 : 1
   }
 }
 
@@ -157,13 +156,10 @@ function addressOf(option: string, text: string): string {
 
 function typesOf(text: string): string[] {
   const types = list(text)
-  const known = new Set<string>(['*', ...NOUNS.map((noun) => `${noun}.*`), ...EVENTS.map(({ type }) => type)])
-  const strange = types.find((type) => !known.has(type))
-  if (strange !== undefined || types.length === 0)
-    throw new ConfigError(
-      `--types: ${strange === undefined ? 'name at least one' : `there is no event "${strange}"`}. There are *, ${[...known].slice(1).join(', ')}`,
-    )
-  return types
+  const strange = types.find((type) => typesMatching(type).length === 0)
+  if (strange === undefined && types.length > 0) return types
+  const problem = strange === undefined ? 'name at least one.' : problemOfType(strange)
+  throw new ConfigError(`--types: ${problem} There are ${TYPE_PATTERNS.join(', ')}`)
 }
 
 function sequenceOf(text: string): number {

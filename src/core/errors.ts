@@ -52,7 +52,7 @@ export const ERRORS = {
   kyc_invalid: [422, 'The subject cannot be verified.'],
   kyc_refused: [422, 'The provider did not take the verification.'],
   destination_not_allowed: [422, 'No SMS go to the country of this number.'],
-  too_many_webhook_endpoints: [422, 'There are as many webhook endpoints as there may be.'],
+  too_many_webhook_endpoints: [422, 'There are 20 webhook endpoints, and no more are taken.'],
   rate_limited: [429, 'Too many requests.'],
   headers_too_large: [431, 'The request headers are too large.'],
   internal_error: [500, 'Something went wrong on our side.'],

@@ -1,13 +1,30 @@
 // Checks the URLs to which tenants want requests sent: their form, and that they lead to the public internet.
 import { isIP, type BlockList } from 'node:net'
-import { lookupWithin, type Lookup } from './lookup.ts'
-import { isReachable } from './public-addresses.ts'
+import type { Config } from './config.ts'
+import { createLookup, lookupWithin, type Lookup } from './lookup.ts'
+import { isReachable, networksOf } from './public-addresses.ts'
 
 const LONGEST_URL = 2048
 const LOOKUP_MS = 2_000
 const PRODUCTION_PORTS = ['', '443', '8443']
 // Never says what a name resolves to, or whether it does: the answers are no map of our network.
 const NOT_PUBLIC = 'must lead to a public address'
+
+/** `allowed`: networks that are reachable although they are not public. `production`: only https, on port 443 or 8443. */
+export type TenantUrlRules = { production: boolean; allowed: BlockList; lookup: Lookup }
+
+/** The rules of a deployment. */
+export function tenantUrlRules({
+  NODE_ENV,
+  WEBHOOKS_ALLOW_CIDRS: networks,
+}: Pick<Config, 'NODE_ENV' | 'WEBHOOKS_ALLOW_CIDRS'>): TenantUrlRules {
+  return {
+    production: NODE_ENV === 'production',
+    allowed: networksOf(networks),
+    // Who allows private addresses may have names for them that no name server knows.
+    lookup: createLookup({ hosts: networks.length > 0 }),
+  }
+}
 
 /**
  * Why nothing may be sent to this URL, as `... must be https`, or null. Looks at its form only. `production`: https is
@@ -34,7 +51,7 @@ export function problemOfUrlForm(text: string, { production }: { production: boo
  */
 export async function problemOfTenantUrl(
   text: string,
-  { production, allowed, lookup }: { production: boolean; allowed: BlockList; lookup: Lookup },
+  { production, allowed, lookup }: TenantUrlRules,
 ): Promise<string | null> {
   const problem = problemOfUrlForm(text, { production })
   if (problem !== null) return problem

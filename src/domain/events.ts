@@ -1,4 +1,5 @@
 // The catalogue of events, what a pattern means of it, and the one fragment that writes them.
+import { nearestName } from '#core/config/near.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { filedBy, NOUNS, objectOf, subjectOf, SUBJECTS, type Noun } from './subjects.ts'
 
@@ -13,13 +14,27 @@ export const EVENTS = NOUNS.flatMap((noun) => {
   return Object.entries(events).map(([word, about]) => ({ type: `${noun}.${word}`, noun, about, data: view }))
 })
 
+/** All that means types of events: `*`, `<noun>.*` of each noun that has events, and the types. */
+export const TYPE_PATTERNS: string[] = [
+  '*',
+  ...new Set(EVENTS.map(({ noun }) => `${noun}.*`)),
+  ...EVENTS.map(({ type }) => type),
+]
+
 /** The types that `pattern` means: `*`, `<noun>.*` or a type. None when there are no such types. */
-export function typesMatching(pattern: string): string[] {
-  const start = pattern.endsWith('*') ? pattern.slice(0, -1) : undefined
-  if (start !== undefined && start !== '' && !NOUNS.some((noun) => start === `${noun}.`)) return []
-  return EVENTS.flatMap(({ type }) =>
-    (start === undefined ? type === pattern : type.startsWith(start)) ? [type] : [],
-  )
+export function typesMatching(pattern: string): EventType[] {
+  const found = EVENTS.filter(({ type, noun }) => ['*', `${noun}.*`, type].includes(pattern))
+  return found.map(({ type }) => type as EventType)
+}
+
+const LONGEST_SHOWN = 60
+
+/** What is said of a pattern that means no types: that, and which one was probably meant. */
+export function problemOfType(pattern: string): string {
+  const shown = pattern.length > LONGEST_SHOWN ? `${pattern.slice(0, LONGEST_SHOWN)}...` : pattern
+  const [, ...names] = TYPE_PATTERNS
+  const meant = nearestName(shown, names)
+  return `\`${shown}\` is no type of event${meant === undefined ? '.' : `; did you mean \`${meant}\`?`}`
 }
 
 const TIME_FIELD = /_(?:at|before|by)$/

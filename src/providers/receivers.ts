@@ -1,8 +1,6 @@
 // Posts to the addresses that tenants give: only public ones, without redirects or a proxy, within one deadline.
-import type { BlockList } from 'node:net'
 import { Agent, type Dispatcher } from 'undici'
-import type { Lookup } from '#core/lookup.ts'
-import { problemOfUrlForm } from '#core/tenant-urls.ts'
+import { problemOfUrlForm, type TenantUrlRules } from '#core/tenant-urls.ts'
 import { flat } from './http.ts'
 import { excerptOf, retryAfterMs } from './receivers/answer.ts'
 import { createConnector } from './receivers/connect.ts'
@@ -52,12 +50,7 @@ export type Receivers = {
   close(): Promise<void>
 }
 
-export type ReceiverOptions = {
-  /** Networks that are reachable although they are not public. */
-  allowed: BlockList
-  /** Whether only https is taken, on ports 443 and 8443. */
-  production: boolean
-  lookup: Lookup
+export type ReceiverOptions = TenantUrlRules & {
   /** Over everything: the lookup, the connection, the request and the answer. */
   deadline_ms?: number
 }

@@ -5,11 +5,10 @@ import { createAddressHash } from '#core/addresses.ts'
 import { ConfigError, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
-import { createLookup } from '#core/lookup.ts'
 import { metrics } from '#core/metrics.ts'
-import { networksOf } from '#core/public-addresses.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
+import { tenantUrlRules } from '#core/tenant-urls.ts'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { sendSms } from '#jobs/messages.ts'
@@ -56,12 +55,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   })
   ends.defer(() => opened.close())
   const sends_events = queues.some((name) => name === sendDelivery.queue)
-  const receivers = openReceivers({
-    allowed: networksOf(config.WEBHOOKS_ALLOW_CIDRS),
-    production: config.NODE_ENV === 'production',
-    // Who has networks of its own may also have names of its own.
-    lookup: createLookup({ hosts: config.WEBHOOKS_ALLOW_CIDRS.length > 0 }),
-  })
+  const receivers = openReceivers(tenantUrlRules(config))
   ends.defer(() => receivers.close())
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())

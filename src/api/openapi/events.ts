@@ -113,11 +113,15 @@ export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Reco
   )
 }
 
-/** Data that an event of this type may have. */
+const example_schemas = createSchemas()
+const examples = new Map<EventType, JsonSchema>()
+
+/** Data that an event of this type may have; of each type they are made once. */
 export function exampleOfEvent(type: EventType): object {
-  const schemas = createSchemas()
   const { data } = EVENTS.find((event) => event.type === type)!
-  return dataOf(type, schemas.of(data, 'output'), schemas)
+  const example = examples.get(type) ?? dataOf(type, example_schemas.of(data, 'output'), example_schemas)
+  examples.set(type, example)
+  return example
 }
 
 function dataOf(type: string, data: JsonSchema, schemas: Schemas): JsonSchema {

@@ -6,7 +6,6 @@ import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGates } from '#core/gate.ts'
 import { dateTime } from '#core/time.ts'
-import { typesMatching } from '#domain/events.ts'
 import {
   eventSchema,
   findEvent,
@@ -17,18 +16,21 @@ import {
 } from '#domain/feed.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import type { RouteContext } from '../context.ts'
+import { eventTypes } from '../event-types.ts'
 import { preferredWait } from '../prefer.ts'
 import { asInteger, EXAMPLE_ID, idParams, idText, linkAfter, pageSize, route } from '../route.ts'
 
 /** Requests of one key that wait for events at once. */
 const WAITING_OF_A_KEY = 20
 
+const NO_SEQUENCE = `must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`
+
 const feedQuery = z.strictObject({
   after: z
     .string()
-    .regex(/^\d{1,16}$/, { error: 'must be a whole number' })
+    .regex(/^\d{1,16}$/, { error: NO_SEQUENCE })
     .transform(Number)
-    .pipe(z.int({ error: 'must be at most 2^53 - 1' }).min(0))
+    .pipe(z.int({ error: NO_SEQUENCE }).min(0))
     .default(0)
     .meta({
       description: 'Only events with a higher `sequence`: that of the last one that you have.',
@@ -37,16 +39,10 @@ const feedQuery = z.strictObject({
       example: 17,
     }),
   limit: pageSize(25),
-  type: z
-    .string()
-    .refine((pattern) => typesMatching(pattern).length > 0, {
-      error: 'must be a type of event, those of a resource, e.g. payment.*, or *',
-    })
-    .optional()
-    .meta({
-      description: 'Only those of this type, or of all types of a resource: `payment.*`.',
-      example: 'payment.*',
-    }),
+  type: eventTypes.optional().meta({
+    description: 'Only those of this type, or of all types of a resource: `payment.*`.',
+    example: 'payment.*',
+  }),
   subject_id: idText.optional().meta({ description: 'Only those of this resource.', example: EXAMPLE_ID }),
 })
 

@@ -1,17 +1,22 @@
-// Routes of deliveries to webhook endpoints.
+// Routes of deliveries to webhook endpoints: those of events, and tests.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import type { Json } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
 import { deliveryDetailSchema, deliverySchema, deliveryStatus } from '#domain/deliveries/delivery.ts'
 import { findDelivery, findDeliveryDetail, listDeliveries } from '#domain/deliveries/find.ts'
-import { requestReplay } from '#domain/deliveries/request.ts'
+import { requestReplay, requestTest } from '#domain/deliveries/request.ts'
+import { typesMatching, type EventType } from '#domain/events.ts'
 import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import type { RouteContext } from '../context.ts'
+import { eventTypes } from '../event-types.ts'
+import { exampleOfEvent } from '../openapi/events.ts'
 import { found } from '../refusals.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../route.ts'
 import { askForAttempt, tooManyByHand } from './webhook-endpoints/attempts.ts'
-import { eventTypes, replayBody } from './webhook-endpoints/body.ts'
+import { replayBody, testBody } from './webhook-endpoints/body.ts'
 
 const filters = pageQuery.extend({
   status: deliveryStatus.optional().meta({ description: 'Only those in this status.' }),
@@ -19,11 +24,28 @@ const filters = pageQuery.extend({
   event_id: idText.optional().meta({ description: 'Only those of this event.', example: EXAMPLE_ID }),
 })
 
+const USUAL_TEST: EventType = 'payment.captured'
+
 const DELIVERIES = { area: 'events', tag: 'webhook_deliveries' } as const
+
+const NOT_SENT = {
+  status: 'pending',
+  sequence: null,
+  attempts: 0,
+  last_status_code: null,
+  delivered_at: null,
+}
 
 export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteContext): void {
   const { sql, lists, log } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
+
+  /** What a test is like unless somebody says: what the endpoint takes. Undefined when there is no such endpoint. */
+  async function usualTestOf(tenant_id: string, endpoint_id: string): Promise<EventType | undefined> {
+    const endpoint = await findEndpoint(sql, tenant_id, endpoint_id)
+    const taken = endpoint?.types.flatMap(typesMatching)
+    return taken?.find((type) => type === USUAL_TEST) ?? taken?.[0]
+  }
 
   app.get(
     '/v1/webhook_endpoints/:id/deliveries',
@@ -68,6 +90,52 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
         findDeliveryDetail(lists_sql, tenant_id, request.params.id),
       )
       return found(delivery, 'webhook_delivery_not_found')
+    },
+  )
+
+  app.post(
+    '/v1/webhook_endpoints/:id/test',
+    route({
+      ...DELIVERIES,
+      tag: 'webhook_endpoints',
+      scope: 'webhooks:write',
+      operation_id: 'testWebhookEndpoint',
+      summary: 'Send a test',
+      description:
+        'Sends an event with example data, once, also where the endpoint is disabled. It is no part of the feed: its `sequence` is null, and its event cannot be retrieved. It counts in no statistics. One that fails ends `exhausted`; a 410 to it does not disable the endpoint. At most 10 tests and replays of an endpoint wait or are under way.',
+      params: idParams,
+      body: testBody,
+      key: 'optional',
+      examples: {
+        requests: {
+          usual: { summary: 'Of a type that it takes', value: {} },
+          type: { summary: 'Of this type', value: { type: 'refund.succeeded' } },
+        },
+        unfinished: { ...NOT_SENT, next_attempt_at: '2026-11-20T10:15:30.123456Z' },
+      },
+      response: { 202: deliverySchema },
+      errors: ['webhook_endpoint_not_found', 'webhook_delivery_not_found', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const endpoint_id = request.params.id
+      const body = request.body ?? {}
+      const ids = { endpoint_id, delivery_id: newId(), event_id: newId() }
+      return await askForAttempt(context, request, reply, {
+        body,
+        async step(asked) {
+          const type = body.type ?? (await usualTestOf(tenant_id, endpoint_id))
+          if (type === undefined) return undefined
+          const sample = { ...exampleOfEvent(type), tenant_id } as Json
+          return await requestTest(sql, { ...asked, ...ids, type, sample })
+        },
+        find: async (id) => found(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),
+        async why_not() {
+          found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
+          const too_many = await tooManyByHand(context, tenant_id, endpoint_id)
+          return too_many ?? new AppError('webhook_endpoint_not_found')
+        },
+      })
     },
   )
 

@@ -1,77 +1,22 @@
-// Routes of tests and recoveries of webhook endpoints.
+// Routes of recoveries of webhook endpoints.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
-import type { Json } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { deliverySchema } from '#domain/deliveries/delivery.ts'
-import { findDelivery } from '#domain/deliveries/find.ts'
 import { findRecovery, requestRecovery } from '#domain/deliveries/recover.ts'
 import { recoverySchema } from '#domain/deliveries/recovery.ts'
-import { requestTest } from '#domain/deliveries/request.ts'
-import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import { acceptAtOnce } from '../accept.ts'
 import type { RouteContext } from '../context.ts'
-import { exampleOfEvent } from '../openapi/events.ts'
 import { found } from '../refusals.ts'
 import { idParams, route } from '../route.ts'
-import { askForAttempt, tooManyByHand } from './webhook-endpoints/attempts.ts'
-import { recoverBody, testBody } from './webhook-endpoints/body.ts'
+import { recoverBody } from './webhook-endpoints/body.ts'
 
 const ENDPOINTS = { area: 'events', tag: 'webhook_endpoints' } as const
 const STARTED = { status: 'pending', found: 0, sent: 0 }
-const NOT_SENT = {
-  status: 'pending',
-  sequence: null,
-  attempts: 0,
-  last_status_code: null,
-  delivered_at: null,
-}
 
 export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteContext): void {
   const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
-
-  app.post(
-    '/v1/webhook_endpoints/:id/test',
-    route({
-      ...ENDPOINTS,
-      scope: 'webhooks:write',
-      operation_id: 'testWebhookEndpoint',
-      summary: 'Send a test',
-      description:
-        'Sends an event with example data, once, also where the endpoint is disabled. It is no part of the feed: its `sequence` is null, and its event cannot be retrieved. It counts in no statistics. One that fails ends `exhausted`; a 410 to it does not disable the endpoint. At most 10 tests and replays of an endpoint wait or are under way.',
-      params: idParams,
-      body: testBody,
-      key: 'optional',
-      examples: {
-        requests: {
-          usual: { summary: 'A captured payment', value: {} },
-          type: { summary: 'Of this type', value: { type: 'refund.succeeded' } },
-        },
-        unfinished: { ...NOT_SENT, next_attempt_at: '2026-11-20T10:15:30.123456Z' },
-      },
-      response: { 202: deliverySchema },
-      errors: ['webhook_endpoint_not_found', 'webhook_delivery_not_found', 'idempotency_key_reused'],
-    }),
-    async (request, reply) => {
-      const { tenant_id } = request.credentials
-      const endpoint_id = request.params.id
-      const { type = 'payment.captured' } = request.body ?? {}
-      const ids = { endpoint_id, delivery_id: newId(), event_id: newId() }
-      const sample = exampleOfEvent(type) as Json
-      return await askForAttempt(context, request, reply, {
-        body: { type, ...request.body },
-        step: async (asked) => await requestTest(sql, { ...asked, ...ids, type, sample }),
-        find: async (id) => found(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),
-        async why_not() {
-          found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
-          const too_many = await tooManyByHand(context, tenant_id, endpoint_id)
-          return too_many ?? new AppError('webhook_endpoint_not_found')
-        },
-      })
-    },
-  )
 
   app.post(
     '/v1/webhook_endpoints/:id/recover',

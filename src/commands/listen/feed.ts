@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { ConfigError } from '#core/config.ts'
+import { typesMatching } from '#domain/events.ts'
 import { plainText, whyNoAnswer } from './answers.ts'
 
 const PAGE = 100
@@ -37,6 +38,9 @@ export type Feed = {
 
 type FollowQuery = { after: number; limit: number; type?: string | undefined }
 type FeedPage = { events: FollowedEvent[]; next: number | undefined }
+
+/** The API refuses what was asked for. */
+export class WrongOption extends ConfigError {}
 
 /** Whoever asks again later may be answered. */
 class ApiAway extends Error {
@@ -76,22 +80,20 @@ export async function* followFeed(
   feed: Feed,
   { after, types }: { after: number; types: readonly string[] },
 ): AsyncGenerator<FollowedEvent, never> {
-  // A request names one type at most.
-  const type = types.length === 1 && types[0] !== '*' ? types[0] : undefined
+  // A request names one type at most. What it leaves to the API may be of types that are not known here.
+  const asked = types.includes('*') ? '*' : types.length === 1 ? types[0] : undefined
+  const type = asked === '*' ? undefined : asked
+  const picked = asked === undefined ? new Set<string>(types.flatMap(typesMatching)) : undefined
   let cursor = after
   for (;;) {
     const asked_at = performance.now()
     const { events, next } = await askUntilAnswered(feed, { after: cursor, limit: PAGE, type }, WAIT_S)
-    for (const event of events) if (types.some((each) => isOfType(event.type, each))) yield event
+    for (const event of events) if (picked?.has(event.type) ?? true) yield event
     const reached = Math.max(cursor, next ?? events.at(-1)?.sequence ?? cursor)
     if (reached === cursor && performance.now() - asked_at < IDLE_MS)
       await sleep(IDLE_MS, undefined, { signal: feed.signal })
     cursor = reached
   }
-}
-
-function isOfType(type: string, wanted: string): boolean {
-  return wanted.endsWith('*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
 }
 
 async function askUntilAnswered(feed: Feed, query: FollowQuery, wait_s: number): Promise<FeedPage> {
@@ -135,6 +137,8 @@ async function ask(feed: Feed, { after, limit, type }: FollowQuery, wait_s: numb
 function refusalOf({ url, key_from }: Feed, { status, headers }: Response, text: string): Error {
   const body = refusal.safeParse(jsonOf(text)).data?.error
   const said = `${status}${body === undefined ? '' : ` ${plainText(`${body.code}: ${body.message}`)}`}`
+  if (status === 400 && body !== undefined)
+    return new WrongOption(`${url} refuses what was asked for (${said}). See --help.`)
   if (status === 401) return new ConfigError(`${url} does not know the key of ${key_from} (${said})`)
   if (status === 403)
     return new ConfigError(

@@ -3,7 +3,9 @@
 /** The known name that is closest to `name`; undefined when `name` is known itself, or close to none. */
 export function nearestName(name: string, known: string[]): string | undefined {
   if (known.includes(name)) return undefined
+  const letters = bare(name).length
   const near = known
+    .filter((other) => Math.abs(bare(other).length - letters) <= 2)
     .map((other) => ({ other, changes: changesBetween(bare(name), bare(other)) }))
     .filter(({ other, changes }) => changes <= (bare(other).length < 8 ? 1 : 2))
   return near.sort((one, next) => one.changes - next.changes)[0]?.other

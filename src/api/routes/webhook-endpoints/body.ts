@@ -2,20 +2,9 @@
 import { z } from 'zod'
 import { tenantHeaders } from '#core/tenant-headers.ts'
 import { dateTime } from '#core/time.ts'
-import { EVENTS, type EventType } from '#domain/events.ts'
 import { endpointStatus } from '#domain/webhook-endpoints/endpoint.ts'
 import { changing, idempotencyKey, metadata, metadataValue, text } from '../../body.ts'
-
-const TYPES = EVENTS.map(({ type }) => type as EventType)
-const WILDCARDS = ['*', ...new Set(TYPES.map((type) => `${type.split('.')[0]!}.*`))]
-
-/** A type of the catalogue. */
-const eventType = z.enum(TYPES, { error: 'must be a type of event' })
-
-/** A type, `<noun>.*` or `*`. */
-export const eventTypes = z
-  .enum([...WILDCARDS, ...TYPES], { error: 'must be `*`, `<noun>.*` or a type of event' })
-  .meta({ id: 'EventTypes', description: '`*` for all, `<noun>.*`, or a type.', example: 'payment.*' })
+import { eventType, eventTypes } from '../../event-types.ts'
 
 const types = z
   .array(eventTypes)
@@ -96,8 +85,9 @@ export const rotateBody = z
 
 export const testBody = z
   .strictObject({
-    type: eventType.default('payment.captured').meta({
-      description: 'What the event is to be like; the endpoint need not take such events.',
+    type: eventType.optional().meta({
+      description:
+        'What the event is to be like; the endpoint need not take such events. When left out: `payment.captured`, or the first type that the endpoint takes where it does not take that.',
       example: 'payment.captured',
     }),
     idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17-test' }).optional(),
@@ -110,7 +100,7 @@ export const replayBody = z
   .meta({ id: 'ReplayWebhookDelivery', description: 'Nothing but a key.' })
   .nullish()
 
-export const recoverBody = z
+const recovery = z
   .strictObject({
     since: dateTime.meta({ description: 'Of deliveries that were made from then on.' }),
     until: dateTime
@@ -123,3 +113,6 @@ export const recoverBody = z
     idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17-recover' }).optional(),
   })
   .meta({ id: 'RecoverWebhookEndpoint', description: 'The time of what is sent again.' })
+
+/** Without a body it is told what is missing in it. */
+export const recoverBody = z.preprocess((body) => body ?? {}, recovery)
