@@ -129,7 +129,8 @@ const TABLE = {
     },
     scopes: {
       'events:read': 'read events, webhook endpoints and their statistics, deliveries, recoveries',
-      'webhooks:write': 'keep webhook endpoints and rotate their secrets, test them, replay deliveries, recover',
+      'webhooks:write':
+        'keep webhook endpoints and rotate their secrets, test them, replay deliveries, recover',
     },
   },
 } as const satisfies Record<string, AreaFacts<string>>
