@@ -44,6 +44,7 @@ export function dispatch(
   const lines = new Map<string, LinePosition>()
   const tenants = new Set<string>()
   let closing = false
+  const closed = () => closing
 
   async function sequence(): Promise<void> {
     const sequenced = await sequenceEvents(sql, at_once).catch((error: unknown) => {
@@ -71,18 +72,27 @@ export function dispatch(
       window: UNPROVEN_WINDOW,
       room: Math.max(0, Math.floor(concurrency * UNPROVEN_PART) - pace.unproven()),
     }
-    const taken = await takeDeliveries(sql, visited, { worker, room, share, proven: pace.isProven, unproven })
+    const taken = await takeDeliveries(sql, visited, {
+      worker,
+      room,
+      share,
+      proven: (id) => pace.isProven(id),
+      unproven,
+    })
     for (const { job, line, begins_in_ms } of taken.jobs) {
-      const end = pace.begin(line.endpoint_id)
-      void performer.performHeld(job, asked_at, begins_in_ms).then(() => {
-        end()
-        // Its place in the window of its endpoint is free.
-        look(line)
-      })
+      void perform(performer.performHeld(job, asked_at, begins_in_ms), line)
     }
     for (const { line, in_ms } of taken.limited)
       setTimeout(() => look(line), Math.max(BUSY_MS, in_ms)).unref()
     return taken
+  }
+
+  async function perform(performed: Promise<void>, line: LinePosition): Promise<void> {
+    const end = pace.begin(line.endpoint_id)
+    await performed
+    end()
+    // Its place in the window of its endpoint is free.
+    look(line)
   }
 
   function look(line: LinePosition): void {
@@ -108,7 +118,7 @@ export function dispatch(
   }
 
   async function recover(): Promise<void> {
-    while (!closing && (await continueRecovery(sql)));
+    while (!closed() && (await continueRecovery(sql)));
     await completeRecoveries(sql)
   }
 
