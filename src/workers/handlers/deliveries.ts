@@ -1,7 +1,8 @@
 // Sends deliveries: each attempt posts the signed event once, and what came of it is written with the delivery.
+import { metrics } from '#core/metrics.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { tenantHeaders as headersSchema } from '#core/tenant-headers.ts'
-import { loadDelivery, type LoadedDelivery } from '#domain/deliveries/load.ts'
+import { loadDelivery, type DeliveryKey, type LoadedDelivery } from '#domain/deliveries/load.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { retryDelayMs } from '#domain/deliveries/schedule.ts'
 import { settleDeliveries, type DeliverySettlement } from '#domain/deliveries/settle.ts'
@@ -12,7 +13,8 @@ import { currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
 import type { WorkerContext } from '../context.ts'
 import { discard, done, failed, type Decision } from '../decision.ts'
-import { settling, type Told } from '../settle.ts'
+import { addLogFacts } from '../job-log.ts'
+import { onceWritten, settling, type Tells, type Told } from '../settle.ts'
 import { handling, type Job } from './handler.ts'
 
 /** The receiver wants nothing any more. */
@@ -37,7 +39,7 @@ function attemptAs(how: How) {
     context: WorkerContext,
     { tenant_id, payload, signal }: Job<AttemptPayload>,
   ): Promise<Decision> => {
-    const delivery = await loadDelivery(context.sql, { tenant_id, ...payload })
+    const delivery = await load(context, { tenant_id, ...payload })
     // It was settled meanwhile, or is kept no longer.
     if (delivery === undefined || (how === 'scheduled' && delivery.status !== 'pending')) return done()
     const { recovery_id = null } = payload
@@ -48,6 +50,15 @@ function attemptAs(how: How) {
   }
 }
 
+/** The log lines of its job name what it is about. */
+async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDelivery | undefined> {
+  const delivery = await loadDelivery(sql, key)
+  if (delivery === undefined) return undefined
+  const { endpoint_id, event_id, type, url } = delivery
+  addLogFacts({ endpoint_id, event_id, type, host: new URL(url).host })
+  return delivery
+}
+
 /** What would end the worker each time is a failed attempt like another. */
 function givenUpAs(how: How) {
   return async (
@@ -56,7 +67,7 @@ function givenUpAs(how: How) {
     reason: string,
   ): Promise<Decision> => {
     const asked = sendDelivery.payload.partial({ recovery_id: true }).safeParse(payload).data
-    const delivery = asked && (await loadDelivery(context.sql, { tenant_id, ...asked }))
+    const delivery = asked && (await load(context, { tenant_id, ...asked }))
     if (asked === undefined || delivery === undefined) return discard(reason)
     const error = 'it could not be sent'
     return judged(context, delivery, how, asked.recovery_id ?? null, {
@@ -111,15 +122,15 @@ function judged(
   const gone = status_code === GONE && how !== 'test'
   const about = { ...aboutOf(delivery, how, recovery_id), attempt, gone }
   if (status_code !== null && status_code >= 200 && status_code < 300)
-    return done({ tells: DELIVERY({ ...about, result: 'delivered', next_ms: null }) })
+    return done({ tells: telling({ ...about, result: 'delivered', next_ms: null }) })
   const asked_ms = 'status' in answer ? answer.retry_after_ms : null
   const next_ms =
     how === 'scheduled' ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, asked_ms) : null
-  const result = gone || how === 'test' ? 'failed' : next_ms === null ? 'exhausted' : 'again'
+  const result = gone || how !== 'scheduled' ? 'failed' : next_ms === null ? 'exhausted' : 'again'
   const message = attempt.error ?? `answered ${status_code}`
   return failed(
     { code: 'delivery_failed', message },
-    { tells: DELIVERY({ ...about, result, next_ms: result === 'again' ? next_ms : null }) },
+    { tells: telling({ ...about, result, next_ms: result === 'again' ? next_ms : null }) },
   )
 }
 
@@ -131,7 +142,15 @@ function ended(
   result: 'failed' | 'skipped' | 'exhausted',
 ): Decision {
   const about = { ...aboutOf(delivery, how, recovery_id), gone: false, attempt: null, next_ms: null }
-  return done({ tells: DELIVERY({ ...about, result }) })
+  return done({ tells: telling({ ...about, result }) })
+}
+
+function telling(settlement: Told<DeliverySettlement>): Tells {
+  const { result, attempt } = settlement
+  return onceWritten(DELIVERY(settlement), () => {
+    metrics.deliveryAttempts.inc({ result })
+    addLogFacts({ status_code: attempt?.status_code ?? null, result })
+  })
 }
 
 function aboutOf(
