@@ -78,6 +78,18 @@ export const metrics = {
     help: 'Events that got their sequence from this process, and so came into the feed',
     registers,
   }),
+  deliveryAttempts: new Counter({
+    name: 'sluice_delivery_attempts_total',
+    help: 'Attempts at deliveries by what followed: delivered, again (it is tried again), exhausted, failed, skipped (nothing was sent)',
+    labelNames: ['result'],
+    registers,
+  }),
+  endpointsDisabled: new Counter({
+    name: 'sluice_webhook_endpoints_disabled_total',
+    help: 'Webhook endpoints that were disabled by themselves, by reason: gone, failing; counted when their tenant is told',
+    labelNames: ['reason'],
+    registers,
+  }),
   ringsDropped: new Counter({
     name: 'sluice_rings_dropped_total',
     help: 'Bells that could not be put into the queue in time; their jobs are claimed directly',

@@ -53,8 +53,8 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
   }
 }
 
-/** Adds ids to the log lines of the job that is running, once they are known. */
-export function addLogFacts(facts: Record<`${string}_id`, string>): void {
+/** Adds ids, and what came of it, to the log lines of the job that is running, once they are known. */
+export function addLogFacts(facts: Record<string, string | number | null>): void {
   Object.assign(lines_of.getStore() ?? {}, facts)
 }
 

@@ -14,10 +14,11 @@ import { disabledEmail, type DisabledEndpoint } from './disabled-email.ts'
  */
 const LIMITS: MessageLimits = { tenant: 1_000_000, destination: 60 }
 
-/** `how`: by email, or why nobody is told. */
+/** `reason`: why it was disabled. `how`: by email, or why nobody is told. */
 export type ToldEndpoint = {
   tenant_id: string
   id: string
+  reason: DisabledEndpoint['disabled_reason']
   how: 'email' | 'no_contact' | 'suppressed' | 'too_many'
 }
 
@@ -50,7 +51,9 @@ export async function tellOfDisabled(
       from unnest(${untold.map(({ tenant_id }) => tenant_id)}::uuid[], ${untold.map(({ id }) => id)}::uuid[])
         as told(tenant_id, id)
       where p.tenant_id = told.tenant_id and p.id = told.id`
-    return untold.map(({ tenant_id, id }) => ({ tenant_id, id, how: became.get(id) ?? 'no_contact' }))
+    return untold.map(({ tenant_id, id, disabled_reason: reason }) => {
+      return { tenant_id, id, reason, how: became.get(id) ?? 'no_contact' }
+    })
   })
 }
 

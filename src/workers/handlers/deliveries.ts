@@ -1,8 +1,9 @@
 // Sends deliveries: each attempt posts the signed event once, and what came of it is written with the delivery.
+import { metrics } from '#core/metrics.ts'
 import { SealError } from '#core/secrets.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { tenantHeaders } from '#core/tenant-headers.ts'
-import { loadDelivery, type LoadedDelivery } from '#domain/deliveries/load.ts'
+import { loadDelivery, type DeliveryKey, type LoadedDelivery } from '#domain/deliveries/load.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { retryDelayMs } from '#domain/deliveries/schedule.ts'
 import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle.ts'
@@ -13,7 +14,8 @@ import { currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
 import type { WorkerContext } from '../context.ts'
 import { discard, done, failed, retry, type Decision } from '../decision.ts'
-import { settling } from '../settle.ts'
+import { addLogFacts } from '../job-log.ts'
+import { onceWritten, settling, type Tells } from '../settle.ts'
 import { handling, type Job } from './handler.ts'
 
 /** The receiver wants nothing any more. */
@@ -41,7 +43,7 @@ function attemptAs(how: How) {
     context: WorkerContext,
     { tenant_id, payload, signal }: Job<AttemptPayload>,
   ): Promise<Decision> => {
-    const delivery = await loadDelivery(context.sql, { tenant_id, ...payload })
+    const delivery = await load(context, { tenant_id, ...payload })
     // It is kept no longer.
     if (delivery === undefined) return done()
     const recovers = payload.recovery_id != null
@@ -61,6 +63,15 @@ function attemptAs(how: How) {
   }
 }
 
+/** The log lines of its job name what it is about. */
+async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDelivery | undefined> {
+  const delivery = await loadDelivery(sql, key)
+  if (delivery === undefined) return undefined
+  const { endpoint_id, event_id, type, url } = delivery
+  addLogFacts({ endpoint_id, event_id, type, host: new URL(url).host })
+  return delivery
+}
+
 /** What would end the worker each time is a failed attempt like another. */
 function givenUpAs(how: How) {
   return async (
@@ -69,7 +80,7 @@ function givenUpAs(how: How) {
     reason: string,
   ): Promise<Decision> => {
     const asked = testDelivery.payload.safeParse(payload).data
-    const delivery = asked && (await loadDelivery(context.sql, { tenant_id, ...asked }))
+    const delivery = asked && (await load(context, { tenant_id, ...asked }))
     if (delivery === undefined) return discard(reason)
     return judged(context, delivery, how, {
       error: 'not_sent',
@@ -130,22 +141,30 @@ function judged(
   const gone = status_code === GONE && how !== 'test'
   const about = { ...aboutOf(delivery, how), attempt, gone }
   if (status_code !== null && status_code >= 200 && status_code < 300)
-    return done({ tells: DELIVERY({ change: { ...about, result: 'delivered', next_ms: null } }) })
+    return done({ tells: telling({ ...about, result: 'delivered', next_ms: null }) })
   const asked_ms = 'status' in answer ? answer.retry_after_ms : null
   const next_ms =
     how === 'scheduled' ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, asked_ms) : null
-  const result = gone ? 'failed' : next_ms === null ? 'exhausted' : 'again'
+  const result = gone || how === 'manual' ? 'failed' : next_ms === null ? 'exhausted' : 'again'
   const message = attempt.error ?? `answered ${status_code}`
   return failed(
     { code: 'delivery_failed', message },
-    { tells: DELIVERY({ change: { ...about, result, next_ms: result === 'again' ? next_ms : null } }) },
+    { tells: telling({ ...about, result, next_ms: result === 'again' ? next_ms : null }) },
   )
 }
 
 /** It ends without having been sent. */
 function ended(delivery: LoadedDelivery, how: How, result: 'failed' | 'skipped' | 'exhausted'): Decision {
   const change = { ...aboutOf(delivery, how), gone: false, attempt: null, next_ms: null, result }
-  return done({ tells: DELIVERY({ change }) })
+  return done({ tells: telling(change) })
+}
+
+function telling(change: DeliveryChange): Tells {
+  const { result, attempt } = change
+  return onceWritten(DELIVERY({ change }), () => {
+    metrics.deliveryAttempts.inc({ result })
+    addLogFacts({ status_code: attempt?.status_code ?? null, result })
+  })
 }
 
 function aboutOf({ id, created_at, endpoint_id }: LoadedDelivery, how: How) {

@@ -1,4 +1,5 @@
 // Tells tenants by email of their endpoints that were disabled by themselves.
+import { metrics } from '#core/metrics.ts'
 import { tellOfDisabled, type ToldEndpoint } from '#domain/webhook-endpoints/tell.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
@@ -34,11 +35,13 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
       let told: ToldEndpoint[]
       do {
         told = await tellOfDisabled(sql, { vault, hashOf, from }, AT_ONCE)
-        for (const { tenant_id, id, how } of told)
+        for (const { tenant_id, id, reason, how } of told) {
+          metrics.endpointsDisabled.inc({ reason })
           if (how === 'email')
             log.info({ tenant_id, endpoint_id: id }, 'the tenant is told of a disabled endpoint')
           else
             log.warn({ tenant_id, endpoint_id: id }, `nobody is told of a disabled endpoint: ${UNTOLD[how]}`)
+        }
       } while (told.length === AT_ONCE && !closed())
     },
   )
