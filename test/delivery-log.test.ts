@@ -65,14 +65,14 @@ async function sentTo(...statuses: number[]) {
   await hurryUntil(world, () => hook.arrived.length >= scheduled)
   await world.drain()
   const [delivery] = await deliveriesOf(client, endpoint.id)
-  return { delivery, endpoint, before, host: new URL(hook.url).host, ...client }
+  return { delivery, endpoint, before, host: new URL(hook.url).host, client }
 }
 
 test('an attempt is found by its delivery, event, endpoint, type and host, with what came back', async () => {
-  const { delivery, endpoint, host, before, tenant_id } = await sentTo(500, 204)
+  const { delivery, endpoint, host, before, client } = await sentTo(500, 204)
   const about = {
     job: 'webhook_endpoint.deliver',
-    tenant_id,
+    tenant_id: client.tenant_id,
     delivery_id: delivery.id,
     endpoint_id: endpoint.id,
     event_id: delivery.event_id,
@@ -103,8 +103,8 @@ test('an endpoint that is gone is counted once, by its reason', async () => {
 })
 
 test('an attempt by hand that fails is not the last of a schedule', async () => {
-  const { delivery, endpoint, before, post } = await sentTo(204, 500)
-  await post(`/v1/webhook_deliveries/${delivery.id}/replay`)
+  const { delivery, endpoint, before, client } = await sentTo(204, 500)
+  await client.post(`/v1/webhook_deliveries/${delivery.id}/replay`)
   expect(await attemptsTo(endpoint.id, 2)).toMatchObject([
     { job: 'webhook_endpoint.deliver', result: 'delivered' },
     { job: 'webhook_endpoint.replay', status_code: 500, result: 'failed' },
