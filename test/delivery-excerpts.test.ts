@@ -90,7 +90,8 @@ test('what receivers repeated of a customer is erased with the customer', async 
   await untilErased()
   const [after] = await attempted(client, endpoint.id, 2)
   expect(JSON.stringify(after)).not.toContain('ada@secret.example')
-  expect(after.attempts_log).toEqual([{ ...before.attempts_log[0], response_excerpt: null }])
+  // It may have been tried again meanwhile.
+  expect(after.attempts_log[0]).toEqual({ ...before.attempts_log[0], response_excerpt: null })
 })
 
 test('what an attempt under way brings back of a customer who was erased meanwhile is not kept', async () => {

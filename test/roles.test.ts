@@ -449,6 +449,7 @@ describe('readers', () => {
       'notification_history',
       'webhook_deliveries',
       'webhook_due',
+      'webhook_lines',
       'webhook_stats',
     ])
   })

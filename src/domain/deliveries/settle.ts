@@ -8,7 +8,7 @@ const FAILING_DAYS = 5
 /** The log of a delivery keeps so many of its latest attempts. */
 const MOST_LOGGED = 50
 /** The excerpt that goes when an attempt is added: those of the last five stay. */
-const LAST_EXCERPT = '{-5,response_excerpt}'
+const LAST_EXCERPT = ['-5', 'response_excerpt']
 /** The numbers of an endpoint are in so many rows for an hour and bucket: writers seldom wait for each other. */
 const SHARDS = 4
 
