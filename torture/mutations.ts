@@ -177,8 +177,8 @@ alter table events alter column sequence set default nextval('event_numbers');`,
     patches: [
       {
         file: 'src/workers/handlers/deliveries.ts',
-        from: "    if (delivery.data === null) return ended(delivery, how, recovery_id, 'exhausted')",
-        to: `    if (delivery.data === null) return ended(delivery, how, recovery_id, 'exhausted')
+        from: "    if (delivery.data === null) return ended(delivery, how, 'exhausted')",
+        to: `    if (delivery.data === null) return ended(delivery, how, 'exhausted')
     await context.sql\`
       update webhook_deliveries set status = 'delivered', delivered_at = now(), next_attempt_at = null
       where tenant_id = \${tenant_id} and id = \${delivery.id} and created_at = \${delivery.created_at}\``,
@@ -192,9 +192,9 @@ alter table events alter column sequence set default nextval('event_numbers');`,
     faults: ['receiver-away'],
     patches: [
       {
-        file: 'src/domain/deliveries/take.ts',
-        from: 'case when p.ordered or p.failing_since is not null then 1',
-        to: 'case when p.failing_since is not null then 1',
+        file: 'src/domain/deliveries/lines.ts',
+        from: 'case when p.ordered or p.failing_since <',
+        to: 'case when p.failing_since <',
       },
     ],
   },
