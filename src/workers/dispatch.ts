@@ -15,6 +15,8 @@ import type { Performer } from './perform.ts'
 const DISPATCH_MS = 50
 /** The interval while there is more to do than one pass does. */
 const BUSY_MS = 1
+/** Between two walks through all lines. */
+const ROUND_MS = 200
 /** Rows that one statement of the sequencer makes, about; after one that took too long, fewer for a while. */
 const SEQUENCED_AT_ONCE = { most: 4_000, least: 50 }
 const STATEMENT_CANCELED = '57014'
@@ -130,7 +132,12 @@ export function dispatch(
     visit,
   )
   // However many lines there are, it visits no more of them in a second: what has just come is not left to it.
-  const walking = every(log, 'taking deliveries', () => (more_dropped ? BUSY_MS : DISPATCH_MS), walk)
+  const walking = every(
+    log,
+    'taking deliveries',
+    () => (more_dropped ? BUSY_MS : after === FIRST_LINE ? ROUND_MS : DISPATCH_MS),
+    walk,
+  )
   const recovering = every(log, 'recovering deliveries', () => RECOVERY_MS, recover)
   return [
     {
