@@ -119,6 +119,6 @@ test('an attempt at nobody has no status', async () => {
   const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
   await client.post(`/v1/webhook_endpoints/${endpoint.id}/test`)
   expect(await attemptsTo(endpoint.id, 1)).toMatchObject([
-    { job: 'webhook_endpoint.test', host: new URL(hook.url).host, status_code: null, result: 'failed' },
+    { job: 'webhook_endpoint.test', host: new URL(hook.url).host, status_code: null, result: 'exhausted' },
   ])
 })

@@ -175,6 +175,7 @@ const NO_NOUN: Record<string, string> = {
   notifications: 'are about rows of any noun',
   pauses: 'stop the work of a tenant',
   webhook_due: 'are deliveries that wait',
+  webhook_lines: 'are of endpoints',
   webhook_stats: 'count deliveries',
 }
 

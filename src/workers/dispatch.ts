@@ -3,7 +3,12 @@ import { databaseCode } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { completeRecoveries, continueRecovery } from '#domain/deliveries/continue-recovery.ts'
 import type { LinePosition, VisitedLines } from '#domain/deliveries/lines.ts'
-import { FIRST_LINE, takeDeliveries, type TakenDeliveries } from '#domain/deliveries/take.ts'
+import {
+  FIRST_LINE,
+  isAnythingWaiting,
+  takeDeliveries,
+  type TakenDeliveries,
+} from '#domain/deliveries/take.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import type { Queue } from '#queue/queue.ts'
@@ -20,7 +25,9 @@ const ROUND_MS = 200
 /** Rows that one statement of the sequencer makes, about; after one that took too long, fewer for a while. */
 const SEQUENCED_AT_ONCE = { most: 4_000, least: 50 }
 const STATEMENT_CANCELED = '57014'
-const RECOVERY_MS = 200
+const RECOVERY_MS = 1_000
+/** Where nothing has happened for a while, new events are looked for less often. */
+const IDLE = { after_ms: 5_000, interval_ms: 200 }
 /** An endpoint gets so many attempts at once before it has answered soon, ... */
 const UNPROVEN_WINDOW = 10
 /** ... and all such endpoints together get this part of the slots. */
@@ -40,6 +47,7 @@ export function dispatch(
   const pace = createPace()
   let at_once: number = SEQUENCED_AT_ONCE.most
   let more_events = false
+  let sequenced_at = -Infinity
   let more_dropped = false
   let after = FIRST_LINE
   /** Lines in which something may be due now, by endpoint, and tenants with such. */
@@ -57,6 +65,7 @@ export function dispatch(
     at_once = Math.min(SEQUENCED_AT_ONCE.most, at_once * 2)
     more_events = sequenced.some(({ more }) => more)
     if (sequenced.length === 0) return
+    sequenced_at = performance.now()
     metrics.sequenced.inc(sequenced.reduce((sum, { events }) => sum + events, 0))
     // Who waits for events of a tenant looks again.
     queue.publish(sequenced.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))
@@ -112,6 +121,7 @@ export function dispatch(
   }
 
   async function walk(): Promise<void> {
+    if (after === FIRST_LINE && !(await isAnythingWaiting(sql))) return
     const taken = await take({ after })
     // Without room it goes on where it was.
     if (taken === undefined) return
@@ -124,7 +134,13 @@ export function dispatch(
     await completeRecoveries(sql)
   }
 
-  const sequencing = every(log, 'sequencing events', () => (more_events ? BUSY_MS : DISPATCH_MS), sequence)
+  function sequencingMs(): number {
+    if (more_events) return BUSY_MS
+    const quiet_ms = Math.min(performance.now() - sequenced_at, performer.idleFor())
+    return quiet_ms > IDLE.after_ms ? IDLE.interval_ms : DISPATCH_MS
+  }
+
+  const sequencing = every(log, 'sequencing events', sequencingMs, sequence)
   const visiting = every(
     log,
     'taking deliveries from lines that moved',

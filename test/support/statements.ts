@@ -128,7 +128,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'walk through the lines of endpoints, and the recovery that waited longest',
     tables: ['webhook_due', 'webhook_recoveries'],
-    part: /from webhook_due w where \(w\.tenant_id, w\.endpoint_id\) > \(v\.tenant_id, v\.endpoint_id\)|from webhook_recoveries (r )?where (r\.)?status <> \$\d+ and (r\.)?after_at is (not )?null/,
+    part: /^ ?select from webhook_due limit|from webhook_due w where \(w\.tenant_id, w\.endpoint_id\) > \(v\.tenant_id, v\.endpoint_id\)|from webhook_recoveries (r )?where (r\.)?status <> \$\d+ and (r\.)?after_at is (not )?null/,
     reason: 'finds what is due, whose it is comes with the row; what is done about it names the tenant',
   },
   {

@@ -57,6 +57,12 @@ export async function takeDeliveries(
   })
 }
 
+/** Whether there is any line: without one a walk would ask three times for nothing. */
+export async function isAnythingWaiting(sql: Sql): Promise<boolean> {
+  const rows = await sql`select from webhook_due limit 1`
+  return rows.length > 0
+}
+
 async function takeFrom(
   tx: Tx,
   lines: DueLine[],
