@@ -2,7 +2,7 @@
 import type { Patch } from './copy.ts'
 import { UNEXPLAINED } from './history/check.ts'
 import { EVENT_LOST, OVERTAKEN } from './verdict/deliveries.ts'
-import { SKIPPED } from './verdict/feeds.ts'
+import { GAP } from './events/follower.ts'
 import { SENT_TWICE } from './verdict/messages.ts'
 import { OVERDRAWN } from './verdict/money.ts'
 
@@ -152,7 +152,7 @@ export const MUTATIONS: Mutation[] = [
   {
     name: 'sequence',
     about: 'an event gets its number as it is written, and not when all before it are there to be read',
-    expect: SKIPPED,
+    expect: GAP,
     faults: ['slow-commits'],
     patches: [
       {

@@ -5,6 +5,9 @@ import type { Problem } from '#test/invariants.ts'
 
 type SeenEvent = { id: string; sequence: number }
 
+/** What a reader of the feed sees whose events get their numbers as they are written. */
+export const GAP = 'the feed has a gap'
+
 export type Follower = {
   tenant_id: string
   /** As they came. */
@@ -36,7 +39,7 @@ export function follow(clients: Client[], tenant_id: string): Follower {
       return false
     }
     for (const { id, sequence } of answer.body as SeenEvent[]) {
-      if (sequence !== after + 1) problems.push({ problem: 'the feed has a gap', tenant_id, after, sequence })
+      if (sequence !== after + 1) problems.push({ problem: GAP, tenant_id, after, sequence })
       after = sequence
       seen.push({ id, sequence })
     }

@@ -3,7 +3,7 @@ import { NOUNS, subjectOf } from '#domain/subjects.ts'
 import type { Problem } from '#test/invariants.ts'
 import type { Follower } from '../events/follower.ts'
 
-export const SKIPPED = 'a reader of the feed skipped an event'
+const SKIPPED = 'a reader of the feed skipped an event'
 
 /** An event as it is in the database. */
 export type FeedEvent = {
