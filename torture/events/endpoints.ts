@@ -8,6 +8,8 @@ import type { KnownEndpoint, Receivers } from './receivers.ts'
 type Wanted = { receiver: 'good' | 'bad'; ordered: boolean; types: string[] }
 
 const LIMIT_MS = 90_000
+/** A request may be on its way for so long. */
+const UNDER_WAY_MS = 20_000
 
 /** For a tenant with little to tell. */
 export const OF_EVERYTHING: Wanted[] = wanted(['*'], ['*'], ['*'])
@@ -49,11 +51,14 @@ async function makeEndpoint(
   }
   let made = await answered(clients, '/v1/webhook_endpoints', body)
   // The answer with the secret was lost: it is in no other.
+  const rotated = made.secret === null
   while (made.secret === null) {
     const rotation = { idempotency_key: randomUUID(), grace_s: 0 }
     made = await answered(clients, `/v1/webhook_endpoints/${made.id}/rotate_secret`, rotation)
   }
-  const known: KnownEndpoint = { name, id: made.id, tenant_id, types, ordered, secrets: [made.secret] }
+  const judged_from = performance.now() + (rotated ? UNDER_WAY_MS : 0)
+  const secrets = [made.secret]
+  const known: KnownEndpoint = { name, id: made.id, tenant_id, types, ordered, secrets, judged_from }
   endpoints.set(name, known)
 }
 
