@@ -181,6 +181,7 @@ function delivered(
     types: ['payment.*'],
     ordered,
     secrets: [],
+    judged_from: 0,
   }
   const deliveries = statuses.map((status, index) => {
     const event_id = `event-${index + 1}`
