@@ -54,6 +54,8 @@ beforeAll(async () => {
   const recovery = (
     await world.client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, { since: '2026-01-01T00:00:00Z' })
   ).body
+  const recovered = async () => (await world.client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status
+  await eventually(async () => expect(await recovered()).toBe('completed'))
   const message = await made('/v1/messages/email', {
     to: ['ada@example.com'],
     subject: 'Shipped',
