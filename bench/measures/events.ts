@@ -27,6 +27,8 @@ const SEQUENCER_BAR = 5_000
 /** Deliveries a second of the best other system that ran on such a machine. */
 const BEST_PEER = { name: 'the best peer, on another day', value: 369 }
 const CALM_PER_S = 100
+/** Of 1,000 the p99 is the tenth slowest: of fewer it is chance. */
+const CALM_S = 10
 const DUE = 100_000
 
 export const events: Measure = {
@@ -149,7 +151,7 @@ function costOf(before: ReturnType<typeof cpuTimes>, count: number) {
 /** From the commit of an event until its delivery arrives: by itself, beside endpoints that hang, beside a long line. */
 async function measureLatency(system: System, { api, receiver }: Places): Promise<Row[]> {
   const { keys, options, sql } = system
-  const { seconds, rounds, log } = options
+  const { rounds, log } = options
   const calm = keys.slice(TENANTS, 2 * TENANTS)
   const noisy = keys[2 * TENANTS]!
   await using worker = await startWorker(system)
@@ -159,8 +161,8 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
   )
   const measure = async (): Promise<Received> => {
     await forget(receiver, 'calm')
-    await writeEventsAt(system, calm, { rate: CALM_PER_S, seconds: 2 * seconds })
-    return await untilReceived(receiver, 'calm', CALM_PER_S * 2 * seconds)
+    await writeEventsAt(system, calm, { rate: CALM_PER_S, seconds: CALM_S })
+    return await untilReceived(receiver, 'calm', CALM_PER_S * CALM_S)
   }
   await measure()
   const quiet: Received[] = []
@@ -179,6 +181,9 @@ async function measureLatency(system: System, { api, receiver }: Places): Promis
     const slow = await makeEndpoint(api, noisy, { url: `${receiver}/hook/due`, rate_per_s: 200 })
     await writeEvents(system, [noisy], DUE)
     await untilSequenced(system, noisy.tenant_id)
+    // Writing that many at once is another load: what it leaves for later is done now.
+    await sql`vacuum analyze`
+    await sql`checkpoint`
     beside.due.push(await measure())
     const { count } = await received(receiver, 'due')
     if (count >= DUE) throw new Error('the long line was empty before the end of the run')

@@ -47,16 +47,21 @@ export function dispatch(
   const pace = createPace()
   let at_once: number = SEQUENCED_AT_ONCE.most
   let more_events = false
+  let began_at = -Infinity
   let sequenced_at = -Infinity
   let more_dropped = false
   let after = FIRST_LINE
-  /** Lines in which something may be due now, by endpoint, and tenants with such. */
+  /** Lines in which something may be due now, by endpoint. */
   const lines = new Map<string, LinePosition>()
-  const tenants = new Set<string>()
+  /** Endpoints whose line had more than they may have at once: when an attempt there ends, it is looked at again. */
+  const waiting = new Set<string>()
+  /** Endpoints that their rate holds up, and that are looked at when it allows the next. */
+  const resting = new Set<string>()
   let closing = false
   const closed = () => closing
 
   async function sequence(): Promise<void> {
+    began_at = performance.now()
     const sequenced = await sequenceEvents(sql, at_once).catch((error: unknown) => {
       if (databaseCode(error) === STATEMENT_CANCELED)
         at_once = Math.max(SEQUENCED_AT_ONCE.least, Math.floor(at_once / 2))
@@ -69,8 +74,8 @@ export function dispatch(
     metrics.sequenced.inc(sequenced.reduce((sum, { events }) => sum + events, 0))
     // Who waits for events of a tenant looks again.
     queue.publish(sequenced.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))
-    for (const { tenant_id, deliveries } of sequenced) if (deliveries > 0) tenants.add(tenant_id)
-    visiting.hurry()
+    const tenants = sequenced.flatMap(({ tenant_id, deliveries }) => (deliveries > 0 ? tenant_id : []))
+    if (tenants.length > 0) await take({ lines: [], tenants })
   }
 
   /** Undefined where there is no room. */
@@ -93,8 +98,11 @@ export function dispatch(
     for (const { job, line, begins_in_ms } of taken.jobs) {
       void perform(performer.performHeld(job, asked_at, begins_in_ms), line)
     }
-    for (const { line, in_ms } of taken.limited)
-      setTimeout(() => look(line), Math.max(BUSY_MS, in_ms)).unref()
+    for (const { line, more } of taken.seen) {
+      if (more) waiting.add(line.endpoint_id)
+      else waiting.delete(line.endpoint_id)
+    }
+    for (const { line, in_ms } of taken.limited) lookIn(in_ms, line)
     return taken
   }
 
@@ -103,7 +111,7 @@ export function dispatch(
     await performed
     end()
     // Its place in the window of its endpoint is free.
-    look(line)
+    if (waiting.has(line.endpoint_id)) look(line)
   }
 
   function look(line: LinePosition): void {
@@ -112,12 +120,25 @@ export function dispatch(
     visiting.hurry()
   }
 
+  /** Once, however often it is asked for meanwhile. */
+  function lookIn(in_ms: number, line: LinePosition): void {
+    if (resting.has(line.endpoint_id)) return
+    resting.add(line.endpoint_id)
+    const lookNow = () => {
+      resting.delete(line.endpoint_id)
+      look(line)
+    }
+    setTimeout(lookNow, Math.max(BUSY_MS, in_ms)).unref()
+  }
+
   async function visit(): Promise<void> {
-    if (lines.size === 0 && tenants.size === 0) return
-    const visited = { lines: [...lines.values()], tenants: [...tenants] }
+    if (lines.size === 0) return
+    const visited = [...lines.values()]
     lines.clear()
-    tenants.clear()
-    await take(visited)
+    const taken = await take({ lines: visited, tenants: [] })
+    if (taken === undefined) return
+    const seen = new Set(taken.seen.map(({ line }) => line.endpoint_id))
+    for (const { endpoint_id } of visited) if (!seen.has(endpoint_id)) waiting.delete(endpoint_id)
   }
 
   async function walk(): Promise<void> {
@@ -137,14 +158,16 @@ export function dispatch(
   function sequencingMs(): number {
     if (more_events) return BUSY_MS
     const quiet_ms = Math.min(performance.now() - sequenced_at, performer.idleFor())
-    return quiet_ms > IDLE.after_ms ? IDLE.interval_ms : DISPATCH_MS
+    if (quiet_ms > IDLE.after_ms) return IDLE.interval_ms
+    // Steadily, however long it takes.
+    return Math.max(BUSY_MS, began_at + DISPATCH_MS - performance.now())
   }
 
   const sequencing = every(log, 'sequencing events', sequencingMs, sequence)
   const visiting = every(
     log,
     'taking deliveries from lines that moved',
-    () => (lines.size > 0 || tenants.size > 0 ? BUSY_MS : DISPATCH_MS),
+    () => (lines.size > 0 ? BUSY_MS : DISPATCH_MS),
     visit,
   )
   // However many lines there are, it visits no more of them in a second: what has just come is not left to it.

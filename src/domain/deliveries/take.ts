@@ -7,7 +7,9 @@ import { dropUnwanted, isUnwanted } from './drop.ts'
 import { linesOf, lockLines, type DueLine, type LinePosition, type VisitedLines } from './lines.ts'
 
 /** A rate is kept by sending each in time, so far ahead. */
-const AHEAD_MS = 100
+const AHEAD_MS = 200
+/** What begins within this time begins together: so it is read and settled together, too. */
+const TOGETHER_MS = 50
 
 /** A job that was made for this worker; it begins in `begins_in_ms`, because the rate of its endpoint is limited. */
 type TakenJob = { job: ClaimedJob; line: LinePosition; begins_in_ms: number }
@@ -18,9 +20,13 @@ export type TakenDeliveries = {
   after: LinePosition | null
   /** How many left their lines because nobody wants them any more: there may be others. */
   dropped: number
-  /** Lines with a limited rate, and when each may send again. */
+  /** Lines that their rate holds up, and when each may send again. */
   limited: { line: LinePosition; in_ms: number }[]
+  /** The lines that were seen, and whether more may be due in them that something else holds up: their window, or the room. */
+  seen: { line: LinePosition; more: boolean }[]
 }
+
+type TakenOfLines = Pick<TakenDeliveries, 'jobs' | 'limited' | 'seen'>
 
 export type TakeOptions = {
   worker: string
@@ -51,9 +57,8 @@ export async function takeDeliveries(
     const dropped = unwanted.length === 0 ? 0 : await dropUnwanted(tx, unwanted)
     // Before all that nobody wants has left it, looking for the rest would mean to look through all of it.
     const open = lines.filter(({ deleted, stale }) => !deleted && !stale)
-    const { jobs, limited } =
-      open.length === 0 ? { jobs: [], limited: [] } : await takeFrom(tx, open, options)
-    return { jobs, after, dropped, limited }
+    const taken = open.length === 0 ? { jobs: [], limited: [], seen: [] } : await takeFrom(tx, open, options)
+    return { ...taken, after, dropped }
   })
 }
 
@@ -67,7 +72,7 @@ async function takeFrom(
   tx: Tx,
   lines: DueLine[],
   { worker, room, share, proven, unproven }: TakeOptions,
-): Promise<Pick<TakenDeliveries, 'jobs' | 'limited'>> {
+): Promise<TakenOfLines> {
   const l = linesOf(
     tx,
     lines.map(({ rate_per_s, wait_ms, window, ...line }) => {
@@ -80,7 +85,7 @@ async function takeFrom(
       }
     }),
   )
-  const rows = await tx<(ClaimedJob & { endpoint_id: string; nth: number })[]>`
+  const rows = await tx<TakenRow[]>`
     with open as (
       select j.tenant_id, j.subject_id, count(*) as jobs
       from (select distinct l.tenant_id from ${l}) l
@@ -133,42 +138,55 @@ async function takeFrom(
       from taken t
       returning *
     )
-    select j.id, j.tenant_id, j.queue, j.name, j.payload, j.request_id, j.attempt, j.max_attempts, j.failures,
-      j.lease_token, extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
-      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
-      null::jsonb as call, j.subject_id as endpoint_id, t.nth
-    from job j join taken t on t.job_id = j.id`
+    select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
+      j.payload, j.request_id, j.attempt, j.max_attempts, j.failures, j.lease_token,
+      extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
+      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms, null::jsonb as call
+    from line l
+    left join (
+      select tenant_id, endpoint_id, count(*) as due from waiting group by 1, 2) n using (tenant_id, endpoint_id)
+    left join taken t using (tenant_id, endpoint_id)
+    left join job j on j.id = t.job_id`
   return await inTheirTime(tx, lines, rows)
 }
 
-/** Says when each begins, and of lines with a limited rate when the next may be sent. */
-async function inTheirTime(
-  tx: Tx,
-  lines: DueLine[],
-  rows: (ClaimedJob & { endpoint_id: string; nth: number })[],
-): Promise<Pick<TakenDeliveries, 'jobs' | 'limited'>> {
-  const counts = Map.groupBy(rows, ({ endpoint_id }) => endpoint_id)
-  const limits = new Map<string, { gap_ms: number; wait_ms: number }>()
-  const limited = lines.flatMap(({ tenant_id, endpoint_id, rate_per_s, wait_ms }) => {
-    if (rate_per_s === null) return []
-    const gap_ms = 1000 / rate_per_s
-    const takes_ms = (counts.get(endpoint_id)?.length ?? 0) * gap_ms
-    limits.set(endpoint_id, { gap_ms, wait_ms })
-    return [{ line: { tenant_id, endpoint_id }, takes_ms, in_ms: wait_ms + takes_ms - AHEAD_MS / 2 }]
-  })
-  const sent = limited.flatMap(({ line, takes_ms }) => (takes_ms > 0 ? [{ ...line, takes_ms }] : []))
+/** A line and what is due in it, at most `free`, and a job that was made of that, or null. */
+type TakenRow = LinePosition & { free: number; due: number } & (
+    | (ClaimedJob & { nth: number })
+    | { [key in 'nth' | Exclude<keyof ClaimedJob, 'tenant_id'>]: null }
+  )
+
+/** Says when each begins, and what holds up the lines. */
+async function inTheirTime(tx: Tx, lines: DueLine[], rows: TakenRow[]): Promise<TakenOfLines> {
+  const by_endpoint = Map.groupBy(rows, ({ endpoint_id }) => endpoint_id)
+  const sent: (LinePosition & { takes_ms: number })[] = []
+  const taken: TakenOfLines = { jobs: [], limited: [], seen: [] }
+  for (const { tenant_id, endpoint_id, rate_per_s, wait_ms } of lines) {
+    const line = { tenant_id, endpoint_id }
+    const of_line = by_endpoint.get(endpoint_id) ?? []
+    const { free = 0, due = 0 } = of_line[0] ?? {}
+    const gap_ms = rate_per_s === null ? 0 : 1000 / rate_per_s
+    const jobs = of_line.filter((row) => row.id !== null)
+    for (const { endpoint_id: _endpoint, free: _free, due: _due, nth, ...job } of jobs)
+      taken.jobs.push({ job, line, begins_in_ms: together(wait_ms + (nth - 1) * gap_ms) })
+    const takes_ms = jobs.length * gap_ms
+    if (takes_ms > 0) sent.push({ ...line, takes_ms })
+    const is_limited = rate_per_s !== null && jobs.length >= allowedNow(rate_per_s, wait_ms)
+    if (is_limited) taken.limited.push({ line, in_ms: wait_ms + takes_ms - AHEAD_MS / 2 })
+    taken.seen.push({ line, more: !is_limited && (due >= free || due > jobs.length) })
+  }
   if (sent.length > 0)
     await tx`
       update webhook_lines n
       set next_send_at = greatest(n.next_send_at, clock_timestamp()) + s.takes_ms * interval '1 millisecond'
       from jsonb_to_recordset(${tx.json(sent)}) as s(tenant_id uuid, endpoint_id uuid, takes_ms float8)
       where n.tenant_id = s.tenant_id and n.endpoint_id = s.endpoint_id`
-  const jobs = rows.map(({ endpoint_id, nth, ...job }) => {
-    const limit = limits.get(endpoint_id)
-    const begins_in_ms = limit === undefined ? 0 : limit.wait_ms + (nth - 1) * limit.gap_ms
-    return { job, line: { tenant_id: job.tenant_id, endpoint_id }, begins_in_ms }
-  })
-  return { jobs, limited }
+  return taken
+}
+
+/** Later, never sooner than the rate allows. */
+function together(begins_in_ms: number): number {
+  return Math.ceil(begins_in_ms / TOGETHER_MS) * TOGETHER_MS
 }
 
 function allowedNow(rate_per_s: number, wait_ms: number): number {
