@@ -6,8 +6,8 @@ import { nothingSeen, type Seen } from './record.ts'
 import { tell } from './stories.ts'
 import type { System } from './system.ts'
 
-/** Some 300 requests a second. */
-export const STORIES_PER_S = 60
+/** Some 140 requests a second, and 80 attempts at deliveries. */
+export const STORIES_PER_S = 25
 /** With more under way new ones wait. */
 const MOST_AT_ONCE = 900
 const PATIENCE_MS = 90_000

@@ -24,7 +24,7 @@ while banks, persons and others act at the providers. Receivers take what is ann
 
 --seed N          of the faults and the load; one by chance is taken, and printed, without it
 --minutes M       how long faults are inflicted (1); the end takes up to five minutes more
---rate N          stories a second (${STORIES_PER_S}: some 300 requests); a machine that is busy with it cannot tell how soon anything recovers
+--rate N          stories a second (${STORIES_PER_S}: some 140 requests); a machine that is busy with it cannot tell how soon anything recovers
 --lenient         how soon all works again, and how much load there was and was turned away, is told and not judged: where
                   other work goes on
 --queue Q         redis, postgres, cluster (Redis of three masters and three replicas) or sentinels (a primary, a replica

@@ -8,7 +8,7 @@ import type { Fault, Found } from './faults/fault.ts'
 import { FAULTS } from './faults/list.ts'
 import { alwaysSome } from './faults/provider.ts'
 import { metricOf } from './gauges.ts'
-import { startLoad, STORIES_PER_S, type Load } from './load.ts'
+import { startLoad, type Load } from './load.ts'
 import { seeded } from './random.ts'
 import type { Planned } from './schedule.ts'
 import { makePrompt, makeUnreliable } from './notifications.ts'
@@ -21,7 +21,7 @@ const RECOVERY_LIMIT_MS = { patient: 60_000, impatient: 15_000 }
 const STORIES_LIMIT_MS = 160_000
 /** Late notifications take up to a minute of it. */
 const SETTLE_LIMIT_MS = 120_000
-const LEAST_REQUESTS_PER_STORY = 200 / STORIES_PER_S
+const LEAST_REQUESTS_PER_STORY = 4
 /** Beyond what a fault takes as a rule. */
 const FAULT_LIMIT_MS = 120_000
 const DIRECT_CLAIMS = 'sluice_jobs_claimed_directly_total'
@@ -226,15 +226,16 @@ async function bellsRing({ workers }: System, limit_ms: number): Promise<void> {
 
 /** A payment goes through on each API, and jobs that were under way when the fault ended have been claimed again. */
 async function recovered({ sql }: System, load: Load, limit_ms: number): Promise<void> {
-  const held = await sql<
-    { id: string; attempt: number }[]
-  >`select id, attempt from jobs where state = 'running'`
+  // A lease that is renewed is that of a call which takes long.
+  const held = await sql<{ id: string; attempt: number; lease_until: string }[]>`
+    select id, attempt, lease_until::text from jobs where state = 'running'`
   await Promise.all([load.probe(0, limit_ms), load.probe(1, limit_ms)])
   const again = async () => {
     const [row] = await sql<{ orphans: boolean }[]>`
       select exists (
-        select from jsonb_to_recordset(${sql.json([...held])}) as h(id uuid, attempt integer)
-        join jobs j on j.id = h.id and j.attempt = h.attempt and j.state = 'running') as orphans`
+        select from jsonb_to_recordset(${sql.json([...held])}) as h(
+          id uuid, attempt integer, lease_until timestamptz)
+        join jobs j using (id, attempt, lease_until) where j.state = 'running') as orphans`
     return !row!.orphans
   }
   await until('no job is left to a lapsed lease', again, limit_ms)

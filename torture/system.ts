@@ -14,7 +14,7 @@ import { PARTS, type PartName } from '#test/parts.ts'
 import { startProcess, until, type Process } from '#test/process.ts'
 import { startProviders, type Provider, type ProviderName, type Told } from '#test/providers.ts'
 import { startProxy, type Proxy } from '#test/proxy.ts'
-import { makeEndpoints, OF_EVERYTHING, OF_THE_BUSY } from './events/endpoints.ts'
+import { makeEndpoints, ONE_LISTENS_OF, OF_EVERYTHING, OF_THE_BUSY } from './events/endpoints.ts'
 import { follow, type Follower } from './events/follower.ts'
 import { startReceivers, type Receivers } from './events/receivers.ts'
 import { startQueueServers, type Place, type QueueServers } from './queue-servers.ts'
@@ -249,10 +249,12 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
       followers,
       tenant_id,
       async newTenant() {
-        const name = `tenant-${++tenants}`
+        const nth = tenants++
+        const name = `tenant-${nth}`
         // The database may be away.
         const key = await until('there is a tenant', () => createKey(sql, name).catch(() => undefined))
-        return await open(clientsOf(key.secret), key.tenant_id, OF_EVERYTHING)
+        const of_tenant = clientsOf(key.secret)
+        return nth % ONE_LISTENS_OF === 0 ? await open(of_tenant, key.tenant_id, OF_EVERYTHING) : of_tenant
       },
       webhooks_url,
       email_secret,
