@@ -42,6 +42,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       await called
       await doomed.end()
       expect(await captureJob(deployment, payment)).toMatchObject({ state: 'running' })
+      await lapse(deployment, payment)
       await deployment.startWorker()
       expect(await answer).toMatchObject(done)
       paid.push(payment)

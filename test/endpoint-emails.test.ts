@@ -34,8 +34,8 @@ afterAll(async () => {
 const WARN = 40
 let tenants = 0
 /** A new tenant. `contact` null: it has none. */
-async function tenantWith(contact: string | null): Promise<string> {
-  const { id } = await ensureTenant(world.sql, `told-${(tenants += 1)}`)
+async function tenantWith(contact: string | null, slug = `told-${(tenants += 1)}`): Promise<string> {
+  const { id } = await ensureTenant(world.sql, slug)
   await setTenantContact(world.sql, id, contact)
   return id
 }
@@ -92,8 +92,9 @@ async function logOf(id: string) {
   })
 }
 
-test('the email names the endpoint, its tenant and why it was disabled', async () => {
-  const tenant_id = await tenantWith('ops@told.example')
+// Side by side: each waits until the workers look for disabled endpoints, which they do every few seconds.
+test.concurrent('the email names the endpoint, its tenant and why it was disabled', async () => {
+  const tenant_id = await tenantWith('ops@told.example', 'bakery')
   const [gone, failing] = await disabledEndpoints(tenant_id, [
     { url: 'https://user:hidden@shop.example:8443/hooks/orders?token=hidden#hidden', description: 'Orders' },
     { reason: 'failing', failing_since: '2026-11-02T03:04:05.678Z' },
@@ -107,12 +108,12 @@ test('the email names the endpoint, its tenant and why it was disabled', async (
     from: 'Sluice <mail@sluice.example>',
     html: null,
   })
-  expect(of_gone.subject).toBe(`Webhook endpoint of told-${tenants} disabled: shop.example:8443`)
+  expect(of_gone.subject).toBe('Webhook endpoint of bakery disabled: shop.example:8443')
   expect(of_gone.text).toContain('Host:        shop.example:8443\n')
   // Many receivers carry their token in the path.
   expect(of_gone.raw).not.toContain('/hooks')
   expect(of_gone.text).toContain('Orders')
-  expect(of_gone.text).toContain(`told-${tenants} (${tenant_id})`)
+  expect(of_gone.text).toContain(`bakery (${tenant_id})`)
   expect(of_gone.text).toContain('410 Gone')
   expect(of_gone.text).toContain(`PATCH /v1/webhook_endpoints/${gone}`)
   expect(of_gone.text).toContain(`POST /v1/webhook_endpoints/${gone}/recover`)
@@ -123,8 +124,8 @@ test('the email names the endpoint, its tenant and why it was disabled', async (
   expect(of_failing.text).not.toContain('410')
 })
 
-test('what a tenant writes of its endpoint makes no header and no line of its own', async () => {
-  const tenant_id = await tenantWith('ops@lines.example')
+test.concurrent('what a tenant writes of its endpoint makes no header and no line of its own', async () => {
+  const tenant_id = await tenantWith('ops@lines.example', 'florist')
   const [id] = await disabledEndpoints(tenant_id, [
     {
       url: 'https://shop.example/%0d%0aBcc:eve@lines.example',
@@ -133,7 +134,7 @@ test('what a tenant writes of its endpoint makes no header and no line of its ow
   ])
   await told([id!])
   const [email] = await inboxOf('ops@lines.example')
-  expect(email.subject).toBe(`Webhook endpoint of told-${tenants} disabled: shop.example`)
+  expect(email.subject).toBe('Webhook endpoint of florist disabled: shop.example')
   expect(email.to).toEqual(['ops@lines.example'])
   expect(Object.keys(email.headers)).not.toContain('bcc')
   expect(
@@ -141,7 +142,7 @@ test('what a tenant writes of its endpoint makes no header and no line of its ow
   ).toEqual(['Description: Orders Bcc: eve@lines.example Pay here: https://eve.example'])
 })
 
-test('two workers at once send one email for each endpoint', async () => {
+test.concurrent('two workers at once send one email for each endpoint', async () => {
   const tenant_ids = await Promise.all([1, 2, 3].map(() => tenantWith('ops@many.example')))
   const many = Array.from({ length: 18 }, () => ({}))
   const ids = (await Promise.all(tenant_ids.map((tenant_id) => disabledEndpoints(tenant_id, many)))).flat()
@@ -152,7 +153,7 @@ test('two workers at once send one email for each endpoint', async () => {
   expect(endpoints).toHaveLength(ids.length)
 })
 
-test('an email that is written already is not written again, one about the next time is', async () => {
+test.concurrent('an email that is written already is not written again, one about the next time is', async () => {
   const tenant_id = await tenantWith('ops@again.example')
   const [id] = await disabledEndpoints(tenant_id, [{}])
   await told([id!])
@@ -165,7 +166,7 @@ test('an email that is written already is not written again, one about the next 
   expect(await inboxOf('ops@again.example')).toHaveLength(2)
 })
 
-test('where the tenant has no contact, or its address takes no email, the log says so, once', async () => {
+test.concurrent('where the tenant has no contact, or its address takes no email, the log says so, once', async () => {
   const [alone, suppressed] = [await tenantWith(null), await tenantWith('ops@suppressed.example')]
   await world.sql`
     insert into suppressions (tenant_id, id, channel, address, sealed, reason)
@@ -182,7 +183,7 @@ test('where the tenant has no contact, or its address takes no email, the log sa
   expect(await inboxOf('ops@suppressed.example')).toEqual([])
 })
 
-test('a contact gets sixty in an hour, and the log names the other endpoints', async () => {
+test.concurrent('a contact gets sixty in an hour, and the log names the other endpoints', async () => {
   const tenant_ids = await Promise.all([1, 2, 3, 4].map(() => tenantWith('ops@busy.example')))
   const many = Array.from({ length: 16 }, () => ({}))
   const ids = (await Promise.all(tenant_ids.map((tenant_id) => disabledEndpoints(tenant_id, many)))).flat()
@@ -195,7 +196,7 @@ test('a contact gets sixty in an hour, and the log names the other endpoints', a
   )
 })
 
-test('one that somebody disabled or deleted is told of to nobody', async () => {
+test.concurrent('one that somebody disabled or deleted is told of to nobody', async () => {
   const tenant_id = await tenantWith('ops@quiet.example')
   const ids = await disabledEndpoints(tenant_id, [{ reason: 'manual' }, { deleted: true }, {}])
   // The last to be disabled is the last to be told of.

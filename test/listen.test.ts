@@ -6,7 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test, type TestContext } from 'vitest'
 import { newWebhookSecret } from '#core/standard-webhooks.ts'
 import { typesMatching } from '#domain/events.ts'
 import { runCommand } from '#test/commands.ts'
@@ -36,8 +36,12 @@ function eventOf(sequence: number, type = 'payment.captured', more: object = {})
 const eventsUpTo = (last: number, first = 1) =>
   Array.from({ length: last - first + 1 }, (_, at) => eventOf(first + at))
 
+/** The test with which ends what was started for it. */
+type Ends = Pick<TestContext, 'onTestFinished'>
+
 /** A server whose requests, with their bodies, are kept. */
 async function serve(
+  { onTestFinished }: Ends,
   answer: (request: IncomingMessage, response: ServerResponse, body: string) => void,
   port = 0,
 ) {
@@ -59,34 +63,38 @@ async function serve(
 }
 
 /** The feed of a tenant, as the API answers it. */
-async function serveFeed(first: Event[] = [], port = 0) {
+async function serveFeed(ends: Ends, first: Event[] = [], port = 0) {
   const events = [...first]
   const asked: { query: Record<string, string>; prefer: string | undefined; key: string | undefined }[] = []
   const news = new EventEmitter().setMaxListeners(0)
-  const server = await serve((request, response) => {
-    const url = new URL(request.url!, 'http://api')
-    const query = Object.fromEntries(url.searchParams)
-    const { prefer, authorization } = request.headers as Record<string, string>
-    asked.push({ query, prefer, key: authorization?.replace('Bearer ', '') })
-    const found = () => {
-      const wanted = query['type'] ?? '*'
-      const fits = ({ type }: Event) =>
-        wanted.endsWith('*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
-      const after = events.filter((event) => event.sequence > Number(query['after']) && fits(event))
-      return after.slice(0, Number(query['limit']))
-    }
-    const respond = () => {
-      const page = found()
-      const next = page.at(-1)?.sequence ?? query['after']
-      response.writeHead(200, {
-        'content-type': 'application/json',
-        link: `</v1/events?limit=100&after=${next}>; rel="next"`,
-      })
-      response.end(JSON.stringify(page))
-    }
-    if (found().length > 0 || prefer === 'wait=0') return respond()
-    news.once('event', respond)
-  }, port)
+  const server = await serve(
+    ends,
+    (request, response) => {
+      const url = new URL(request.url!, 'http://api')
+      const query = Object.fromEntries(url.searchParams)
+      const { prefer, authorization } = request.headers as Record<string, string>
+      asked.push({ query, prefer, key: authorization?.replace('Bearer ', '') })
+      const found = () => {
+        const wanted = query['type'] ?? '*'
+        const fits = ({ type }: Event) =>
+          wanted.endsWith('*') ? type.startsWith(wanted.slice(0, -1)) : type === wanted
+        const after = events.filter((event) => event.sequence > Number(query['after']) && fits(event))
+        return after.slice(0, Number(query['limit']))
+      }
+      const respond = () => {
+        const page = found()
+        const next = page.at(-1)?.sequence ?? query['after']
+        response.writeHead(200, {
+          'content-type': 'application/json',
+          link: `</v1/events?limit=100&after=${next}>; rel="next"`,
+        })
+        response.end(JSON.stringify(page))
+      }
+      if (found().length > 0 || prefer === 'wait=0') return respond()
+      news.once('event', respond)
+    },
+    port,
+  )
   return {
     ...server,
     asked,
@@ -103,9 +111,9 @@ async function serveFeed(first: Event[] = [], port = 0) {
 }
 
 /** A receiver that answers 200, or as told. */
-async function serveReceiver(status: (sequence: number) => number = () => 200) {
+async function serveReceiver(ends: Ends, status: (sequence: number) => number = () => 200) {
   const got: { body: string; headers: Record<string, string>; method: string | undefined }[] = []
-  const server = await serve((request, response, body) => {
+  const server = await serve(ends, (request, response, body) => {
     got.push({ body, headers: request.headers as Record<string, string>, method: request.method })
     response.writeHead(status((JSON.parse(body) as Event).sequence), { location: '/elsewhere' }).end('taken')
   })
@@ -113,7 +121,7 @@ async function serveReceiver(status: (sequence: number) => number = () => 200) {
   return { ...server, hook: `${server.url}/hook`, got, sequences }
 }
 
-async function listen(args: string[], env: Record<string, string> = {}) {
+async function listen({ onTestFinished }: Ends, args: string[], env: Record<string, string> = {}) {
   const running = await startProcess(FILE, {
     args,
     env: { SLUICE_API_KEY: KEY, DATA_DIR: '/nowhere', ...env },
@@ -123,10 +131,11 @@ async function listen(args: string[], env: Record<string, string> = {}) {
   return { ...running, secret: running.ready.replace('Signing secret: ', '') }
 }
 
-test('what happens from now on is posted, signed as a delivery is; Ctrl-C ends it', async () => {
-  const feed = await serveFeed(eventsUpTo(3))
-  const receiver = await serveReceiver()
-  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url])
+// Side by side: each test has servers and processes of its own.
+test.concurrent('what happens from now on is posted, signed as a delivery is; Ctrl-C ends it', async (ends) => {
+  const feed = await serveFeed(ends, eventsUpTo(3))
+  const receiver = await serveReceiver(ends)
+  const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url])
   await feed.isWaitedFor(3)
   feed.add(eventOf(4, 'refund.succeeded'))
   const line = await running.says('refund.succeeded')
@@ -149,8 +158,8 @@ test('what happens from now on is posted, signed as a delivery is; Ctrl-C ends i
   expect(await running.end('SIGINT')).toEqual({ code: 0, signal: null })
 })
 
-test('--after begins behind an event, and several types are picked from all', async () => {
-  const feed = await serveFeed([
+test.concurrent('--after begins behind an event, and several types are picked from all', async (ends) => {
+  const feed = await serveFeed(ends, [
     eventOf(1, 'payment.created'),
     eventOf(2, 'payment.created'),
     eventOf(3, 'customer.created'),
@@ -158,32 +167,49 @@ test('--after begins behind an event, and several types are picked from all', as
     eventOf(5, 'refund.failed'),
     eventOf(6, 'payment.failed'),
   ])
-  const receiver = await serveReceiver()
+  const receiver = await serveReceiver(ends)
   const types = ['--types', 'payment.*, refund.created']
-  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '1', ...types])
+  const running = await listen(ends, [
+    '--forward-to',
+    receiver.hook,
+    '--url',
+    feed.url,
+    '--after',
+    '1',
+    ...types,
+  ])
   await feed.isWaitedFor(6)
   expect(receiver.sequences()).toEqual([2, 4, 6])
   expect(feed.asked.every(({ query }) => query['type'] === undefined)).toBe(true)
   await running.end('SIGTERM')
 })
 
-test('one type is left to the API', async () => {
-  const feed = await serveFeed([eventOf(1, 'customer.created'), eventOf(2, 'payment.created')])
-  const receiver = await serveReceiver()
-  await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0', '--types', 'payment.*'])
+test.concurrent('one type is left to the API', async (ends) => {
+  const feed = await serveFeed(ends, [eventOf(1, 'customer.created'), eventOf(2, 'payment.created')])
+  const receiver = await serveReceiver(ends)
+  await listen(ends, [
+    '--forward-to',
+    receiver.hook,
+    '--url',
+    feed.url,
+    '--after',
+    '0',
+    '--types',
+    'payment.*',
+  ])
   await feed.isWaitedFor(2)
   expect(receiver.sequences()).toEqual([2])
   expect(feed.asked.map(({ query }) => query['type'])).toEqual(['payment.*', 'payment.*'])
 })
 
-test.each([
+test.concurrent.for<[string, number, Event[]]>([
   ['none', 0, []],
   ['one', 1, eventsUpTo(1)],
   ['many', MOST_EVENTS, eventsUpTo(MOST_EVENTS)],
   ['those of which the old ones are erased', 777, eventsUpTo(777, 300)],
-])('the newest of %s is found with few requests', async (_name, newest, events) => {
-  const feed = await serveFeed(events)
-  const running = await listen(['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
+])('the newest of %s is found with few requests', async ([_name, newest, events], ends) => {
+  const feed = await serveFeed(ends, events)
+  const running = await listen(ends, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url])
   expect(running.output()).toContain(
     `The events of ${feed.url} after ${newest} go to http://127.0.0.1:9/hook`,
   )
@@ -191,19 +217,19 @@ test.each([
   expect(feed.asked.length).toBeLessThan(25)
 })
 
-test('all of a long feed are posted once and in order', async () => {
-  const feed = await serveFeed(eventsUpTo(250))
-  const receiver = await serveReceiver()
-  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+test.concurrent('all of a long feed are posted once and in order', async (ends) => {
+  const feed = await serveFeed(ends, eventsUpTo(250))
+  const receiver = await serveReceiver(ends)
+  const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
   await feed.isWaitedFor(250)
   expect(running.output()).not.toContain('Warning')
   expect(receiver.sequences()).toEqual(eventsUpTo(250).map(({ sequence }) => sequence))
 })
 
-test('what the receiver refuses, redirects or does not answer is shown, not sent again, and the next one goes on', async () => {
-  const feed = await serveFeed(eventsUpTo(3))
-  const receiver = await serveReceiver((sequence) => [500, 302, 200][sequence - 1]!)
-  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+test.concurrent('what the receiver refuses, redirects or does not answer is shown, not sent again, and the next one goes on', async (ends) => {
+  const feed = await serveFeed(ends, eventsUpTo(3))
+  const receiver = await serveReceiver(ends, (sequence) => [500, 302, 200][sequence - 1]!)
+  const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
   expect(await running.says(' 1  500 ')).toMatch(/ms$/)
   expect(await running.says(' 2  302 ')).toMatch(/ms$/)
   expect(await running.says(' 3  200 ')).toMatch(/ms$/)
@@ -214,67 +240,67 @@ test('what the receiver refuses, redirects or does not answer is shown, not sent
   await feed.isWaitedFor(4)
 })
 
-test('while the API is away it is asked again, and nothing is lost or posted twice', async () => {
-  const feed = await serveFeed(eventsUpTo(2))
-  const receiver = await serveReceiver()
-  const running = await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+test.concurrent('while the API is away it is asked again, and nothing is lost or posted twice', async (ends) => {
+  const feed = await serveFeed(ends, eventsUpTo(2))
+  const receiver = await serveReceiver(ends)
+  const running = await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
   await feed.isWaitedFor(2)
   await feed.close()
   await running.says(`${feed.url} does not answer (`)
-  const broken = await serve((_request, response) => void response.writeHead(503).end(), feed.port)
+  const broken = await serve(ends, (_request, response) => void response.writeHead(503).end(), feed.port)
   await running.says(`${feed.url} cannot answer (503); trying again.`)
   await broken.close()
-  const back = await serveFeed(eventsUpTo(5), feed.port)
+  const back = await serveFeed(ends, eventsUpTo(5), feed.port)
   await running.says(`${feed.url} answers again.`)
   await back.isWaitedFor(5)
   expect(receiver.sequences()).toEqual([1, 2, 3, 4, 5])
 })
 
-test('an API that does not wait is not asked without end', async () => {
+test.concurrent('an API that does not wait is not asked without end', async (ends) => {
   let asked = 0
-  const api = await serve((_request, response) => {
+  const api = await serve(ends, (_request, response) => {
     asked += 1
     response.writeHead(200, { 'content-type': 'application/json' }).end('[]')
   })
-  await listen(['--forward-to', 'http://127.0.0.1:9/hook', '--url', api.url])
+  await listen(ends, ['--forward-to', 'http://127.0.0.1:9/hook', '--url', api.url])
   await until('it asks again', () => asked > 1)
   await sleep(500)
   expect(asked).toBeLessThan(5)
 })
 
-test('a large event holds its id alone', async () => {
+test.concurrent('a large event holds its id alone', async (ends) => {
   const large = eventOf(1, 'ai_task.succeeded', { output: 'é'.repeat(10_000) })
-  const feed = await serveFeed([large])
-  const receiver = await serveReceiver()
-  await listen(['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
+  const feed = await serveFeed(ends, [large])
+  const receiver = await serveReceiver(ends)
+  await listen(ends, ['--forward-to', receiver.hook, '--url', feed.url, '--after', '0'])
   await feed.isWaitedFor(1)
   const { data, tenant_id } = JSON.parse(receiver.got[0]!.body) as Event & { tenant_id: string }
   expect([data, tenant_id]).toEqual([{ id: large.data.id, truncated: true }, TENANT])
 })
 
-test('the secret is the same for the same key, another one for another, and the given one if one is given', async () => {
-  const feed = await serveFeed()
+test.concurrent('the secret is the same for the same key, another one for another, and the given one if one is given', async (ends) => {
+  const feed = await serveFeed(ends)
   const args = ['--forward-to', 'http://127.0.0.1:9/hook', '--url', feed.url]
   const given = newWebhookSecret()
   const [one, again, other, named] = await Promise.all([
-    listen(args),
-    listen([...args, '--key', KEY], { SLUICE_API_KEY: 'not-this' }),
-    listen(args, { SLUICE_API_KEY: `${KEY}2` }),
-    listen([...args, '--secret', given]),
+    listen(ends, args),
+    listen(ends, [...args, '--key', KEY], { SLUICE_API_KEY: 'not-this' }),
+    listen(ends, args, { SLUICE_API_KEY: `${KEY}2` }),
+    listen(ends, [...args, '--secret', given]),
   ])
   expect(one.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
   expect([again.secret, named.secret]).toEqual([one.secret, given])
   expect(other.secret).not.toBe(one.secret)
 })
 
-test('without --url and --key they are those of the start in this folder', async () => {
+test.concurrent('without --url and --key they are those of the start in this folder', async (ends) => {
   const folder = await makeFolder()
-  onTestFinished(folder.remove)
-  const feed = await serveFeed()
+  ends.onTestFinished(folder.remove)
+  const feed = await serveFeed(ends)
   await mkdir(join(folder.path, '.data'))
   const dev = JSON.stringify({ api_url: feed.url, api_key: 'sk_live_demo_key' })
   await writeFile(join(folder.path, '.data/dev.json'), dev)
-  await listen(['--forward-to', 'http://127.0.0.1:9/hook'], {
+  await listen(ends, ['--forward-to', 'http://127.0.0.1:9/hook'], {
     SLUICE_API_KEY: '',
     DATA_DIR: join(folder.path, '.data'),
   })
@@ -283,7 +309,7 @@ test('without --url and --key they are those of the start in this folder', async
 
 const TO = ['--forward-to', 'http://127.0.0.1:9/hook']
 
-test.each([
+test.concurrent.each([
   [[], '--forward-to is missing. See --help.\n'],
   [['--forward-to', 'localhost:4000'], '--forward-to must be an http or https URL'],
   [['--forward-to', 'http://me:secret@localhost/'], '--forward-to must not hold a user or a password'],
@@ -308,7 +334,7 @@ test.each([
   expect(ran).toEqual({ code: 2, stdout: '', stderr: expect.stringContaining(told) })
 })
 
-test('without any key it says where one is looked for', async () => {
+test.concurrent('without any key it says where one is looked for', async () => {
   const ran = await runCommand(FILE, TO, { DATA_DIR: '/nowhere' })
   expect([ran.code, ran.stderr]).toEqual([
     2,
@@ -316,7 +342,7 @@ test('without any key it says where one is looked for', async () => {
   ])
 })
 
-test.each([
+test.concurrent.for<[number, string, string]>([
   [401, 'unauthorized', 'does not know the key of SLUICE_API_KEY (401 unauthorized: '],
   [403, 'missing_scope', 'The key of SLUICE_API_KEY may not read events (403 missing_scope: '],
   [404, 'route_not_found', 'does not answer as the API of Sluice does (404 route_not_found: '],
@@ -325,8 +351,8 @@ test.each([
     'misconfigured_gateway',
     'has no events: the area is switched off there (500 misconfigured_gateway: ',
   ],
-])('a %i %s ends it, with exit code 1', async (status, code, told) => {
-  const api = await serve((_request, response) => {
+])('a %i %s ends it, with exit code 1', async ([status, code, told], ends) => {
+  const api = await serve(ends, (_request, response) => {
     response.writeHead(status).end(JSON.stringify({ error: { code, message: 'Because.\u001B[2J' } }))
   })
   const ran = await runCommand(FILE, [...TO, '--url', api.url], { SLUICE_API_KEY: KEY })
@@ -334,15 +360,15 @@ test.each([
   expect(ran.stderr).not.toContain('\u001B')
 })
 
-test('of types only those are offered that there are events of', async () => {
+test.concurrent('of types only those are offered that there are events of', async () => {
   const { stderr } = await runCommand(FILE, [...TO, '--types', 'nothing'], { SLUICE_API_KEY: KEY })
   const offered = stderr.split('There are ')[1]!.trim().split(', ')
   expect(offered.filter((type) => typesMatching(type).length === 0)).toEqual([])
   expect(offered.flatMap(typesMatching)).toContain('webhook_endpoint.disabled')
 })
 
-test('a request that the API refuses is a wrong use, with exit code 2', async () => {
-  const api = await serve((_request, response) => {
+test.concurrent('a request that the API refuses is a wrong use, with exit code 2', async (ends) => {
+  const api = await serve(ends, (_request, response) => {
     const error = { code: 'invalid_request', message: 'type `payment.refined` is no type of event.' }
     response.writeHead(400).end(JSON.stringify({ error }))
   })
@@ -354,8 +380,11 @@ test('a request that the API refuses is a wrong use, with exit code 2', async ()
   ])
 })
 
-test('what is no API of ours is told', async () => {
-  const page = await serve((_request, response) => void response.writeHead(200).end('<h1>It works!</h1>'))
+test.concurrent('what is no API of ours is told', async (ends) => {
+  const page = await serve(
+    ends,
+    (_request, response) => void response.writeHead(200).end('<h1>It works!</h1>'),
+  )
   const ran = await runCommand(FILE, [...TO, '--url', page.url], { SLUICE_API_KEY: KEY })
   expect([ran.code, ran.stderr]).toEqual([
     1,
@@ -363,7 +392,7 @@ test('what is no API of ours is told', async () => {
   ])
 })
 
-test('--help tells all options', async () => {
+test.concurrent('--help tells all options', async () => {
   const { code, stdout } = await runCommand(FILE, ['--help'])
   expect(code).toBe(0)
   for (const option of ['forward-to', 'types', 'after', 'key', 'url', 'secret'])

@@ -283,9 +283,9 @@ describe('a folder in which somebody else has prepared something', () => {
     expect(lives()).toBe(true)
   })
 
-  test.for(['running.json.new', 'secrets.json', 'sluice.log', 'dev.json'])(
+  test.concurrent.for(['running.json.new', 'secrets.json', 'sluice.log', 'dev.json'])(
     'gets nothing read or written behind a link: %s',
-    async (name) => {
+    async (name, { onTestFinished }) => {
       const { path, remove } = await makeFolder()
       onTestFinished(remove)
       const target = join(path, 'target')
@@ -337,9 +337,9 @@ describe('a folder in which somebody else has prepared something', () => {
         theirs,
       ]),
   ]
-  test.for(planted)(
+  test.concurrent.for(planted)(
     'gets nothing read or written in a file of theirs: %s %s',
-    async ([name, fault, plant]) => {
+    async ([name, fault, plant], { onTestFinished }) => {
       const { path, remove } = await makeFolder()
       onTestFinished(remove)
       const file = join(path, name)

@@ -7,6 +7,7 @@ import { disputeIn } from '#test/disputes.ts'
 import { createPayment, drift, eventually } from '#test/payments.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
+import { until } from '#test/process.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -55,7 +56,7 @@ beforeAll(async () => {
     await world.client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, { since: '2026-01-01T00:00:00Z' })
   ).body
   const recovered = async () => (await world.client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status
-  await eventually(async () => expect(await recovered()).toBe('completed'))
+  await until('it is recovered', async () => (await recovered()) === 'completed')
   const message = await made('/v1/messages/email', {
     to: ['ada@example.com'],
     subject: 'Shipped',

@@ -15,6 +15,7 @@ import {
   deliver,
   deliverInRounds,
   listEvents,
+  lookAgain,
   ordersOf,
   paymentOf,
   pick,
@@ -87,6 +88,7 @@ describe('all 120 orders of five webhooks', () => {
         orders.map((order, index) => inOrder(all, payments[index].processor_reference, order)),
       ),
     )
+    await lookAgain(world)
     await world.drain()
     for (const { id } of payments)
       expect(await storyOf(world, id)).toEqual({
@@ -140,6 +142,7 @@ describe('all 120 orders of five webhooks', () => {
         world,
         await Promise.all(part.map((order, index) => inOrder(all, references[index]!, order))),
       )
+      await lookAgain(world)
       await eventually(async () => {
         for (const id of ids) expect((await storyOf(world, id)).payment).toEqual(CAPTURED_AND_REFUNDED)
       })

@@ -94,6 +94,13 @@ export async function deliverInRounds(world: World, orders: StripeEvent[][]): Pr
   }
 }
 
+/** What is parked looks again now, and not some seconds later. */
+export async function lookAgain({ sql }: World): Promise<void> {
+  await sql`
+    update jobs j set run_at = now(), rung_at = null from notifications n
+    where n.state = 'parked' and j.id = n.id and j.state = 'ready' and j.run_at > now()`
+}
+
 /**
  * Each object is told of in an order of its own, which names all its events by their place in time; then all is told
  * once more, and nothing is left to do.
@@ -107,6 +114,7 @@ export async function tellInOrders(world: World, references: string[], orders: n
     orders.map((order, nth) => order.map((index) => told[nth]![index]!)),
   )
   await deliverAll(world, told.flat())
+  await lookAgain(world)
   await world.drain()
 }
 
