@@ -77,7 +77,13 @@ test('what goes forward is no problem, and what goes backwards is found', () => 
 
 /** A message that is sent, and what left; what the verdict says of both. */
 function judged(message: Partial<JudgedMessage>, times: number) {
-  const sent: JudgedMessage = {
+  const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', recipients: 1 }))
+  const { problems, counts } = judgeMessages([aMessage(message)], departures)
+  return { problems: problems.map(({ problem }) => problem), counts }
+}
+
+function aMessage(message: Partial<JudgedMessage>): JudgedMessage {
+  return {
     id: 'one',
     key: 'key',
     channel: 'sms',
@@ -85,6 +91,7 @@ function judged(message: Partial<JudgedMessage>, times: number) {
     reference: 'SM1',
     failure: null,
     provider_code: null,
+    address: '+14155550100',
     reached: 1,
     unknown_there: 1,
     open: false,
@@ -92,9 +99,6 @@ function judged(message: Partial<JudgedMessage>, times: number) {
     told: false,
     ...message,
   }
-  const departures = Array.from({ length: times }, () => ({ id: 'one', reference: 'SM1', recipients: 1 }))
-  const { problems, counts } = judgeMessages([sent], departures)
-  return { problems: problems.map(({ problem }) => problem), counts }
 }
 
 test('a message leaves once, and what became of it is known or named', () => {
@@ -122,6 +126,22 @@ test('a message leaves once, and what became of it is known or named', () => {
   expect(judgeMessages([], [{ id: 'two', reference: 'SM3', recipients: 1 }]).problems).toMatchObject([
     { problem: 'a message left of which nothing is known' },
   ])
+})
+
+test('of two messages alike, about which nobody knew, each may be known as the other', () => {
+  const departures = [1, 2].map((nth) => ({ id: `${nth}`, reference: `SM${nth}`, recipients: 1 }))
+  const known = (other: Partial<JudgedMessage>) =>
+    judgeMessages(
+      [
+        aMessage({ id: '1', reference: 'SM2', ambiguous: true }),
+        aMessage({ id: '2', reference: 'SM1', ambiguous: true, ...other }),
+      ],
+      departures,
+    ).problems
+  expect(known({})).toEqual([])
+  expect(known({ ambiguous: false })).toHaveLength(2)
+  expect(known({ address: '+14155550101' })).toHaveLength(2)
+  expect(known({ reference: 'SM2' })).toHaveLength(1)
 })
 
 test('answers to requests that were under way at the same time may show either state', () => {

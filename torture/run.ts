@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
+import { openWork } from '#test/open-work.ts'
 import { until } from '#test/process.ts'
 import type { Fault, Found } from './faults/fault.ts'
 import { FAULTS } from './faults/list.ts'
@@ -120,7 +121,8 @@ async function runOn(
   const limits = options.impatient ? [10_000, 10_000] : [STORIES_LIMIT_MS, SETTLE_LIMIT_MS]
   const ended = await Promise.race([load.stop().then(() => true), sleep(limits[0], false, { ref: false })])
   if (!ended) problems.push({ problem: 'clients still wait', open: load.open() })
-  if (!(await settle(system, limits[1]!))) problems.push({ problem: 'work is still under way' })
+  if (!(await settle(system, limits[1]!)))
+    problems.push({ problem: 'work is still under way', open: await openWork(system.sql) })
   clearInterval(ticker)
   const verdict: Verdict = await judge(system, load.seen)
   verdict.problems.push(...(options.lenient ? await stillProblems(system, problems) : problems))

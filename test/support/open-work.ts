@@ -14,3 +14,16 @@ export async function hasOpenWork(sql: Sql, soon_s: number): Promise<boolean> {
       or exists (select from webhook_due where due_at < now() + ${soon_s} * interval '1 second') as open`
   return row!.open
 }
+
+/** What is still to be done, whenever that is due: each kind with its count and when the first is due, as text. */
+export async function openWork(sql: Sql): Promise<string[]> {
+  const rows = await sql<{ told: string }[]>`
+    select concat_ws(' ', count(*), name, state, 'due in', round(extract(epoch from min(due_at) - now())), 's') as told
+    from (
+      select name, state, run_at as due_at from jobs where finished_at is null
+      union all select kind, state, updated_at from notifications where state = 'waiting'
+      union all select 'event', 'unsequenced', created_at from unsequenced_events
+      union all select 'delivery', 'due', due_at from webhook_due
+    ) open group by name, state order by name, state`
+  return rows.map(({ told }) => told)
+}

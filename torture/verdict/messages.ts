@@ -19,6 +19,8 @@ export type JudgedMessage = {
   provider_code: string | null
   /** How many recipients it is said to have reached. */
   reached: number
+  /** Its first recipient. */
+  address: string
   /** How many of those to its first recipient are unknown. */
   unknown_there: number
   /** Its job is not over. */
@@ -50,6 +52,18 @@ export function judgeMessages(
   const problems: Problem[] = []
   const counts: MessageCounts = { ambiguous: 0, told: 0, found: 0, unknown: 0, failed_and_sent: 0 }
   const of = Map.groupBy(departures, ({ id }) => id)
+  const by_reference = new Map(messages.map((message) => [message.reference, message]))
+  // Of two that say the same to the same number, and of which nobody knew, either may be either.
+  const isExchanged = ({ id, address, reference, ambiguous }: JudgedMessage): boolean => {
+    const other = by_reference.get(of.get(id)![0]!.reference)
+    return (
+      other !== undefined &&
+      ambiguous &&
+      other.ambiguous &&
+      other.address === address &&
+      of.get(other.id)?.[0]?.reference === reference
+    )
+  }
   for (const message of messages) {
     const { id, status, open, ambiguous, told, reference, channel } = message
     const left = of.get(id) ?? []
@@ -64,7 +78,12 @@ export function judgeMessages(
     if (!open && ['scheduled', 'queued', 'sending'].includes(status)) say('an accepted message is lost')
     if (!open && status === 'unknown' && message.failure !== 'not_resolved')
       say('an unknown message is left lying')
-    if (LEFT.has(status) && left.length === 1 && reference !== left[0]!.reference)
+    if (
+      LEFT.has(status) &&
+      left.length === 1 &&
+      reference !== left[0]!.reference &&
+      !(channel === 'sms' && isExchanged(message))
+    )
       say('a message is known by another reference')
     if (
       LEFT.has(status) &&
@@ -103,6 +122,7 @@ export async function messagesOf(system: System): Promise<ReturnType<typeof judg
       m.failure ->> 'code' as failure, m.failure ->> 'provider_code' as provider_code, (
         select count(*) from jsonb_array_elements(m.recipients) as r
         where r ->> 'status' in ('accepted', 'delivered', 'bounced')) as reached,
+      m.recipients -> 0 ->> 'address' as address,
       count(*) filter (where m.status = 'unknown') over (partition by m.recipients -> 0 ->> 'address') as unknown_there,
       coalesce(j.finished_at is null and j.id is not null, false) as open,
       exists (
