@@ -280,6 +280,7 @@ begin
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     -- Attempts by the schedule are the dispatcher's to begin.
     ('jobs', 'api_asks', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
+      and name <> 'webhook_endpoint.deliver'
       and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
     ('jobs', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (

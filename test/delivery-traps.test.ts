@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { takeDeliveries } from '#domain/deliveries/take.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Client } from '#test/client.ts'
@@ -159,6 +158,39 @@ describe('an endpoint', () => {
     await world.drain()
   })
 
+  test('tests and replays that are too many at once are told to wait, whenever the others end', async () => {
+    const { endpoint } = await hookAndEndpoint(() => 204, { types: ['customer.*'] })
+    const asked: string[] = []
+    const askAtOnce = async (at: string) => {
+      const answers = await Promise.all(Array.from({ length: 60 }, () => client.post(at, {})))
+      for (const { status, body } of answers) asked.push(status === 202 ? 'accepted' : body.error.code)
+    }
+    for (let round = 0; round < 4; round++) await askAtOnce(`${path(endpoint)}/test`)
+    const [test_delivery] = await deliveriesOf(client, endpoint.id)
+    for (let round = 0; round < 4; round++)
+      await askAtOnce(`/v1/webhook_deliveries/${test_delivery.id}/replay`)
+    expect([...new Set(asked)].toSorted()).toEqual(['accepted', 'rate_limited'])
+    await world.drain()
+  })
+
+  test('that has not answered yet gets ten requests at once', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 'hold', {
+      max_in_flight: 100,
+      types: ['webhook_endpoint.updated'],
+    })
+    await world.sql`
+      insert into events (tenant_id, id, type, subject_id, data)
+      select ${client.tenant_id}, uuidv7(), 'webhook_endpoint.updated', ${endpoint.id}, '{}' from generate_series(1, 30) n`
+    await untilArrived(hook, 10)
+    expect(hook.open.most).toBe(10)
+    while (hook.arrived.length < 30) {
+      hook.release(204)
+      await sleep(10)
+    }
+    hook.release(204)
+    await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')
+  })
+
   test('with a limited rate keeps the leases of what waits for its time', async () => {
     const { hook, endpoint } = await hookAndEndpoint(() => 204, { rate_per_s: 500, max_in_flight: 100 })
     await world.sql`
@@ -192,37 +224,6 @@ test('a tenant with many events gets its sequences soon, whoever else has a few'
   expect(ofBusy).toMatchObject({ more: true })
   expect(ofBusy.events).toBeGreaterThan(99)
   expect(first.filter(({ more }) => more)).toEqual([ofBusy])
-})
-
-test('a line whose window is full waits for an attempt to end, whatever its rate', async () => {
-  const { url, drop } = await createDatabase()
-  onTestFinished(drop)
-  const sql = connectDatabase(url, { max: 1, application_name: 'test' })
-  onTestFinished(() => sql.end())
-  const line = { tenant_id: newId(), endpoint_id: newId() }
-  await sql`
-    insert into webhook_endpoints (tenant_id, id, slot, url, types, secrets, ordered, max_in_flight, rate_per_s)
-    values (${line.tenant_id}, ${line.endpoint_id}, 1, 'https://receiver.example', '{*}', '[]', false, 2, 500)`
-  const write = async (count: number) =>
-    await sql`
-      insert into events (tenant_id, id, type, subject_id, data)
-      select ${line.tenant_id}, uuidv7(), 'customer.created', uuidv7(), '{}' from generate_series(1, ${count}::integer)`
-  const take = async () =>
-    await takeDeliveries(
-      sql,
-      { lines: [line], tenants: [] },
-      { worker: 'one', room: 9, share: undefined, proven: () => true, unproven: { window: 9, room: 9 } },
-    )
-  await write(3)
-  await sequenceEvents(sql, 100)
-  expect(await take()).toMatchObject({ jobs: [{}, {}], limited: [], seen: [{ line, more: true }] })
-  expect(await take()).toMatchObject({ jobs: [], limited: [], seen: [{ line, more: true }] })
-  await sql`update webhook_endpoints set max_in_flight = 9`
-  expect(await take()).toMatchObject({ jobs: [{}], limited: [], seen: [{ line, more: false }] })
-  await write(500)
-  await sequenceEvents(sql, 1_000)
-  await sql`update webhook_endpoints set rate_per_s = 1`
-  expect(await take()).toMatchObject({ jobs: [{}], limited: [{ line }], seen: [{ line, more: false }] })
 })
 
 test('after all of this the books are in order', async () => {

@@ -197,6 +197,7 @@ describe('no role may do more than its process does', () => {
       `insert into events (tenant_id, type, subject_id, data, sequence) select tenant_id, type, subject_id, data, 1 from events`,
       `insert into events (tenant_id, type, subject_id, data, sequenced) select tenant_id, type, subject_id, data, true from events`,
       `insert into jobs ${JOB} values (${VALUES}, 'deliveries', 'webhook_endpoint.deliver', '{}', 1)`,
+      `insert into jobs ${JOB} values (${VALUES}, 'payments', 'webhook_endpoint.deliver', '{}', 1)`,
       `insert into jobs ${JOB} values (${VALUES}, 'deliveries', 'webhook_endpoint.test', '{}', 26)`,
       `delete from webhook_endpoints`,
       `delete from erasures`,

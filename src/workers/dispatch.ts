@@ -7,6 +7,7 @@ import {
   FIRST_LINE,
   isAnythingWaiting,
   takeDeliveries,
+  type LookAgain,
   type TakenDeliveries,
 } from '#domain/deliveries/take.ts'
 import { sequenceEvents } from '#domain/feed.ts'
@@ -51,12 +52,11 @@ export function dispatch(
   let sequenced_at = -Infinity
   let more_dropped = false
   let after = FIRST_LINE
-  /** Lines in which something may be due now, by endpoint. */
+  /** Lines in which something may be due now, by endpoint, and tenants with such. */
   const lines = new Map<string, LinePosition>()
-  /** Endpoints whose line had more than they may have at once: when an attempt there ends, it is looked at again. */
-  const waiting = new Set<string>()
-  /** Endpoints that their rate holds up, and that are looked at when it allows the next. */
-  const resting = new Set<string>()
+  const tenants = new Set<string>()
+  /** Endpoints whose line is looked at again: when an attempt there ends, or by a timer. */
+  const again = new Map<string, 'after_attempt' | 'timer'>()
   let closing = false
   const closed = () => closing
 
@@ -74,8 +74,8 @@ export function dispatch(
     metrics.sequenced.inc(sequenced.reduce((sum, { events }) => sum + events, 0))
     // Who waits for events of a tenant looks again.
     queue.publish(sequenced.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))
-    const tenants = sequenced.flatMap(({ tenant_id, deliveries }) => (deliveries > 0 ? tenant_id : []))
-    if (tenants.length > 0) await take({ lines: [], tenants })
+    for (const { tenant_id, deliveries } of sequenced) if (deliveries > 0) tenants.add(tenant_id)
+    visiting.hurry()
   }
 
   /** Undefined where there is no room. */
@@ -96,22 +96,18 @@ export function dispatch(
       unproven,
     })
     for (const { job, line, begins_in_ms } of taken.jobs) {
-      void perform(performer.performHeld(job, asked_at, begins_in_ms), line)
+      void perform(performer.performHeld(job, asked_at, begins_in_ms), line, begins_in_ms)
     }
-    for (const { line, more } of taken.seen) {
-      if (more) waiting.add(line.endpoint_id)
-      else waiting.delete(line.endpoint_id)
-    }
-    for (const { line, in_ms } of taken.limited) lookIn(in_ms, line)
+    for (const { line, again: when } of taken.seen) lookAgain(line, when)
     return taken
   }
 
-  async function perform(performed: Promise<void>, line: LinePosition): Promise<void> {
-    const end = pace.begin(line.endpoint_id)
+  async function perform(performed: Promise<void>, line: LinePosition, begins_in_ms: number): Promise<void> {
+    const end = pace.begin(line.endpoint_id, begins_in_ms)
     await performed
     end()
     // Its place in the window of its endpoint is free.
-    if (waiting.has(line.endpoint_id)) look(line)
+    if (again.get(line.endpoint_id) === 'after_attempt') look(line)
   }
 
   function look(line: LinePosition): void {
@@ -120,25 +116,32 @@ export function dispatch(
     visiting.hurry()
   }
 
-  /** Once, however often it is asked for meanwhile. */
-  function lookIn(in_ms: number, line: LinePosition): void {
-    if (resting.has(line.endpoint_id)) return
-    resting.add(line.endpoint_id)
-    const lookNow = () => {
-      resting.delete(line.endpoint_id)
-      look(line)
+  /** A timer goes on: whatever is found meanwhile, it comes soon. */
+  function lookAgain(line: LinePosition, when: LookAgain): void {
+    const { endpoint_id } = line
+    if (again.get(endpoint_id) === 'timer') return
+    if (when === null) again.delete(endpoint_id)
+    else if (when === 'after_attempt') again.set(endpoint_id, when)
+    else {
+      again.set(endpoint_id, 'timer')
+      const lookNow = () => {
+        again.delete(endpoint_id)
+        look(line)
+      }
+      setTimeout(lookNow, Math.max(BUSY_MS, when.in_ms)).unref()
     }
-    setTimeout(lookNow, Math.max(BUSY_MS, in_ms)).unref()
   }
 
   async function visit(): Promise<void> {
-    if (lines.size === 0) return
-    const visited = [...lines.values()]
+    if (lines.size === 0 && tenants.size === 0) return
+    const visited = { lines: [...lines.values()], tenants: [...tenants] }
     lines.clear()
-    const taken = await take({ lines: visited, tenants: [] })
+    tenants.clear()
+    const taken = await take(visited)
     if (taken === undefined) return
     const seen = new Set(taken.seen.map(({ line }) => line.endpoint_id))
-    for (const { endpoint_id } of visited) if (!seen.has(endpoint_id)) waiting.delete(endpoint_id)
+    // Nothing is due there.
+    for (const line of visited.lines) if (!seen.has(line.endpoint_id)) lookAgain(line, null)
   }
 
   async function walk(): Promise<void> {
@@ -167,7 +170,7 @@ export function dispatch(
   const visiting = every(
     log,
     'taking deliveries from lines that moved',
-    () => (lines.size > 0 ? BUSY_MS : DISPATCH_MS),
+    () => (lines.size > 0 || tenants.size > 0 ? BUSY_MS : DISPATCH_MS),
     visit,
   )
   // However many lines there are, it visits no more of them in a second: what has just come is not left to it.

@@ -6,8 +6,8 @@ const SLOW_MS = 1_000
 const MOST_REMEMBERED = 10_000
 
 export type Pace = {
-  /** An attempt begins; the returned function ends it. */
-  begin(endpoint_id: string): () => void
+  /** An attempt begins in so many milliseconds; the returned function ends it. */
+  begin(endpoint_id: string, in_ms: number): () => void
   /** Whether it has lately answered soon. */
   isProven(endpoint_id: string): boolean
   /** How many attempts are under way at endpoints of which that is not known. */
@@ -34,12 +34,12 @@ export function createPace(): Pace {
   }
 
   return {
-    begin(endpoint_id) {
+    begin(endpoint_id, in_ms) {
       const one: Seen = seen.get(endpoint_id) ?? { last_ms: null, open: new Set() }
       seen.delete(endpoint_id)
       seen.set(endpoint_id, one)
       forget()
-      const attempt = { began_at: performance.now() }
+      const attempt = { began_at: performance.now() + in_ms }
       one.open.add(attempt)
       open.add(one)
       return () => {

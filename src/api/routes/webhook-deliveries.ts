@@ -103,7 +103,7 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'testWebhookEndpoint',
       summary: 'Send a test',
       description:
-        'Sends an event with example data, once, also where the endpoint is disabled. It is no part of the feed: its `sequence` is null, and its event cannot be retrieved. It counts in no statistics. One that fails ends `exhausted`; a 410 to it does not disable the endpoint. At most 10 tests and replays of an endpoint wait or are under way.',
+        'Sends an event with example data, once, also where the endpoint is disabled. It is no part of the feed: its `sequence` is null, and its event cannot be retrieved. It counts in no statistics. One that fails ends `exhausted`; a 410 to it does not disable the endpoint. At most 10 tests and replays of an endpoint, and 20 of all yours, wait or are under way.',
       params: idParams,
       body: testBody,
       key: 'optional',
@@ -133,8 +133,7 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
         find: async (id) => found(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),
         async why_not() {
           found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
-          const too_many = await tooManyByHand(context, tenant_id, endpoint_id)
-          return too_many ?? new AppError('webhook_endpoint_not_found')
+          return tooManyByHand()
         },
       })
     },
@@ -148,7 +147,7 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'replayWebhookDelivery',
       summary: 'Send a delivery again',
       description:
-        'One more attempt with the same payload and `webhook-id`, signed with the present secrets; also where the endpoint is disabled. Its log shows it as `manual`. Its status and `attempts` stay, but that success makes it `delivered`. It counts in no statistics. At most 10 tests and replays of an endpoint wait or are under way.',
+        'One more attempt with the same payload and `webhook-id`, signed with the present secrets; also where the endpoint is disabled. Its log shows it as `manual`. Its status and `attempts` stay, but that success makes it `delivered`. It counts in no statistics. At most 10 tests and replays of an endpoint, and 20 of all yours, wait or are under way.',
       params: idParams,
       body: replayBody,
       key: 'optional',
@@ -174,8 +173,9 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
         },
         find,
         async why_not() {
-          const { endpoint_id } = await find()
-          return (await tooManyByHand(context, tenant_id, endpoint_id)) ?? new AppError('event_expired')
+          const delivery = await findDeliveryDetail(sql, tenant_id, delivery_id)
+          const { payload } = found(delivery, 'webhook_delivery_not_found')
+          return payload === null ? new AppError('event_expired') : tooManyByHand()
         },
       })
     },

@@ -31,12 +31,12 @@ export type DueLine = LinePosition & {
   wait_ms: number
 }
 
-/** Locks the lines in which there is something to do. `after`: where the next walk continues. */
+/** Locks the lines in which there is something to do. `busy`: those that somebody else has locked; `after`: where the next walk continues. */
 export async function lockLines(
   tx: Tx,
   visited: VisitedLines,
-): Promise<{ lines: DueLine[]; after: LinePosition | null }> {
-  const rows = await tx<(LinePosition & { visited: number; line: DueLine | null })[]>`
+): Promise<{ lines: DueLine[]; busy: LinePosition[]; after: LinePosition | null }> {
+  const rows = await tx<(LinePosition & { visited: number; is_due: boolean; line: DueLine | null })[]>`
     with recursive ${'after' in visited ? walk(tx, visited.after) : named(tx, visited)}, due as (
       select v.tenant_id, v.endpoint_id from visit v
       join webhook_endpoints p on p.tenant_id = v.tenant_id and p.id = v.endpoint_id
@@ -63,13 +63,18 @@ export async function lockLines(
       ) n
       join webhook_endpoints p on p.tenant_id = due.tenant_id and p.id = due.endpoint_id
     )
-    select v.tenant_id, v.endpoint_id, v.visited, to_jsonb(line) as line
-    from visit v left join line on line.tenant_id = v.tenant_id and line.endpoint_id = v.endpoint_id
-    where v.visited > 0 and (line.endpoint_id is not null or v.visited = ${LINES_A_WALK})
+    select v.tenant_id, v.endpoint_id, v.visited, due.endpoint_id is not null as is_due, to_jsonb(line) as line
+    from visit v
+    left join due on due.tenant_id = v.tenant_id and due.endpoint_id = v.endpoint_id
+    left join line on line.tenant_id = v.tenant_id and line.endpoint_id = v.endpoint_id
+    where v.visited > 0 and (due.endpoint_id is not null or v.visited = ${LINES_A_WALK})
     order by v.visited, v.tenant_id, v.endpoint_id`
   const last = rows.at(-1)
   return {
     lines: rows.flatMap(({ line }) => line ?? []),
+    busy: rows
+      .filter(({ is_due, line }) => is_due && line === null)
+      .map(({ tenant_id, endpoint_id }) => ({ tenant_id, endpoint_id })),
     after:
       last?.visited === LINES_A_WALK ? { tenant_id: last.tenant_id, endpoint_id: last.endpoint_id } : null,
   }

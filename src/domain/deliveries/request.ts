@@ -8,12 +8,12 @@ import { deliveryColumns, isOfEndpoint } from './find.ts'
 
 type AskedAttempt = Omit<JobRequest, 'event_id'>
 
-/** So many tests and replays of an endpoint may wait or be under way. */
-const MOST_BY_HAND = 10
+/** So many tests and replays may wait or be under way: receivers that never answer hold each for long. */
+const MOST_BY_HAND = { of_endpoint: 10, of_tenant: 20 }
 
 /**
  * Makes a delivery of an event that is none, with the data `sample`, and asks for its attempt. Undefined when the key was
- * used before, when there is no such endpoint, and when it has too many by hand already.
+ * used before, when there is no such endpoint, and when it, or its tenant, has too many by hand already.
  */
 export async function requestTest(
   sql: Sql,
@@ -48,7 +48,7 @@ export async function requestTest(
 /**
  * Asks for one more attempt of a delivery, by the API key `key_id`, also where its endpoint is disabled. Undefined when
  * there is no such delivery, when its event is not kept any more, when the idempotency key was used before, and when its
- * endpoint has too many by hand already.
+ * endpoint or tenant has too many by hand already.
  */
 export async function requestReplay(
   sql: Sql,
@@ -72,19 +72,14 @@ export async function requestReplay(
   return row
 }
 
-/** Whether the endpoint has fewer attempts by hand than it may have at once; some more, where they are asked for at one moment. */
+/** Whether there are fewer attempts by hand than may be at once; some more, where they are asked for at one moment. */
 function hasRoom(sql: Sql, endpoint_id: Fragment): Fragment {
   return sql`(
-    select count(*) from jobs j
+    select count(*) < ${MOST_BY_HAND.of_tenant}
+      and count(*) filter (where j.subject_id = ${endpoint_id}) < ${MOST_BY_HAND.of_endpoint}
+    from jobs j
     where j.queue = ${replayDelivery.queue} and j.tenant_id = a.tenant_id and j.finished_at is null
-      and j.subject_id = ${endpoint_id} and j.name in (${replayDelivery.name}, ${testDelivery.name})) < ${MOST_BY_HAND}`
-}
-
-/** Whether too many attempts by hand of the endpoint are under way for another. */
-export async function hasTooManyByHand(sql: Sql, tenant_id: string, endpoint_id: string): Promise<boolean> {
-  const [row] = await sql<{ too_many: boolean }[]>`
-    select not ${hasRoom(sql, sql`${endpoint_id}::uuid`)} as too_many from (select ${tenant_id}::uuid as tenant_id) a`
-  return row!.too_many
+      and j.name in (${replayDelivery.name}, ${testDelivery.name}))`
 }
 
 /** The job of the delivery `d`, which `a` asked for. */

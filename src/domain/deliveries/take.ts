@@ -9,7 +9,9 @@ import { linesOf, lockLines, type DueLine, type LinePosition, type VisitedLines 
 /** A rate is kept by sending each in time, so far ahead. */
 const AHEAD_MS = 200
 /** What begins within this time begins together: so it is read and settled together, too. */
-const TOGETHER_MS = 50
+const TOGETHER_MS = 20
+/** A line that somebody else is busy with is looked at again after so long. */
+const BUSY_MS = 10
 
 /** A job that was made for this worker; it begins in `begins_in_ms`, because the rate of its endpoint is limited. */
 type TakenJob = { job: ClaimedJob; line: LinePosition; begins_in_ms: number }
@@ -20,13 +22,17 @@ export type TakenDeliveries = {
   after: LinePosition | null
   /** How many left their lines because nobody wants them any more: there may be others. */
   dropped: number
-  /** Lines that their rate holds up, and when each may send again. */
-  limited: { line: LinePosition; in_ms: number }[]
-  /** The lines that were seen, and whether more may be due in them that something else holds up: their window, or the room. */
-  seen: { line: LinePosition; more: boolean }[]
+  /** The lines in which there was something to do. */
+  seen: { line: LinePosition; again: LookAgain }[]
 }
 
-type TakenOfLines = Pick<TakenDeliveries, 'jobs' | 'limited' | 'seen'>
+/**
+ * When a line is looked at again, sooner than a walk comes by: when an attempt there ends, because its window or the room
+ * holds up more; in so many milliseconds, because its rate does, or somebody else; or not.
+ */
+export type LookAgain = 'after_attempt' | { in_ms: number } | null
+
+type TakenOfLines = Pick<TakenDeliveries, 'jobs' | 'seen'>
 
 export type TakeOptions = {
   worker: string
@@ -52,13 +58,14 @@ export async function takeDeliveries(
   options: TakeOptions,
 ): Promise<TakenDeliveries> {
   return await sql.begin(async (tx) => {
-    const { lines, after } = await lockLines(tx, visited)
+    const { lines, busy, after } = await lockLines(tx, visited)
     const unwanted = lines.filter(({ enabled, deleted, stale }) => !enabled || deleted || stale)
     const dropped = unwanted.length === 0 ? 0 : await dropUnwanted(tx, unwanted)
     // Before all that nobody wants has left it, looking for the rest would mean to look through all of it.
     const open = lines.filter(({ deleted, stale }) => !deleted && !stale)
-    const taken = open.length === 0 ? { jobs: [], limited: [], seen: [] } : await takeFrom(tx, open, options)
-    return { ...taken, after, dropped }
+    const { jobs, seen } = open.length === 0 ? { jobs: [], seen: [] } : await takeFrom(tx, open, options)
+    for (const line of busy) seen.push({ line, again: { in_ms: BUSY_MS } })
+    return { jobs, seen, after, dropped }
   })
 }
 
@@ -156,24 +163,29 @@ type TakenRow = LinePosition & { free: number; due: number } & (
     | { [key in 'nth' | Exclude<keyof ClaimedJob, 'tenant_id'>]: null }
   )
 
-/** Says when each begins, and what holds up the lines. */
+/** Says when each begins, writes when lines with a limited rate may send again, and says when each is looked at again. */
 async function inTheirTime(tx: Tx, lines: DueLine[], rows: TakenRow[]): Promise<TakenOfLines> {
-  const by_endpoint = Map.groupBy(rows, ({ endpoint_id }) => endpoint_id)
+  const limits = new Map(lines.map(({ endpoint_id, ...line }) => [endpoint_id, line]))
   const sent: (LinePosition & { takes_ms: number })[] = []
-  const taken: TakenOfLines = { jobs: [], limited: [], seen: [] }
-  for (const { tenant_id, endpoint_id, rate_per_s, wait_ms } of lines) {
+  const taken: TakenOfLines = { jobs: [], seen: [] }
+  for (const of_line of Map.groupBy(rows, ({ endpoint_id }) => endpoint_id).values()) {
+    const { tenant_id, endpoint_id, free, due } = of_line[0]!
     const line = { tenant_id, endpoint_id }
-    const of_line = by_endpoint.get(endpoint_id) ?? []
-    const { free = 0, due = 0 } = of_line[0] ?? {}
+    const { rate_per_s, wait_ms } = limits.get(endpoint_id)!
     const gap_ms = rate_per_s === null ? 0 : 1000 / rate_per_s
     const jobs = of_line.filter((row) => row.id !== null)
     for (const { endpoint_id: _endpoint, free: _free, due: _due, nth, ...job } of jobs)
-      taken.jobs.push({ job, line, begins_in_ms: together(wait_ms + (nth - 1) * gap_ms) })
+      taken.jobs.push({ job, line, begins_in_ms: wait_ms + together((nth - 1) * gap_ms) })
     const takes_ms = jobs.length * gap_ms
     if (takes_ms > 0) sent.push({ ...line, takes_ms })
     const is_limited = rate_per_s !== null && jobs.length >= allowedNow(rate_per_s, wait_ms)
-    if (is_limited) taken.limited.push({ line, in_ms: wait_ms + takes_ms - AHEAD_MS / 2 })
-    taken.seen.push({ line, more: !is_limited && (due >= free || due > jobs.length) })
+    const more = due >= free || due > jobs.length
+    const again: LookAgain = is_limited
+      ? { in_ms: wait_ms + takes_ms - AHEAD_MS / 2 }
+      : more
+        ? 'after_attempt'
+        : null
+    taken.seen.push({ line, again })
   }
   if (sent.length > 0)
     await tx`
@@ -184,9 +196,9 @@ async function inTheirTime(tx: Tx, lines: DueLine[], rows: TakenRow[]): Promise<
   return taken
 }
 
-/** Later, never sooner than the rate allows. */
-function together(begins_in_ms: number): number {
-  return Math.ceil(begins_in_ms / TOGETHER_MS) * TOGETHER_MS
+/** How long after the first: later, never sooner than the rate allows. */
+function together(after_ms: number): number {
+  return Math.ceil(after_ms / TOGETHER_MS) * TOGETHER_MS
 }
 
 function allowedNow(rate_per_s: number, wait_ms: number): number {

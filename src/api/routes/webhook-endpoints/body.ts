@@ -34,7 +34,7 @@ const max_in_flight = z.int().min(1).max(100).meta({
   example: 10,
 })
 const rate_per_s = z.int().min(1).max(1000).nullable().meta({
-  description: 'The most requests in a second, without bursts; null: as many as there are.',
+  description: 'The most requests in a second, spread over it; null: as many as there are.',
   example: 50,
 })
 const DESCRIPTION = { description: 'Yours.', example: 'The shop' }

@@ -1,0 +1,93 @@
+// Lines of endpoints: what is taken out of them, when it begins, and when they are looked at again.
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { Sql } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+import { connectDatabase } from '#core/pool.ts'
+import type { LinePosition } from '#domain/deliveries/lines.ts'
+import { takeDeliveries, type TakenDeliveries } from '#domain/deliveries/take.ts'
+import { sequenceEvents } from '#domain/feed.ts'
+import { createDatabase } from '#test/databases.ts'
+
+let sql: Sql
+let end: () => Promise<void>
+let line: LinePosition
+beforeAll(async () => {
+  const { url, drop } = await createDatabase()
+  sql = connectDatabase(url, { max: 2, application_name: 'test' })
+  end = async () => {
+    await sql.end()
+    await drop()
+  }
+})
+afterAll(async () => await end?.())
+beforeEach(() => {
+  line = { tenant_id: newId(), endpoint_id: newId() }
+})
+
+/** An endpoint with this many deliveries due. */
+async function due(
+  count: number,
+  { rate_per_s = null, max_in_flight = 100 }: { rate_per_s?: number | null; max_in_flight?: number },
+): Promise<void> {
+  await sql`
+    insert into webhook_endpoints (tenant_id, id, slot, url, types, secrets, ordered, max_in_flight, rate_per_s)
+    values (${line.tenant_id}, ${line.endpoint_id}, 1, 'https://receiver.example', '{*}', '[]', false, ${max_in_flight},
+      ${rate_per_s})`
+  await sql`
+    insert into events (tenant_id, id, type, subject_id, data)
+    select ${line.tenant_id}, uuidv7(), 'customer.created', uuidv7(), '{}' from generate_series(1, ${count}::integer)`
+  while ((await sequenceEvents(sql, 1000)).length > 0);
+}
+
+async function take(): Promise<TakenDeliveries> {
+  return await takeDeliveries(
+    sql,
+    { lines: [line], tenants: [] },
+    { worker: 'one', room: 500, share: undefined, proven: () => true, unproven: { window: 9, room: 9 } },
+  )
+}
+
+const LATER = { in_ms: expect.any(Number) }
+
+test('a line whose window is full is looked at after an attempt, whatever its rate', async () => {
+  await due(3, { rate_per_s: 500, max_in_flight: 2 })
+  expect(await take()).toMatchObject({ jobs: [{}, {}], seen: [{ line, again: 'after_attempt' }] })
+  expect(await take()).toMatchObject({ jobs: [], seen: [{ line, again: 'after_attempt' }] })
+  await sql`update webhook_endpoints set max_in_flight = 9`
+  expect(await take()).toMatchObject({ jobs: [{}], seen: [{ line, again: null }] })
+})
+
+test('a line that its rate holds up is looked at when it allows the next', async () => {
+  await due(3, { rate_per_s: 1 })
+  expect(await take()).toMatchObject({ jobs: [{ begins_in_ms: 0 }], seen: [{ line, again: LATER }] })
+  expect(await take()).toMatchObject({ jobs: [], seen: [{ line, again: LATER }] })
+})
+
+test('a line that somebody else has locked is looked at again soon', async () => {
+  await due(1, {})
+  await sql.begin(async (tx) => {
+    await tx`select from webhook_lines where endpoint_id = ${line.endpoint_id} for update`
+    expect(await take()).toMatchObject({ jobs: [], seen: [{ line, again: LATER }] })
+  })
+  expect(await take()).toMatchObject({ jobs: [{}] })
+})
+
+test('a line in which nothing is due is not seen', async () => {
+  await due(1, {})
+  await take()
+  expect(await take()).toMatchObject({ jobs: [], seen: [] })
+})
+
+test.each([
+  { rate_per_s: 10, gap_ms: 100, together: 1 },
+  { rate_per_s: 50, gap_ms: 20, together: 1 },
+  { rate_per_s: 1_000, gap_ms: 20, together: 20 },
+])('of $rate_per_s a second $together begin together', async ({ rate_per_s, gap_ms, together }) => {
+  await due(100, { rate_per_s })
+  const begins = (await take()).jobs.map(({ begins_in_ms }) => begins_in_ms)
+  const moments = [...new Set(begins)].toSorted((a, b) => a - b)
+  expect(moments[0]).toBe(0)
+  expect(moments.slice(0, 3)).toEqual([0, gap_ms, 2 * gap_ms].slice(0, moments.length))
+  for (const moment of moments)
+    expect(begins.filter((each) => each === moment).length).toBeLessThanOrEqual(together)
+})
