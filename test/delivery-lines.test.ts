@@ -4,7 +4,7 @@ import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { LinePosition } from '#domain/deliveries/lines.ts'
-import { takeDeliveries, type TakenDeliveries } from '#domain/deliveries/take.ts'
+import { takeDeliveries, type TakeOptions, type TakenDeliveries } from '#domain/deliveries/take.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import { createDatabase } from '#test/databases.ts'
 
@@ -39,11 +39,19 @@ async function due(
   while ((await sequenceEvents(sql, 1000)).length > 0);
 }
 
-async function take(): Promise<TakenDeliveries> {
+async function take(options: Partial<TakeOptions> = {}, lines = [line]): Promise<TakenDeliveries> {
   return await takeDeliveries(
     sql,
-    { lines: [line], tenants: [] },
-    { worker: 'one', room: 500, share: undefined, proven: () => true, unproven: { window: 9, room: 9 } },
+    { lines, tenants: [] },
+    {
+      worker: 'one',
+      room: 500,
+      share: undefined,
+      proven: () => true,
+      last_at: () => null,
+      unproven: { window: 9, room: 9, room_for_more: 9 },
+      ...options,
+    },
   )
 }
 
@@ -76,6 +84,32 @@ test('a line in which nothing is due is not seen', async () => {
   await due(1, {})
   await take()
   expect(await take()).toMatchObject({ jobs: [], seen: [] })
+})
+
+test('what nobody wants leaves a line in which it came late, and what is behind it is sent', async () => {
+  await due(3, { max_in_flight: 1 })
+  await sql`update webhook_endpoints set ordered = true where id = ${line.endpoint_id}`
+  await sql`
+    update webhook_due set queued_at = '-infinity' where endpoint_id = ${line.endpoint_id} and sequence < 3`
+  expect(await take()).toMatchObject({ jobs: [], dropped: 2 })
+  expect(await take()).toMatchObject({ jobs: [{}], dropped: 0 })
+})
+
+test('of endpoints that have not answered yet, one gets its turn before another gets more', async () => {
+  const [hanging, fresh] = [line, { tenant_id: newId(), endpoint_id: newId() }]
+  await due(5, {})
+  line = fresh
+  await due(5, {})
+  const unproven = (room: number, room_for_more: number): Partial<TakeOptions> => ({
+    proven: () => false,
+    last_at: (id) => (id === hanging.endpoint_id ? 1 : null),
+    unproven: { window: 9, room, room_for_more },
+  })
+  const taken = async (...room: [number, number]) =>
+    (await take(unproven(...room), [hanging, fresh])).jobs.map((job) => job.line.endpoint_id)
+  expect(await taken(1, 0)).toEqual([fresh.endpoint_id])
+  expect(await taken(2, 1)).toEqual([hanging.endpoint_id])
+  expect(await taken(9, 3)).toHaveLength(3)
 })
 
 test.each([

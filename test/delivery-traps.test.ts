@@ -131,6 +131,18 @@ describe('an endpoint', () => {
     expect((await client.get(path(endpoint))).body).toMatchObject({ disabled_reason: 'gone' })
   })
 
+  test('that is disabled by hand before it answers 410 says so once', async () => {
+    const { hook, endpoint } = await hookAndEndpoint(() => 'hold', { types: ['customer.*'] })
+    await anEvent(client)
+    await untilArrived(hook, 1)
+    await client.patch(path(endpoint), { status: 'disabled' })
+    hook.release(410)
+    await untilDelivery(endpoint.id, ({ status }) => status === 'failed')
+    await world.drain()
+    const { body: events } = await client.get('/v1/events?type=webhook_endpoint.disabled')
+    expect(events.map(({ data }: any) => data.disabled_reason)).toEqual(['manual'])
+  })
+
   test('that was deleted gets no replay and no test that were asked for before', async () => {
     const { hook, endpoint } = await hookAndEndpoint()
     const { id } = await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')

@@ -31,8 +31,8 @@ const RECOVERY_MS = 1_000
 const IDLE = { after_ms: 5_000, interval_ms: 200 }
 /** An endpoint gets so many attempts at once before it has answered soon, ... */
 const UNPROVEN_WINDOW = 10
-/** ... and all such endpoints together get this part of the slots. */
-const UNPROVEN_PART = 0.5
+/** ... and all such endpoints together get this part of the slots; for the second and more at one of them there is less. */
+const UNPROVEN_PART = { of_all: 0.5, of_more: 0.25 }
 
 type DispatchOptions = { queue: Queue; performer: Performer; worker: string; concurrency: number }
 
@@ -84,15 +84,18 @@ export function dispatch(
     if (room <= 0) return undefined
     const asked_at = performance.now()
     const share = performer.shares.left(sendDelivery.queue, room)
+    const left = (part: number) => Math.max(0, Math.floor(concurrency * part) - pace.unproven())
     const unproven = {
       window: UNPROVEN_WINDOW,
-      room: Math.max(0, Math.floor(concurrency * UNPROVEN_PART) - pace.unproven()),
+      room: left(UNPROVEN_PART.of_all),
+      room_for_more: left(UNPROVEN_PART.of_more),
     }
     const taken = await takeDeliveries(sql, visited, {
       worker,
       room,
       share,
       proven: (id) => pace.isProven(id),
+      last_at: (id) => pace.lastAt(id),
       unproven,
     })
     for (const { job, line, begins_in_ms } of taken.jobs) {
@@ -106,8 +109,8 @@ export function dispatch(
     const end = pace.begin(line.endpoint_id, begins_in_ms)
     await performed
     end()
-    // Its place in the window of its endpoint is free.
-    if (again.get(line.endpoint_id) === 'after_attempt') look(line)
+    // Its place is free: in the window of its endpoint, or, where that is slow, for all such, as a walk finds them.
+    if (again.get(line.endpoint_id) === 'after_attempt' && pace.isProven(line.endpoint_id)) look(line)
   }
 
   function look(line: LinePosition): void {

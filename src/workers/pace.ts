@@ -8,6 +8,8 @@ const MOST_REMEMBERED = 10_000
 export type Pace = {
   /** An attempt begins in so many milliseconds; the returned function ends it. */
   begin(endpoint_id: string, in_ms: number): () => void
+  /** When the last attempt at it began, or null, on the clock of `performance.now()`. */
+  lastAt(endpoint_id: string): number | null
   /** Whether it has lately answered soon. */
   isProven(endpoint_id: string): boolean
   /** How many attempts are under way at endpoints of which that is not known. */
@@ -15,7 +17,7 @@ export type Pace = {
 }
 
 export function createPace(): Pace {
-  type Seen = { last_ms: number | null; open: Set<{ began_at: number }> }
+  type Seen = { last_at: number; last_ms: number | null; open: Set<{ began_at: number }> }
   const seen = new Map<string, Seen>()
   const open = new Set<Seen>()
 
@@ -35,11 +37,12 @@ export function createPace(): Pace {
 
   return {
     begin(endpoint_id, in_ms) {
-      const one: Seen = seen.get(endpoint_id) ?? { last_ms: null, open: new Set() }
+      const one: Seen = seen.get(endpoint_id) ?? { last_at: 0, last_ms: null, open: new Set() }
       seen.delete(endpoint_id)
       seen.set(endpoint_id, one)
       forget()
       const attempt = { began_at: performance.now() + in_ms }
+      one.last_at = attempt.began_at
       one.open.add(attempt)
       open.add(one)
       return () => {
@@ -48,6 +51,7 @@ export function createPace(): Pace {
         if (one.open.size === 0) open.delete(one)
       }
     },
+    lastAt: (endpoint_id) => seen.get(endpoint_id)?.last_at ?? null,
     isProven(endpoint_id) {
       const one = seen.get(endpoint_id)
       return one !== undefined && isSoon(one)

@@ -85,7 +85,7 @@ export function linesOf(tx: Tx, lines: Json[]): Fragment {
   return tx`
     jsonb_to_recordset(${tx.json(lines)}) as l(tenant_id uuid, endpoint_id uuid, ordered boolean, enabled boolean,
       deleted boolean, stale boolean, enabled_at timestamptz, disabled_at timestamptz, dropped_as text,
-      "window" integer, allowed integer, is_proven boolean)`
+      "window" integer, allowed integer, is_proven boolean, last_at float8)`
 }
 
 /** The part `visit`: the next lines of a walk through all of them. */

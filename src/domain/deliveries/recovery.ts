@@ -23,7 +23,7 @@ export const recoverySchema = z
     found: z.int().meta({ description: 'How many deliveries it has found so far.', example: 40 }),
     sent: z.int().meta({
       description:
-        'How many of these no longer wait: sent again, under way, or dropped because the endpoint was disabled. Whether they arrived, the deliveries show.',
+        'How many of these were sent again: they neither wait nor are under way, and were not dropped because the endpoint was disabled. Whether they arrived, the deliveries show.',
       example: 12,
     }),
     created_at: timestamp.meta({ description: 'When it was asked for.' }),

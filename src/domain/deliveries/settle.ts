@@ -93,7 +93,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
     ), judged as (
       select v.*, p.* from (select * from verdict order by tenant_id, endpoint_id) v
       cross join lateral (
-        select case when v.gone then 'gone'
+        select case when p.status = 'disabled' then null when v.gone then 'gone'
             when v.fails and not v.ok and p.failing_since < now() - ${FAILING_DAYS} * interval '1 day'
               then 'failing' end as disables
         from webhook_endpoints p
@@ -108,8 +108,8 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
         failing_since = case when j.ok then null when j.fails then coalesce(p.failing_since, now())
           else p.failing_since end,
         status = case when j.disables is null then p.status else 'disabled' end,
-        disabled_reason = case when p.status = 'disabled' then p.disabled_reason else j.disables end,
-        updated_at = case when j.disables is null or p.status = 'disabled' then p.updated_at else clock_timestamp() end
+        disabled_reason = coalesce(j.disables, p.disabled_reason),
+        updated_at = case when j.disables is null then p.updated_at else clock_timestamp() end
       from judged j where p.tenant_id = j.tenant_id and p.id = j.endpoint_id
       returning p.*, j.disables is not null and p.deleted_at is null as is_told
     ), event as (${announce(

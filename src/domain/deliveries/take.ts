@@ -40,9 +40,15 @@ export type TakeOptions = {
   room: number
   /** Of each tenant no more than this has left. */
   share: TenantShare | undefined
-  /** Endpoints that are known to answer soon. The others get at most `window` each, and `room` together. */
+  /** Endpoints that are known to answer soon. */
   proven: (endpoint_id: string) => boolean
-  unproven: { window: number; room: number }
+  /** When this worker last sent something to an endpoint, on a clock of its own; null: not that it knew. */
+  last_at: (endpoint_id: string) => number | null
+  /**
+   * The others get at most `window` each, and `room` together: first those that have none under way, of these the one that
+   * has waited longest for its turn. For a second attempt and more of each there is `room_for_more`.
+   */
+  unproven: { window: number; room: number; room_for_more: number }
 }
 
 export const FIRST_LINE: LinePosition = { tenant_id: LOWEST_ID, endpoint_id: LOWEST_ID }
@@ -65,7 +71,12 @@ export async function takeDeliveries(
     const open = lines.filter(({ deleted, stale }) => !deleted && !stale)
     const { jobs, seen } = open.length === 0 ? { jobs: [], seen: [] } : await takeFrom(tx, open, options)
     for (const line of busy) seen.push({ line, again: { in_ms: BUSY_MS } })
-    return { jobs, seen, after, dropped }
+    // Something is due, and nothing holds it up: nobody wants it. It came after the line was looked through.
+    const useful = new Set(jobs.map(({ line }) => line.endpoint_id))
+    for (const { line, again } of seen) if (again !== null) useful.add(line.endpoint_id)
+    const useless = open.filter(({ endpoint_id }) => !useful.has(endpoint_id))
+    const late = useless.length === 0 ? 0 : await dropUnwanted(tx, useless)
+    return { jobs, seen, after, dropped: dropped + late }
   })
 }
 
@@ -78,7 +89,7 @@ export async function isAnythingWaiting(sql: Sql): Promise<boolean> {
 async function takeFrom(
   tx: Tx,
   lines: DueLine[],
-  { worker, room, share, proven, unproven }: TakeOptions,
+  { worker, room, share, proven, last_at, unproven }: TakeOptions,
 ): Promise<TakenOfLines> {
   const l = linesOf(
     tx,
@@ -87,6 +98,7 @@ async function takeFrom(
       return {
         ...line,
         is_proven,
+        last_at: last_at(line.endpoint_id),
         window: is_proven ? window : Math.min(window, unproven.window),
         allowed: rate_per_s === null ? window : allowedNow(rate_per_s, wait_ms),
       }
@@ -103,10 +115,11 @@ async function takeFrom(
       ) j
       group by 1, 2
     ), line as (
-      select l.*, least(l."window" - coalesce(o.jobs, 0), l.allowed) as free from ${l}
+      select l.*, coalesce(o.jobs, 0) as jobs, least(l."window" - coalesce(o.jobs, 0), l.allowed) as free from ${l}
       left join open o on o.tenant_id = l.tenant_id and o.subject_id = l.endpoint_id
     ), waiting as (
-      select w.*, l.is_proven, row_number() over (partition by w.tenant_id, w.endpoint_id order by w.place) as nth
+      select w.*, l.is_proven, l.last_at, l.jobs,
+        row_number() over (partition by w.tenant_id, w.endpoint_id order by w.place) as nth
       from line l cross join lateral (
         (select w.*, row_number() over (order by w.due_at, w.sequence) as place from webhook_due w
         where not l.ordered and w.tenant_id = l.tenant_id and w.endpoint_id = l.endpoint_id and w.due_at <= now()
@@ -121,11 +134,12 @@ async function takeFrom(
       ) w
     ), shared as (
       select w.*, row_number() over (partition by w.tenant_id order by w.nth, w.due_at) as of_tenant,
-        row_number() over (partition by w.is_proven order by w.nth, w.due_at) as of_kind
+        row_number() over (partition by w.is_proven order by w.jobs + w.nth, w.last_at nulls first, w.due_at) as of_kind
       from waiting w
     ), chosen as materialized (
       select s.* from shared s
-      where (s.is_proven or s.of_kind <= ${unproven.room}::integer)
+      where (s.is_proven or s.of_kind <=
+          case when s.jobs + s.nth = 1 then ${unproven.room}::integer else ${unproven.room_for_more}::integer end)
         and s.of_tenant <= coalesce(${share?.left ?? null}::integer
           - coalesce((${tx.json(share?.held ?? {})}::jsonb ->> s.tenant_id::text)::integer, 0), s.of_tenant)
       order by s.nth, s.due_at limit ${room}
