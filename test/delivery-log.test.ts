@@ -60,22 +60,23 @@ async function sentTo(...statuses: number[]) {
   onTestFinished(() => hook.close())
   const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
   const before = await attemptsByResult()
-  await anEvent(client)
+  const customer = await anEvent(client)
   const scheduled = statuses.findIndex((status) => status === 204) + 1 || statuses.length
   await hurryUntil(world, () => hook.arrived.length >= scheduled)
   await world.drain()
   const [delivery] = await deliveriesOf(client, endpoint.id)
-  return { delivery, endpoint, before, host: new URL(hook.url).host, client }
+  return { delivery, endpoint, before, host: new URL(hook.url).host, client, customer }
 }
 
-test('an attempt is found by its delivery, event, endpoint, type and host, with what came back', async () => {
-  const { delivery, endpoint, host, before, client } = await sentTo(500, 204)
+test('an attempt is found by its delivery, event, resource, endpoint, type and host, with what came back', async () => {
+  const { delivery, endpoint, host, before, client, customer } = await sentTo(500, 204)
   const about = {
     job: 'webhook_endpoint.deliver',
     tenant_id: client.tenant_id,
     delivery_id: delivery.id,
     endpoint_id: endpoint.id,
     event_id: delivery.event_id,
+    customer_id: customer,
     type: 'customer.created',
     host,
   }

@@ -104,6 +104,18 @@ describe('the commands of a guide answer what it says, also after those of all o
   })
 })
 
+test('who waits for the next event has read all before, however many there are', async () => {
+  const made = Array.from({ length: 101 }, (_, nth) =>
+    world.client.post('/v1/customers', { idempotency_key: `guide-many-events-${nth}` }),
+  )
+  await Promise.all(made)
+  const last = await world.client.get('/v1/events?after=100', { prefer: 'wait=20' })
+  expect(last.body).not.toEqual([])
+  const { stdout } = await follow('events')
+  const waited = JSON.parse(stdout.split(SEPARATOR).at(-2)!) as { sequence: number }[]
+  expect(waited.filter(({ sequence }) => sequence <= 101)).toEqual([])
+})
+
 test('a guide that is followed a second time comes to an end', async () => {
   const again = ['wallet', 'payouts', 'kyc', 'disputes']
   // Two tries are enough: what can come has come.
@@ -179,6 +191,14 @@ test('the search finds sections by words, and escapes what was typed', async () 
     ['custom headers', '/docs/guides/receiving-events#limits-order-and-headers-of-an-endpoint'],
     ['ip allowlist', '/docs/guides/receiving-events#limits-order-and-headers-of-an-endpoint'],
     ['firewall', '/docs/guides/operations#events-out'],
+    ['subscription', '/docs/guides/receiving-events'],
+    ['outgoing webhooks', '/docs/guides/receiving-events'],
+    ['re-enable endpoint', '/docs/guides/receiving-events'],
+    ['event catalog', '/docs/guides/receiving-events'],
+    ['event catalog', '/docs/guides/events'],
+    ['backfill', '/docs/guides/events'],
+    ['static ip', '/docs/guides/receiving-events'],
+    ['payload size', '/docs/guides/receiving-events'],
     ['statuses', '/docs/guides/payments'],
   ]) {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words!)}`)

@@ -327,6 +327,13 @@ test.concurrent.each([
   [[...TO, '--after', 'x'], '--after must be the sequence of an event, or 0'],
   [[...TO, '--secret', 'whsec_short'], '--secret must be whsec_ and 24 to 64 bytes, base64'],
   [[...TO, '--key', 'a b'], 'The API key of --key is none.'],
+  [
+    [...TO, '--after', '-1'],
+    '--after needs a value. One that begins with a dash is written --after=-x. See --help.\n',
+  ],
+  [[...TO, '--after=-1'], '--after must be the sequence of an event, or 0'],
+  [[...TO, '--after'], '--after needs a value. See --help.\n'],
+  [[...TO, '--help=x'], '--help takes no value. See --help.\n'],
   [[...TO, '--retry'], 'There is no option --retry. See --help.'],
   [[...TO, 'more'], 'See --help.'],
 ] as const)('wrong use %j is told, with exit code 2', async (args, told) => {

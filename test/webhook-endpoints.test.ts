@@ -504,7 +504,7 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
   expect(await found(`created_from=${newest.created_at}`)).toEqual([0])
   expect(await found(`created_to=${newest.created_at}`)).toEqual([1, 2, 3, 4])
   expect((await client.get(`${path}?type=payout.payd`)).body.error.message).toBe(
-    'type `payout.payd` is no type of event; did you mean `payout.paid`? They are listed under webhooks in /openapi.json.',
+    'type `payout.payd` is no type of event; did you mean `payout.paid`? The reference at /docs lists them.',
   )
   for (const query of [
     'status=sent',
@@ -578,6 +578,11 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
     202,
     'true',
     asked.body,
+  ])
+  const several = await Promise.all(['customer.*', '*'].map(async (type) => await ask({ type })))
+  expect(several.map(({ body }) => body.error.message)).toEqual([
+    'type `customer.*` means several types; a test takes a single one. The reference at /docs lists them.',
+    'type `*` means several types; a test takes a single one. The reference at /docs lists them.',
   ])
   const { payload, attempts_log } = (await client.get(path)).body
   expect(attempts_log).toEqual([])

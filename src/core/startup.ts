@@ -140,9 +140,18 @@ export function errorText(error: unknown): string {
   if (error instanceof postgres.PostgresError) return `PostgreSQL refused: ${error.message} (${error.code}).`
   if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION')
     return `There is no option ${/'(-[^' ]*)/.exec(error.message)?.[1] ?? ''}. See --help.`
+  if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return `${valueProblem(error.message)} See --help.`
   if (code?.startsWith('ERR_PARSE_ARGS')) return `${error.message.split('\n')[0]}. See --help.`
   if (code !== undefined && path !== undefined) return error.message
   return error.stack ?? String(error)
+}
+
+/** What is wrong with the value of an option, by what the parser says of it. */
+function valueProblem(said: string): string {
+  const option = /'(?:-\w, )?(-[^' ]+)/.exec(said)?.[1] ?? 'An option'
+  if (said.includes('does not take')) return `${option} takes no value.`
+  const hint = said.includes('ambiguous') ? ` One that begins with a dash is written ${option}=-x.` : ''
+  return `${option} needs a value.${hint}`
 }
 
 function overlaps(one: ListenAddress, other: ListenAddress): boolean {

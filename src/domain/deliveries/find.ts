@@ -30,7 +30,7 @@ export async function listDeliveries(
 export async function findDelivery(sql: Sql, tenant_id: string, id: string): Promise<Delivery | undefined> {
   const [row] = await sql<Delivery[]>`
     select ${deliveryColumns(sql)} from webhook_deliveries d
-    where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isOfEndpoint(sql)}`
+    where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isEndpointKept(sql)}`
   return row
 }
 
@@ -47,7 +47,7 @@ export async function findDeliveryDetail(
     select ${deliveryColumns(sql)}, attempts_log, event_created_at, coalesce(sample, (
       select e.data from events e
       where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at)) as data
-    from webhook_deliveries d where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isOfEndpoint(sql)}`
+    from webhook_deliveries d where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isEndpointKept(sql)}`
   if (row === undefined) return undefined
   const { event_created_at: created_at, data, ...delivery } = row
   const { event_id, type, sequence } = delivery
@@ -56,7 +56,7 @@ export async function findDeliveryDetail(
 }
 
 /** Whether the endpoint of the delivery `d` was not deleted. */
-export function isOfEndpoint(sql: Sql): Fragment {
+export function isEndpointKept(sql: Sql): Fragment {
   return sql`exists (
     select from webhook_endpoints p where p.tenant_id = d.tenant_id and p.id = d.endpoint_id and p.deleted_at is null)`
 }

@@ -4,7 +4,7 @@ import { replayDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { enqueue } from '#jobs/job.ts'
 import { isKnown, remember, type JobRequest } from '../idempotency.ts'
 import type { Delivery } from './delivery.ts'
-import { deliveryColumns, isOfEndpoint } from './find.ts'
+import { deliveryColumns, isEndpointKept } from './find.ts'
 
 type AskedAttempt = Omit<JobRequest, 'event_id'>
 
@@ -62,7 +62,7 @@ export async function requestReplay(
       where not ${isKnown(sql)}
     ), d as (
       select d.* from asked a join webhook_deliveries d on d.tenant_id = a.tenant_id and d.id = a.delivery_id
-      where ${isOfEndpoint(sql)} and ${hasRoom(sql, sql`d.endpoint_id`)} and (d.sample is not null or exists (
+      where ${isEndpointKept(sql)} and ${hasRoom(sql, sql`d.endpoint_id`)} and (d.sample is not null or exists (
         select from events e
         where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at))
     ),

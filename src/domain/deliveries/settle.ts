@@ -47,7 +47,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
     with ${holding(sql, settlements)},
     told as materialized (
       select held.tenant_id, c.*, (c.attempt ->> 'duration_ms')::float8 as duration_ms,
-        c.result = 'delivered' as ok, c.how = 'scheduled' and held.over as counts
+        c.result = 'delivered' as ok, c.how = 'scheduled' as counts
       from held cross join lateral jsonb_to_record(held.change) as c(
         delivery_id uuid, delivery_created_at timestamptz, endpoint_id uuid, how text, result text, next_ms float8,
         gone boolean, attempt jsonb)
@@ -121,7 +121,7 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
       select tenant_id, endpoint_id, b.bucket from told
       cross join lateral (values
         (case when ok then round(ln(greatest(duration_ms, 1)) / ln(1.1)) when attempt is not null then -2 end),
-        (case when result in ('failed', 'exhausted') and how = 'scheduled' then -1 end)) as b(bucket)
+        (case when result in ('failed', 'exhausted') then -1 end)) as b(bucket)
       where b.bucket is not null and counts
     ), stats as (
       insert into webhook_stats as s (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)

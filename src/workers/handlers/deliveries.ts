@@ -1,4 +1,6 @@
 // Sends deliveries: each attempt posts the signed event once, and what came of it is written with the delivery.
+import { z } from 'zod'
+import type { Json } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { SealError } from '#core/secrets.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
@@ -9,14 +11,14 @@ import { retryDelayMs } from '#domain/deliveries/schedule.ts'
 import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
-import { replayDelivery, sendDelivery, testDelivery } from '#jobs/deliveries.ts'
+import { replayDelivery, sendDelivery, testDelivery, type deliveryJobs } from '#jobs/deliveries.ts'
 import { currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
 import type { WorkerContext } from '../context.ts'
 import { discard, done, failed, retry, type Decision } from '../decision.ts'
 import { addLogFacts } from '../job-log.ts'
 import { onceWritten, settling, type Tells } from '../settle.ts'
-import { handling, type Job } from './handler.ts'
+import { handling, type JobOf } from './handler.ts'
 
 /** The receiver wants nothing any more. */
 const GONE = 410
@@ -30,7 +32,7 @@ const DELIVERY = settling<{ change: DeliveryChange }>(
   ({ change }) => change.delivery_id,
 )
 type How = DeliveryChange['how']
-type AttemptPayload = { delivery_id: string; created_at: string; recovery_id?: string | null }
+type AttemptJob = JobOf<(typeof deliveryJobs)[keyof typeof deliveryJobs]>
 
 export const deliveryHandlers = {
   [sendDelivery.name]: handling(sendDelivery, attemptAs('scheduled'), givenUpAs('scheduled')),
@@ -39,14 +41,11 @@ export const deliveryHandlers = {
 }
 
 function attemptAs(how: How) {
-  return async (
-    context: WorkerContext,
-    { tenant_id, payload, signal }: Job<AttemptPayload>,
-  ): Promise<Decision> => {
+  return async (context: WorkerContext, { tenant_id, payload, signal }: AttemptJob): Promise<Decision> => {
     const delivery = await load(context, { tenant_id, ...payload })
     // It is kept no longer.
     if (delivery === undefined) return done()
-    const recovers = payload.recovery_id != null
+    const recovers = 'recovery_id' in payload && payload.recovery_id !== null
     // It was settled meanwhile; what a recovery put back is sent again unless it has arrived.
     const settled = recovers ? delivery.status === 'delivered' : delivery.status !== 'pending'
     if (how === 'scheduled' && settled) return done()
@@ -67,9 +66,15 @@ function attemptAs(how: How) {
 async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDelivery | undefined> {
   const delivery = await loadDelivery(sql, key)
   if (delivery === undefined) return undefined
-  const { endpoint_id, event_id, type, url } = delivery
-  addLogFacts({ endpoint_id, event_id, type, host: new URL(url).host })
+  const { endpoint_id, event_id, type, url, data } = delivery
+  addLogFacts({ endpoint_id, event_id, type, host: new URL(url).host, ...subjectId(type, data) })
   return delivery
+}
+
+/** The id of what the event is about, under the name that other lines have for it: `payment_id`. */
+function subjectId(type: string, data: Json | null): Record<string, string> {
+  const about = z.object({ id: z.string() }).safeParse(data).data
+  return about === undefined ? {} : { [`${type.split('.')[0]}_id`]: about.id }
 }
 
 /** What would end the worker each time is a failed attempt like another. */
