@@ -1,5 +1,5 @@
 // Which URLs and headers tenants may register: only what leads to the public internet, however it is spelt.
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { createLookup, type Lookup } from '#core/lookup.ts'
 import { isReachable, networksOf, problemOfNetwork } from '#core/public-addresses.ts'
 import { tenantHeaders } from '#core/tenant-headers.ts'
@@ -245,6 +245,31 @@ test('what only the system knows, as from its hosts file, is found where private
   )
   await expect(public_only!(name)).rejects.toThrow(`no address of ${name}`)
   expect(await with_hosts!(name)).toEqual(['127.0.0.1'])
+})
+
+test('the system is asked for one name at a time until it has answered, and what waits too long has no address', async () => {
+  const server = await openNameServer(() => undefined)
+  onTestFinished(() => server.close())
+  const answer = Promise.withResolvers<string[]>()
+  const asked: string[] = []
+  const system: Lookup = (name) => {
+    asked.push(name)
+    return answer.promise
+  }
+  const options = { hosts: true, servers: [server.address], system }
+  const [one, other] = [createLookup(options), createLookup(options)]
+  const refused: unknown[] = []
+  const all = Array.from({ length: 12 }, (_, at) => (at % 2 === 0 ? one : other)(`${at}.example`))
+  for (const each of all) each.catch((error: unknown) => refused.push(error))
+  try {
+    await vi.waitFor(() => expect(refused).toHaveLength(11), { timeout: 5_000 })
+    expect(asked).toHaveLength(1)
+  } finally {
+    answer.resolve(['10.0.0.1'])
+  }
+  expect((await Promise.allSettled(all)).filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  expect(await one('later.example')).toEqual(['10.0.0.1'])
+  expect(asked).toHaveLength(2)
 })
 
 test('a URL has a form that can only be read in one way', async () => {
