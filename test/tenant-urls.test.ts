@@ -142,6 +142,38 @@ test('an allowed network lifts the rule for its own addresses, mapped ones too, 
     expect([address, isReachable(address, allowed)]).toEqual([address, false])
 })
 
+test('where clouds give out credentials nothing is sent, whatever is allowed, and what is beside it is reachable', () => {
+  const allowed = networksOf(['0.0.0.0/0', '::/0'])
+  const secret: [address: string, in_hex: string][] = [
+    ['169.254.0.0', 'a9fe:0'],
+    ['169.254.169.254', 'a9fe:a9fe'],
+    ['169.254.255.255', 'a9fe:ffff'],
+    ['100.100.100.200', '6464:64c8'],
+    ['192.0.0.192', 'c000:c0'],
+    ['168.63.129.16', 'a83f:8110'],
+  ]
+  const beside: typeof secret = [
+    ['169.253.255.255', 'a9fd:ffff'],
+    ['169.255.0.0', 'a9ff:0'],
+    ['100.100.100.201', '6464:64c9'],
+    ['192.0.0.193', 'c000:c1'],
+    ['168.63.129.17', 'a83f:8111'],
+  ]
+  const spellings = ([address, hex]: [string, string]) => [
+    address,
+    `::ffff:${address}`,
+    `::ffff:${hex}`,
+    `64:ff9b::${address}`,
+    `2002:${hex}::`,
+    `2002:${hex}:1:2:3:4:5`,
+    `2600::5efe:${hex}`,
+  ]
+  const refused = [...secret.flatMap(spellings), 'fd00:ec2::254', 'FD00:0EC2:0::254', 'fd20:ce::254']
+  expect(refused.filter((address) => isReachable(address, allowed))).toEqual([])
+  const reachable = [...beside.flatMap(spellings), 'fd00:ec2::253', 'fd20:ce::255', 'fe80::1']
+  expect(reachable.filter((address) => !isReachable(address, allowed))).toEqual([])
+})
+
 test('what is no network is refused with what to write', () => {
   expect(['10.0.0.0/8', '0.0.0.0/0', '::1/128', 'fd00::/8'].map(problemOfNetwork)).toEqual(
     Array.from({ length: 4 }, () => null),
