@@ -99,12 +99,24 @@ test('in production events are not sent to half the internet, nor to what a mach
     '::/16',
     'fe80::/16',
     'febf::1/128',
+    '100.100.100.200/32',
+    '::ffff:192.0.0.192/128',
+    '64:ff9b::168.63.129.16/128',
+    '2002:a9fe:a9fe::/48',
+    'fd00:ec2::254/128',
   ])
     expect(refused(`10.0.0.0/8,${network}`)).toContain(
       `  WEBHOOKS_ALLOW_CIDRS: in production ${network} may not be allowed: `,
     )
   expect(refused('0.0.0.0/0')).toContain('Example: WEBHOOKS_ALLOW_CIDRS=10.1.0.0/16,fd12:3456:789a::/48')
-  const allowed = ['10.0.0.0/8', '127.0.0.0/8', '::1/128', 'fd00::/16', '::ffff:10.0.0.0/104']
+  const allowed = [
+    '10.0.0.0/8',
+    '127.0.0.0/8',
+    '::1/128',
+    'fd00::/16',
+    '::ffff:10.0.0.0/104',
+    '100.100.100.200/31',
+  ]
   expect(
     loadConfig({ NODE_ENV: 'production', WEBHOOKS_ALLOW_CIDRS: allowed.join() }).WEBHOOKS_ALLOW_CIDRS,
   ).toEqual(allowed)

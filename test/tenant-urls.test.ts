@@ -1,5 +1,5 @@
 // Which URLs and headers tenants may register: only what leads to the public internet, however it is spelt.
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { createLookup, type Lookup } from '#core/lookup.ts'
 import { isReachable, networksOf, problemOfNetwork } from '#core/public-addresses.ts'
 import { tenantHeaders } from '#core/tenant-headers.ts'
@@ -142,6 +142,38 @@ test('an allowed network lifts the rule for its own addresses, mapped ones too, 
     expect([address, isReachable(address, allowed)]).toEqual([address, false])
 })
 
+test('where clouds give out credentials nothing is sent, whatever is allowed, and what is beside it is reachable', () => {
+  const allowed = networksOf(['0.0.0.0/0', '::/0'])
+  const secret: [address: string, in_hex: string][] = [
+    ['169.254.0.0', 'a9fe:0'],
+    ['169.254.169.254', 'a9fe:a9fe'],
+    ['169.254.255.255', 'a9fe:ffff'],
+    ['100.100.100.200', '6464:64c8'],
+    ['192.0.0.192', 'c000:c0'],
+    ['168.63.129.16', 'a83f:8110'],
+  ]
+  const beside: typeof secret = [
+    ['169.253.255.255', 'a9fd:ffff'],
+    ['169.255.0.0', 'a9ff:0'],
+    ['100.100.100.201', '6464:64c9'],
+    ['192.0.0.193', 'c000:c1'],
+    ['168.63.129.17', 'a83f:8111'],
+  ]
+  const spellings = ([address, hex]: [string, string]) => [
+    address,
+    `::ffff:${address}`,
+    `::ffff:${hex}`,
+    `64:ff9b::${address}`,
+    `2002:${hex}::`,
+    `2002:${hex}:1:2:3:4:5`,
+    `2600::5efe:${hex}`,
+  ]
+  const refused = [...secret.flatMap(spellings), 'fd00:ec2::254', 'FD00:0EC2:0::254', 'fd20:ce::254']
+  expect(refused.filter((address) => isReachable(address, allowed))).toEqual([])
+  const reachable = [...beside.flatMap(spellings), 'fd00:ec2::253', 'fd20:ce::255', 'fe80::1']
+  expect(reachable.filter((address) => !isReachable(address, allowed))).toEqual([])
+})
+
 test('what is no network is refused with what to write', () => {
   expect(['10.0.0.0/8', '0.0.0.0/0', '::1/128', 'fd00::/8'].map(problemOfNetwork)).toEqual(
     Array.from({ length: 4 }, () => null),
@@ -245,6 +277,31 @@ test('what only the system knows, as from its hosts file, is found where private
   )
   await expect(public_only!(name)).rejects.toThrow(`no address of ${name}`)
   expect(await with_hosts!(name)).toEqual(['127.0.0.1'])
+})
+
+test('the system is asked for one name at a time until it has answered, and what waits too long has no address', async () => {
+  const server = await openNameServer(() => undefined)
+  onTestFinished(() => server.close())
+  const answer = Promise.withResolvers<string[]>()
+  const asked: string[] = []
+  const system: Lookup = (name) => {
+    asked.push(name)
+    return answer.promise
+  }
+  const options = { hosts: true, servers: [server.address], system }
+  const [one, other] = [createLookup(options), createLookup(options)]
+  const refused: unknown[] = []
+  const all = Array.from({ length: 12 }, (_, at) => (at % 2 === 0 ? one : other)(`${at}.example`))
+  for (const each of all) each.catch((error: unknown) => refused.push(error))
+  try {
+    await vi.waitFor(() => expect(refused).toHaveLength(11), { timeout: 5_000 })
+    expect(asked).toHaveLength(1)
+  } finally {
+    answer.resolve(['10.0.0.1'])
+  }
+  expect((await Promise.allSettled(all)).filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  expect(await one('later.example')).toEqual(['10.0.0.1'])
+  expect(asked).toHaveLength(2)
 })
 
 test('a URL has a form that can only be read in one way', async () => {

@@ -1,6 +1,7 @@
 // Finds the addresses of names that tenants give: bounded in time, and no thread waits for a slow name server.
 import { CONNREFUSED, lookup, NODATA, NOTFOUND, Resolver } from 'node:dns/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { createGate } from './gate.ts'
 
 /** All addresses of a name, IPv4 before IPv6. Rejects when it has none, or when nobody knows. */
 export type Lookup = (name: string) => Promise<string[]>
@@ -11,17 +12,30 @@ const LOCALHOST = /^(?:.+\.)?localhost\.?$/i
 const LOOPBACK = ['127.0.0.1', '::1']
 
 /**
+ * `getaddrinfo` cannot be broken off and keeps one of the few threads of the process, which the names of our own
+ * servers need too. So of tenants' names it is asked for one at a time, until it has really answered. Who waits here
+ * gives up within the deadline of any caller.
+ */
+const systemGate = createGate({
+  running: 1,
+  queue: { waiting: 10, wait_ms: 1_000, refuse: () => new Error('the system is busy with other names') },
+})
+
+/**
  * Asks the name servers of this machine. With `hosts` also the rest of what its system knows: /etc/hosts and search
- * domains; only for deployments that allow private addresses. Those questions occupy a thread until they are answered,
- * so they are only asked when the name servers know no such name, or there are none.
+ * domains; only for deployments that allow private addresses. Those questions are only asked when the name servers know
+ * no such name, or there are none; and one at a time in a process, so that one is refused while too many others wait.
  */
 export function createLookup({
   hosts,
   servers,
+  system = askSystem,
 }: {
   hosts: boolean
   /** Name servers, `address:port`, instead of those of this machine. */
   servers?: string[]
+  /** Instead of `getaddrinfo`. */
+  system?: Lookup
 }): Lookup {
   const resolver = new Resolver({ timeout: PATIENCE_MS, tries: 2 })
   if (servers !== undefined) resolver.setServers(servers)
@@ -33,7 +47,7 @@ export function createLookup({
     const answers = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)])
     const addresses = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
     if (addresses.length > 0) return addresses
-    if (hosts && answers.every(isUnknown)) return await askSystem(name)
+    if (hosts && answers.every(isUnknown)) return await systemGate(() => system(name))
     throw new Error(`no address of ${name}`)
   }
 

@@ -30,6 +30,10 @@ const NOT_PUBLIC_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '2620:4f:8000:
 const MAPPED_V4 = ['::ffff:0:0/96']
 /** A machine's own link, where clouds tell it its credentials. */
 const LINK_LOCAL = ['169.254.0.0/16', 'fe80::/10']
+/** Where clouds give out credentials: of AWS, Google and most others, Alibaba, Oracle, Azure. */
+const CREDENTIALS_V4 = ['169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32', '168.63.129.16/32']
+const CREDENTIALS_V6 = ['fd00:ec2::254/128', 'fd20:ce::254/128']
+const CREDENTIALS = [...CREDENTIALS_V4, ...CREDENTIALS_V4.flatMap(translated), ...CREDENTIALS_V6]
 const LEAST_PREFIX_V4 = 8
 const LEAST_PREFIX_V6 = 16
 
@@ -38,6 +42,7 @@ const notPublic6 = networksOf(NOT_PUBLIC_V6)
 const global6 = networksOf(GLOBAL_V6)
 const mapped4 = networksOf(MAPPED_V4)
 const linkLocal = networksOf(LINK_LOCAL)
+const credentials = networksOf(CREDENTIALS)
 
 /** Networks in CIDR notation as a list that can be asked. Throws when one is not valid: see `problemOfNetwork`. */
 export function networksOf(cidrs: readonly string[]): BlockList {
@@ -77,17 +82,40 @@ export function problemOfAllowed(cidr: string): string | null {
     family === 'ipv4'
       ? network.check('169.254.0.0', 'ipv4')
       : network.check('::ffff:169.254.0.0', 'ipv6') || network.check('fe80::', 'ipv6')
-  return holds || linkLocal.check(address, family)
-    ? `in production ${cidr} may not be allowed: it holds link-local addresses, at which clouds give out credentials`
+  if (holds || linkLocal.check(address, family))
+    return `in production ${cidr} may not be allowed: it holds link-local addresses, at which clouds give out credentials`
+  const only_credentials = CREDENTIALS.some(
+    (one) => networksOf([one]).check(address, family) && given >= Number(one.split('/')[1]),
+  )
+  return only_credentials
+    ? `in production ${cidr} may not be allowed: at this address clouds give out credentials`
     : null
 }
 
-/** Whether this is the address of a public host, or in one of the allowed networks. False for what is no address. */
+/**
+ * Whether this is the address of a public host, or in one of the allowed networks. False for what is no address, and
+ * where clouds give out credentials, whatever is allowed.
+ */
 export function isReachable(address: string, allowed: BlockList): boolean {
   const family = address.includes('%') ? 0 : isIP(address)
-  if (family === 0) return false
+  if (family === 0 || givesCredentials(address, family)) return false
   // A list of IPv4 networks also holds the mapped addresses of its own (::ffff:10.0.0.1).
   return allowed.check(address, family === 4 ? 'ipv4' : 'ipv6') || isPublic(address, family)
+}
+
+function givesCredentials(address: string, family: number): boolean {
+  if (family === 4) return credentials.check(address, 'ipv4')
+  if (credentials.check(address, 'ipv6')) return true
+  const embedded = embeddedV4(address)
+  return embedded !== null && credentials.check(embedded, 'ipv4')
+}
+
+/** The networks of IPv6 that lead to one of IPv4: by NAT64 (RFC 6052) and by 6to4 (RFC 3056). */
+function translated(cidr: string): string[] {
+  const [address = '', bits] = cidr.split('/')
+  const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
+  const halves = [a * 256 + b, c * 256 + d].map((half) => half.toString(16)).join(':')
+  return [`64:ff9b::${address}/${96 + Number(bits)}`, `2002:${halves}::/${16 + Number(bits)}`]
 }
 
 function isPublic(address: string, family: number): boolean {
