@@ -309,6 +309,44 @@ test('a hundred changes at once are a hundred writes, and each is an event', asy
   expect([(await writes()) - before, (await typesOf(id)).length]).toEqual([100, 101])
 })
 
+test('however many changes of one endpoint are asked for at once, one connection waits for its row', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  const held = Promise.withResolvers<void>()
+  const holding = world.sql.begin(async (tx) => {
+    await tx`select from webhook_endpoints where id = ${id} for update`
+    await held.promise
+  })
+  let ended = 0
+  const asked = Array.from({ length: 300 }, async (_, n) => {
+    const answer =
+      n < 290
+        ? await client.patch(`${PATH}/${id}`, {})
+        : await client.post(`${PATH}/${id}/recover`, { since: '2026-01-01T00:00:00Z' })
+    ended += 1
+    return answer
+  })
+  const waiting = async () =>
+    (
+      await world.sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+          and query like '%webhook_endpoints%'`
+    ).length
+  // The line is full, or more than one is inside.
+  while ((await waiting()) < (ended === 0 ? 2 : 1));
+  const inside = await waiting()
+  held.resolve()
+  await holding
+  const answers = await Promise.all(asked)
+  expect(inside).toBe(1)
+  const refused = answers.filter(({ status }) => status === 429)
+  expect(refused.length).toBeGreaterThan(0)
+  expect(refused.map(({ body, headers }) => [body.error.code, headers.get('retry-after')])).toEqual(
+    refused.map(() => ['rate_limited', '1']),
+  )
+  expect(answers.every(({ status }) => [200, 202, 409, 429].includes(status))).toBe(true)
+})
+
 test('a deleted endpoint keeps neither headers nor secrets, and the answer shows it as it was', async () => {
   const client = await world.clientOf()
   const headers = { 'x-shop': '17' }

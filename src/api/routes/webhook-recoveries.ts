@@ -10,6 +10,7 @@ import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { idParams, route } from '../route.ts'
 import { recoverBody } from './webhook-endpoints/body.ts'
+import { oneByOne } from './webhook-endpoints/one-by-one.ts'
 
 const ENDPOINTS = { area: 'events', tag: 'webhook_endpoints' } as const
 const STARTED = { status: 'pending', found: 0, sent: 0 }
@@ -53,7 +54,7 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
       const ids = { endpoint_id: request.params.id, recovery_id: newId() }
       const recovery = await acceptAtOnce(context, request, reply, {
         body: request.body,
-        step: async (asked) => await requestRecovery(sql, { ...asked, ...ids, since, until }),
+        step: (asked) => oneByOne(tenant_id, () => requestRecovery(sql, { ...asked, ...ids, since, until })),
         async find(sent) {
           const earlier = await context.remembered(sent)
           if (earlier === undefined) return undefined
