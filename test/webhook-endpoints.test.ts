@@ -750,6 +750,25 @@ test('an endpoint has one recovery at a time, and its progress can be read', asy
   expect((await client.get(path)).status).toBe(404)
 })
 
+test('what is read of a recovery is counted over the connections of lists', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  const asked = { since: '2026-01-01T00:00:00Z', idempotency_key: freshKey() }
+  const ask = async () => await client.post(`${PATH}/${id}/recover`, asked)
+  const { body } = await ask()
+  const readers = async (read: () => Promise<Answer>) => {
+    const [before] = await world.sql<{ now: string }[]>`select clock_timestamp() as now`
+    expect((await read()).body).toEqual(body)
+    const rows = await world.sql<{ name: string }[]>`
+      select application_name as name from pg_stat_activity
+      where datname = current_database() and query_start >= ${before!.now} and query like '%as sent%'
+        and query not like '%pg_stat_activity%'`
+    return rows.map(({ name }) => name)
+  }
+  expect(await readers(() => client.get(`/v1/webhook_recoveries/${body.id}`))).toEqual(['sluice-api-lists'])
+  expect(await readers(ask)).toEqual(['sluice-api-lists'])
+})
+
 test('who may read may not write, and neither may the other', async () => {
   const { client } = world
   const endpoint = await endpointOf(client)

@@ -16,7 +16,7 @@ const ENDPOINTS = { area: 'events', tag: 'webhook_endpoints' } as const
 const STARTED = { status: 'pending', found: 0, sent: 0 }
 
 export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteContext): void {
-  const { sql } = context
+  const { sql, lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
@@ -58,7 +58,9 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
         async find(sent) {
           const earlier = await context.remembered(sent)
           if (earlier === undefined) return undefined
-          const recovery = await findRecovery(sql, tenant_id, earlier.resource_id)
+          const recovery = await lists(request, reply, (lists_sql) =>
+            findRecovery(lists_sql, tenant_id, earlier.resource_id),
+          )
           return {
             fingerprint: earlier.fingerprint,
             resource: found(recovery, 'webhook_recovery_not_found'),
@@ -83,7 +85,13 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
       response: { 200: recoverySchema },
       errors: ['webhook_recovery_not_found'],
     }),
-    async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await findRecovery(sql, tenant_id, id), 'webhook_recovery_not_found'),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      // It counts what waits in the line.
+      const recovery = await lists(request, reply, (lists_sql) =>
+        findRecovery(lists_sql, tenant_id, request.params.id),
+      )
+      return found(recovery, 'webhook_recovery_not_found')
+    },
   )
 }
