@@ -1,8 +1,8 @@
 // Settles attempts: what came of one is written with its job, its endpoint and the numbers of that, in one statement.
 import { isoText, type Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
-import { addingNumbers, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { addingNumbers, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
 
 /** After this long of nothing but failures an endpoint is disabled. */
 const FAILING_DAYS = 5

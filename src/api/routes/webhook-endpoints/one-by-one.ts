@@ -9,8 +9,8 @@ const refuse = () =>
   })
 const QUEUE = { waiting: 256, wait_ms: 5_000, refuse }
 /**
- * By tenant: so one endpoint has one at a time, whose row nobody else in this process waits for with a connection of its own, and no
- * tenant fills the line of all.
+ * One at a time of a tenant, and so of an endpoint: no other connection of this process waits for its row, and no tenant
+ * fills the line of all by naming many endpoints.
  */
 const of_a_tenant = createGates({ running: 1, queue: QUEUE })
 const of_all = createGate({ running: 2, queue: QUEUE })
