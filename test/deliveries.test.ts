@@ -231,6 +231,8 @@ describe('a delivery that fails', () => {
       'webhook_endpoint.disabled skipped',
       'customer.created skipped',
     ])
+    const { body } = await client.get(`/v1/webhook_endpoints/${endpoint.id}/stats`)
+    expect(body).toMatchObject({ delivered: 0, failed: 3, pending: 0 })
   })
 
   test('for five days, as all others do, disables its endpoint', async () => {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { continueRecovery } from '#domain/deliveries/continue-recovery.ts'
 import { sequenceEvents } from '#domain/feed.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Client } from '#test/client.ts'
@@ -236,6 +237,54 @@ test('a tenant with many events gets its sequences soon, whoever else has a few'
   expect(ofBusy).toMatchObject({ more: true })
   expect(ofBusy.events).toBeGreaterThan(99)
   expect(first.filter(({ more }) => more)).toEqual([ofBusy])
+})
+
+describe('a recovery', () => {
+  test('ends although the steps of another one always fail', async () => {
+    const recovery_id = newId()
+    const { endpoint: other } = await hookAndEndpoint(() => 500)
+    await untilDelivery(other.id, ({ attempts }) => attempts === 1)
+    // It cannot count what it finds, and is the first to be looked at.
+    await world.sql`
+      insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until, found, updated_at)
+      values (${client.tenant_id}, ${recovery_id}, ${other.id}, '-infinity', now(), 2147483647, '-infinity')`
+    onTestFinished(
+      async () => void (await world.sql`delete from webhook_recoveries where id = ${recovery_id}`),
+    )
+    const { endpoint } = await hookAndEndpoint()
+    const since = new Date(Date.now() - 60_000).toISOString()
+    const { body } = await client.post(`${path(endpoint)}/recover`, { since })
+    let recovery = body
+    while (recovery.status !== 'completed')
+      recovery = (await client.get(`/v1/webhook_recoveries/${body.id}`)).body
+    const [failing] = await world.sql`select status from webhook_recoveries where id = ${recovery_id}`
+    expect(failing).toEqual({ status: 'pending' })
+  })
+
+  test('looks at no more at once where much was delivered since', async () => {
+    const { url, drop } = await createDatabase()
+    onTestFinished(drop)
+    const sql = connectDatabase(url, { max: 1, application_name: 'test' })
+    onTestFinished(() => sql.end())
+    const [tenant_id, endpoint_id, id] = [newId(), newId(), newId()]
+    await sql`
+      insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sequence, status,
+        failed_at, delivered_at)
+      select ${tenant_id}, uuidv7(), ${endpoint_id}, uuidv7(), now(), 'customer.created', n,
+        case when n > 700 then 'failed' else 'delivered' end, now(), case when n <= 700 then now() end
+      from generate_series(1, 710) n`
+    await sql`
+      insert into webhook_recoveries (tenant_id, id, endpoint_id, since, until)
+      values (${tenant_id}, ${id}, ${endpoint_id}, '-infinity', 'infinity')`
+    const step = async () => {
+      const more = await continueRecovery(sql)
+      const [row] = await sql`select found, after_at is null as over from webhook_recoveries where id = ${id}`
+      return { more, ...row }
+    }
+    expect(await step()).toEqual({ more: true, found: 0, over: false })
+    expect(await step()).toEqual({ more: true, found: 10, over: true })
+    expect(await step()).toMatchObject({ more: false })
+  })
 })
 
 test('after all of this the books are in order', async () => {

@@ -183,17 +183,33 @@ test.concurrent('where the tenant has no contact, or its address takes no email,
   expect(await inboxOf('ops@suppressed.example')).toEqual([])
 })
 
-test.concurrent('a contact gets sixty in an hour, and the log names the other endpoints', async () => {
-  const tenant_ids = await Promise.all([1, 2, 3, 4].map(() => tenantWith('ops@busy.example')))
-  const many = Array.from({ length: 16 }, () => ({}))
-  const ids = (await Promise.all(tenant_ids.map((tenant_id) => disabledEndpoints(tenant_id, many)))).flat()
-  await told(ids)
-  const texts = (await inboxOf('ops@busy.example')).map(({ text }) => text as string)
-  expect(texts).toHaveLength(60)
-  const left_out = ids.filter((id) => !texts.some((text) => text.includes(id)))
-  expect(await Promise.all(left_out.map(async (id) => (await logOf(id)).map(({ level }) => level)))).toEqual(
-    Array.from({ length: 4 }, () => [WARN]),
+test.concurrent('a tenant is told sixty times in an hour and of the rest later; who shares its contact is told', async () => {
+  const contact = 'ops@busy.example'
+  const [busy, other] = [await tenantWith(contact), await tenantWith(contact)]
+  const used = async (count: number) =>
+    await world.sql`
+      insert into message_limits (tenant_id, scope, window_start, used)
+      values (${busy}, 'contact', date_trunc('hour', now()) + interval '1 hour', ${count})
+      on conflict (tenant_id, scope) do update set used = excluded.used`
+  await used(58)
+  const many = await disabledEndpoints(
+    busy,
+    Array.from({ length: 20 }, () => ({})),
   )
+  await told(await disabledEndpoints(other, [{}]))
+  const untold = async () =>
+    await world.sql<{ id: string }[]>`
+      select id from webhook_endpoints where id = any(${many}::uuid[]) and told_at is null`
+  await eventually(async () => expect(await untold()).toHaveLength(18))
+  const [left_out] = await untold()
+  expect(await logOf(left_out!.id)).toMatchObject([
+    { level: WARN, msg: expect.stringContaining('told later') },
+  ])
+  await world.drain()
+  expect(await inboxOf(contact)).toHaveLength(3)
+  await used(1)
+  await told(many)
+  expect(await inboxOf(contact)).toHaveLength(21)
 })
 
 test.concurrent('one that somebody disabled or deleted is told of to nobody', async () => {

@@ -309,6 +309,44 @@ test('a hundred changes at once are a hundred writes, and each is an event', asy
   expect([(await writes()) - before, (await typesOf(id)).length]).toEqual([100, 101])
 })
 
+test('however many changes of one endpoint are asked for at once, one connection waits for its row', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  const held = Promise.withResolvers<void>()
+  const holding = world.sql.begin(async (tx) => {
+    await tx`select from webhook_endpoints where id = ${id} for update`
+    await held.promise
+  })
+  let ended = 0
+  const asked = Array.from({ length: 300 }, async (_, n) => {
+    const answer =
+      n < 290
+        ? await client.patch(`${PATH}/${id}`, {})
+        : await client.post(`${PATH}/${id}/recover`, { since: '2026-01-01T00:00:00Z' })
+    ended += 1
+    return answer
+  })
+  const waiting = async () =>
+    (
+      await world.sql`
+        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+          and query like '%webhook_endpoints%'`
+    ).length
+  // The line is full, or more than one is inside.
+  while ((await waiting()) < (ended === 0 ? 2 : 1));
+  const inside = await waiting()
+  held.resolve()
+  await holding
+  const answers = await Promise.all(asked)
+  expect(inside).toBe(1)
+  const refused = answers.filter(({ status }) => status === 429)
+  expect(refused.length).toBeGreaterThan(0)
+  expect(refused.map(({ body, headers }) => [body.error.code, headers.get('retry-after')])).toEqual(
+    refused.map(() => ['rate_limited', '1']),
+  )
+  expect(answers.every(({ status }) => [200, 202, 409, 429].includes(status))).toBe(true)
+})
+
 test('a deleted endpoint keeps neither headers nor secrets, and the answer shows it as it was', async () => {
   const client = await world.clientOf()
   const headers = { 'x-shop': '17' }
@@ -431,7 +469,7 @@ test('statistics are of seven days, of all shards, and count what waits', async 
   await row('1 day', 48, 0, 90)
   await row('0 days', 48, 3, 4)
   await row('2 days', 72, 1, 6)
-  await row('3 days', -1, 0, 2)
+  await row('0 days', -1, 0, 2)
   await row('1 hour', -2, 0, 30)
   await sql`
     insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
@@ -715,6 +753,25 @@ test('an endpoint has one recovery at a time, and its progress can be read', asy
   )
   await client.delete(`${PATH}/${id}`)
   expect((await client.get(path)).status).toBe(404)
+})
+
+test('what is read of a recovery is counted over the connections of lists', async () => {
+  const client = await world.clientOf()
+  const { id } = await endpointOf(client)
+  const asked = { since: '2026-01-01T00:00:00Z', idempotency_key: freshKey() }
+  const ask = async () => await client.post(`${PATH}/${id}/recover`, asked)
+  const { body } = await ask()
+  const readers = async (read: () => Promise<Answer>) => {
+    const [before] = await world.sql<{ now: string }[]>`select clock_timestamp() as now`
+    expect((await read()).body).toEqual(body)
+    const rows = await world.sql<{ name: string }[]>`
+      select application_name as name from pg_stat_activity
+      where datname = current_database() and query_start >= ${before!.now} and query like '%as sent%'
+        and query not like '%pg_stat_activity%'`
+    return rows.map(({ name }) => name)
+  }
+  expect(await readers(() => client.get(`/v1/webhook_recoveries/${body.id}`))).toEqual(['sluice-api-lists'])
+  expect(await readers(ask)).toEqual(['sluice-api-lists'])
 })
 
 test('who may read may not write, and neither may the other', async () => {

@@ -157,8 +157,14 @@ export function dispatch(
   }
 
   async function recover(): Promise<void> {
-    while (!closed() && (await continueRecovery(sql)));
-    await completeRecoveries(sql)
+    for (let more = true; more && !closed();) {
+      try {
+        more = await continueRecovery(sql)
+      } finally {
+        // Nobody's recovery stays open because others have steps left, or fail.
+        await completeRecoveries(sql)
+      }
+    }
   }
 
   function sequencingMs(): number {

@@ -21,6 +21,7 @@ import { found } from '../refusals.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
 import { createShowEndpoint } from './webhook-endpoints/answers.ts'
 import { createEndpointBody, rotateBody, updateEndpointBody } from './webhook-endpoints/body.ts'
+import { oneByOne } from './webhook-endpoints/one-by-one.ts'
 import { createUrlCheck } from './webhook-endpoints/urls.ts'
 
 /** In examples. */
@@ -152,7 +153,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
     async ({ credentials: { tenant_id }, params: { id }, body }) => {
       const changes = body ?? {}
       if (changes.url !== undefined) await checkUrl(changes.url)
-      const endpoint = await updateEndpoint(sql, vault, tenant_id, id, changes)
+      const endpoint = await oneByOne(tenant_id, () => updateEndpoint(sql, vault, tenant_id, id, changes))
       return show(found(endpoint, 'webhook_endpoint_not_found'))
     },
   )

@@ -10,12 +10,13 @@ import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { idParams, route } from '../route.ts'
 import { recoverBody } from './webhook-endpoints/body.ts'
+import { oneByOne } from './webhook-endpoints/one-by-one.ts'
 
 const ENDPOINTS = { area: 'events', tag: 'webhook_endpoints' } as const
 const STARTED = { status: 'pending', found: 0, sent: 0 }
 
 export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteContext): void {
-  const { sql } = context
+  const { sql, lists } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
@@ -53,11 +54,13 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
       const ids = { endpoint_id: request.params.id, recovery_id: newId() }
       const recovery = await acceptAtOnce(context, request, reply, {
         body: request.body,
-        step: async (asked) => await requestRecovery(sql, { ...asked, ...ids, since, until }),
+        step: (asked) => oneByOne(tenant_id, () => requestRecovery(sql, { ...asked, ...ids, since, until })),
         async find(sent) {
           const earlier = await context.remembered(sent)
           if (earlier === undefined) return undefined
-          const recovery = await findRecovery(sql, tenant_id, earlier.resource_id)
+          const recovery = await lists(request, reply, (lists_sql) =>
+            findRecovery(lists_sql, tenant_id, earlier.resource_id),
+          )
           return {
             fingerprint: earlier.fingerprint,
             resource: found(recovery, 'webhook_recovery_not_found'),
@@ -82,7 +85,13 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
       response: { 200: recoverySchema },
       errors: ['webhook_recovery_not_found'],
     }),
-    async ({ credentials: { tenant_id }, params: { id } }) =>
-      found(await findRecovery(sql, tenant_id, id), 'webhook_recovery_not_found'),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      // It counts what waits in the line.
+      const recovery = await lists(request, reply, (lists_sql) =>
+        findRecovery(lists_sql, tenant_id, request.params.id),
+      )
+      return found(recovery, 'webhook_recovery_not_found')
+    },
   )
 }

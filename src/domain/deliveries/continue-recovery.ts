@@ -1,61 +1,81 @@
 // Recoveries: what failed within a time goes back into the line of its endpoint, in steps.
-import type { Sql } from '#core/db.ts'
+import type { Sql, Tx } from '#core/db.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 
-/** Deliveries that one step puts back. */
+/** Deliveries that one step looks at, whether it puts them back or not: so each step ends soon. */
 const AT_ONCE = 500
+
+type RecoveryPosition = { tenant_id: string; id: string }
 
 /**
  * Makes the next step of the recovery that waited longest: finds deliveries that failed, were skipped, or wait after a
  * failure, and begins their schedules anew. What is under way at this moment is being sent again already. Answers whether
- * there was one. Its lock comes first: whoever makes the next step sees what this one did.
+ * there was one. Throws when the step fails: the recovery is tried again when the others have had their turns.
  */
 export async function continueRecovery(sql: Sql): Promise<boolean> {
-  return await sql.begin(async (tx) => {
-    const [recovery] = await tx<{ tenant_id: string; id: string }[]>`
-      select tenant_id, id from webhook_recoveries where status <> 'completed' and after_at is not null
-      order by updated_at limit 1 for update skip locked`
-    if (recovery === undefined) return false
-    await tx`
-      with recovery as (
-        select * from webhook_recoveries where tenant_id = ${recovery.tenant_id} and id = ${recovery.id}
-      ), found as materialized (
-        select d.* from recovery r cross join lateral (
-          select d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence from webhook_deliveries d
-          where d.tenant_id = r.tenant_id and d.endpoint_id = r.endpoint_id and d.failed_at is not null
-            and d.created_at >= r.since and d.created_at < r.until and d.created_at > r.after_at
-            and d.status <> 'delivered' and d.sequence is not null
-          order by d.created_at fetch first ${AT_ONCE} rows with ties
-        ) d
-      ), under_way as (
-        select j.payload ->> 'delivery_id' as delivery_id from recovery r cross join lateral (
-          select j.payload from jobs j
-          where j.queue = ${sendDelivery.queue} and j.tenant_id = r.tenant_id and j.finished_at is null
-            and j.subject_id = r.endpoint_id and j.name = ${sendDelivery.name} offset 0) j
-      ), delivery as (
-        update webhook_deliveries d set status = 'pending', step = 0, next_attempt_at = now(),
-          updated_at = clock_timestamp()
-        from found f
-        where d.tenant_id = f.tenant_id and d.id = f.id and d.created_at = f.created_at and d.status <> 'delivered'
-          and not exists (select from under_way u where u.delivery_id = f.id::text)
-        returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence
-      ), due as (
-        insert into webhook_due as w (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at,
-          queued_at, recovery_id)
-        select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), r.asked_at, r.id
-        from delivery d cross join recovery r
-        on conflict (tenant_id, endpoint_id, sequence, delivery_id)
-          do update set due_at = excluded.due_at, queued_at = excluded.queued_at, recovery_id = excluded.recovery_id
-      ), step as (
-        select count(*)::integer as found, max(f.created_at) as after_at from found f
-      )
-      update webhook_recoveries r set found = r.found + (select count(*)::integer from delivery),
-        after_at = case when step.found >= ${AT_ONCE} then step.after_at end, status = 'running',
+  let recovery: RecoveryPosition | undefined
+  try {
+    return await sql.begin(async (tx) => {
+      // Its lock comes first: whoever makes the next step sees what this one did.
+      const found = await tx<RecoveryPosition[]>`
+        select tenant_id, id from webhook_recoveries where status <> 'completed' and after_at is not null
+        order by updated_at limit 1 for update skip locked`
+      recovery = found[0]
+      if (recovery === undefined) return false
+      await takeStep(tx, recovery)
+      return true
+    })
+  } catch (error) {
+    // What the step wrote is gone, and with it its new place behind the others. Of two failures the first one says why.
+    if (recovery !== undefined) await putLast(sql, recovery).catch(() => undefined)
+    throw error
+  }
+}
+
+async function putLast(sql: Sql, recovery: RecoveryPosition): Promise<void> {
+  await sql`
+    update webhook_recoveries set updated_at = clock_timestamp()
+    where tenant_id = ${recovery.tenant_id} and id = ${recovery.id}`
+}
+
+async function takeStep(tx: Tx, recovery: RecoveryPosition): Promise<void> {
+  await tx`
+    with recovery as (
+      select * from webhook_recoveries where tenant_id = ${recovery.tenant_id} and id = ${recovery.id}
+    ), found as materialized (
+      select d.* from recovery r cross join lateral (
+        select d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence from webhook_deliveries d
+        where d.tenant_id = r.tenant_id and d.endpoint_id = r.endpoint_id and d.failed_at is not null
+          and d.created_at >= r.since and d.created_at < r.until and d.created_at > r.after_at
+        order by d.created_at fetch first ${AT_ONCE} rows with ties
+      ) d
+    ), under_way as materialized (
+      select j.payload ->> 'delivery_id' as delivery_id from recovery r cross join lateral (
+        select j.payload from jobs j
+        where j.queue = ${sendDelivery.queue} and j.tenant_id = r.tenant_id and j.finished_at is null
+          and j.subject_id = r.endpoint_id and j.name = ${sendDelivery.name} offset 0) j
+    ), delivery as (
+      update webhook_deliveries d set status = 'pending', step = 0, next_attempt_at = now(),
         updated_at = clock_timestamp()
-      from step
-      where r.tenant_id = ${recovery.tenant_id} and r.id = ${recovery.id}`
-    return true
-  })
+      from found f
+      where d.tenant_id = f.tenant_id and d.id = f.id and d.created_at = f.created_at and d.status <> 'delivered'
+        and d.sequence is not null and not exists (select from under_way u where u.delivery_id = f.id::text)
+      returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence
+    ), due as (
+      insert into webhook_due as w (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at,
+        queued_at, recovery_id)
+      select d.tenant_id, d.endpoint_id, d.sequence, d.id, d.created_at, now(), r.asked_at, r.id
+      from delivery d cross join recovery r
+      on conflict (tenant_id, endpoint_id, sequence, delivery_id)
+        do update set due_at = excluded.due_at, queued_at = excluded.queued_at, recovery_id = excluded.recovery_id
+    ), step as (
+      select count(*)::integer as found, max(f.created_at) as after_at from found f
+    )
+    update webhook_recoveries r set found = r.found + (select count(*)::integer from delivery),
+      after_at = case when step.found >= ${AT_ONCE} then step.after_at end, status = 'running',
+      updated_at = clock_timestamp()
+    from step
+    where r.tenant_id = ${recovery.tenant_id} and r.id = ${recovery.id}`
 }
 
 /** Completes the recoveries of which nothing waits any more and nothing is under way. */

@@ -1,5 +1,6 @@
 // Deliveries that are not sent any more leave their lines, in steps.
 import type { Fragment, Tx } from '#core/db.ts'
+import { addingNumbers, BUCKETS } from '../webhook-endpoints/numbers.ts'
 import { linesOf, type DueLine } from './lines.ts'
 
 /** How many leave their lines at once, of all lines together. */
@@ -18,7 +19,7 @@ export function isUnwanted(tx: Tx): Fragment {
 }
 
 /**
- * Takes from the lines what is not sent, whenever it would be due, and says so of the deliveries and their recoveries.
+ * Takes from the lines what is not sent, whenever it would be due, and says so of the deliveries, their recoveries and the numbers of the endpoints.
  * Returns how many these were. A line of which nothing is left to be dropped is not stale any more; what comes into it
  * later, from an attempt that was under way, is found when it is due.
  */
@@ -50,7 +51,13 @@ export async function dropUnwanted(tx: Tx, lines: DueLine[]): Promise<number> {
       from gone g
       where d.tenant_id = g.tenant_id and d.id = g.delivery_id and d.created_at = g.delivery_created_at
         and d.status <> 'delivered'
-    ), recovery as (
+      returning d.tenant_id, d.endpoint_id, d.status
+    ), stats as (${addingNumbers(
+      tx,
+      tx`(
+        select tenant_id, endpoint_id, ${BUCKETS.undelivered}::smallint as bucket from delivery
+        where status = 'failed') counted`,
+    )}), recovery as (
       update webhook_recoveries r set dropped = r.dropped + n.dropped
       from (
         select tenant_id, recovery_id, count(*)::integer as dropped

@@ -2,6 +2,7 @@
 import { isoText, type Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { addingNumbers, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
 
 /** After this long of nothing but failures an endpoint is disabled. */
 const FAILING_DAYS = 5
@@ -9,8 +10,6 @@ const FAILING_DAYS = 5
 const MOST_LOGGED = 50
 /** The excerpt that goes when an attempt is added: those of the last five stay. */
 const LAST_EXCERPT = ['-5', 'response_excerpt']
-/** The numbers of an endpoint are in so many rows for an hour and bucket: writers seldom wait for each other. */
-const SHARDS = 4
 
 /** How an attempt at a delivery ended. */
 export type DeliverySettlement = Settlement & { change: DeliveryChange }
@@ -120,16 +119,11 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
     counted as (
       select tenant_id, endpoint_id, b.bucket from told
       cross join lateral (values
-        (case when ok then round(ln(greatest(duration_ms, 1)) / ln(1.1)) when attempt is not null then -2 end),
-        (case when result in ('failed', 'exhausted') then -1 end)) as b(bucket)
+        (case when ok then round(ln(greatest(duration_ms, 1)) / ln(${BUCKET_BASE}::float8))
+          when attempt is not null then ${BUCKETS.failed_attempt}::smallint end),
+        (case when result in ('failed', 'exhausted') then ${BUCKETS.undelivered}::smallint end)) as b(bucket)
       where b.bucket is not null and counts
-    ), stats as (
-      insert into webhook_stats as s (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
-      select tenant_id, endpoint_id, date_trunc('hour', now()), bucket, pg_backend_pid() % ${SHARDS}, count(*), now()
-      from counted group by tenant_id, endpoint_id, bucket order by tenant_id, endpoint_id, bucket
-      on conflict (tenant_id, endpoint_id, hour, bucket, shard)
-        do update set count = s.count + excluded.count, last_at = excluded.last_at
-    ),
+    ), stats as (${addingNumbers(sql, sql`counted`)}),
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map(({ id }) => id))

@@ -3,9 +3,7 @@ import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
-
-/** A bucket of `webhook_stats` is a logarithm to this base. */
-const BASE = 1.1
+import { BUCKET_BASE, BUCKETS } from './numbers.ts'
 
 const count = (description: string, example: number) => z.int().meta({ description, example })
 const tookMs = (description: string, example: number) => z.int().nullable().meta({ description, example })
@@ -41,13 +39,13 @@ export async function findEndpointStats(
         and hour > date_trunc('hour', now()) - interval '7 days'
       group by bucket
     ), ranked as (
-      select round(power(${BASE}::double precision, bucket))::bigint as took_ms,
+      select round(power(${BUCKET_BASE}::double precision, bucket))::bigint as took_ms,
         sum(count) over (order by bucket) / sum(count) over () as share
       from counted where bucket >= 0
     )
     select
       (select coalesce(sum(count), 0)::bigint from counted where bucket >= 0) as delivered,
-      (select coalesce(sum(count), 0)::bigint from counted where bucket = -1) as failed,
+      (select coalesce(sum(count), 0)::bigint from counted where bucket = ${BUCKETS.undelivered}) as failed,
       (select count(*) from webhook_due d where d.tenant_id = e.tenant_id and d.endpoint_id = e.id)
         + (select count(*) from jobs j
           where j.queue = ${sendDelivery.queue} and j.tenant_id = e.tenant_id and j.finished_at is null
@@ -55,7 +53,7 @@ export async function findEndpointStats(
       (select min(took_ms) from ranked where share >= 0.5) as p50_ms,
       (select min(took_ms) from ranked where share >= 0.95) as p95_ms,
       (select max(last_at) from counted where bucket >= 0) as last_success_at,
-      (select max(last_at) from counted where bucket < 0) as last_failure_at
+      (select max(last_at) from counted where bucket = ${BUCKETS.failed_attempt}) as last_failure_at
     from webhook_endpoints e where e.tenant_id = ${tenant_id} and e.id = ${id} and e.deleted_at is null`
   return row
 }

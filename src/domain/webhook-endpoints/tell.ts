@@ -3,16 +3,17 @@ import type { AddressHash } from '#core/addresses.ts'
 import type { Sql, Tx } from '#core/db.ts'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { Vault } from '#core/secrets.ts'
-import type { MessageLimits } from '../messages/limits.ts'
+import { counting, type MessageLimits } from '../messages/limits.ts'
 import { requestMessages, type MessageJudgement, type MessageRequest } from '../messages/request.ts'
 import { sealTextEmail } from '../messages/text-email.ts'
 import { disabledEmail, type DisabledEndpoint } from './disabled-email.ts'
 
-/**
- * Of all tenants together as many as there are; to one contact so many in an hour, however often somebody enables what is
- * then disabled again.
- */
-const LIMITS: MessageLimits = { tenant: 1_000_000, destination: 60 }
+/** A tenant is told so often in an hour, however often somebody enables what is then disabled again. */
+const TOLD_AN_HOUR = 60
+/** Under which these are counted. The tenant's own messages are counted by minute or by hash. */
+const SCOPE = 'contact'
+/** Of all tenants together, and to an address that several share, as many as there are. */
+const LIMITS: MessageLimits = { tenant: 1_000_000, destination: 1_000_000 }
 
 /** `reason`: why it was disabled. `how`: by email, or why nobody is told. */
 export type ToldEndpoint = {
@@ -28,7 +29,8 @@ type ContactedEndpoint = UntoldEndpoint & { contact_email: string }
 /**
  * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system's own tenant, and
  * marks the endpoints as told, also those of which nobody can be told; all of it or nothing. Leaves out what another
- * worker is telling of. Returns what became of each.
+ * worker is telling of, and tenants that were told too often in this hour: their turn comes in the next. Returns what
+ * became of each.
  */
 export async function tellOfDisabled(
   sql: Sql,
@@ -41,14 +43,18 @@ export async function tellOfDisabled(
     const contacted = untold.filter(
       (endpoint): endpoint is ContactedEndpoint => endpoint.contact_email !== null,
     )
-    const requests = contacted.map((endpoint) => requestOf(means, endpoint))
+    const too_many = await beyondLimit(tx, contacted)
+    const told_now = contacted.filter((endpoint) => !too_many.has(endpoint))
+    const requests = told_now.map((endpoint) => requestOf(means, endpoint))
     const judged = requests.length === 0 ? [] : await requestMessages(tx, 'email', LIMITS, requests)
-    const became = new Map(
-      contacted.map(({ id }, nth): [string, ToldEndpoint['how']] => [id, howOf(judged[nth]!)]),
-    )
+    const became = new Map([
+      ...told_now.map(({ id }, nth): [string, ToldEndpoint['how']] => [id, howOf(judged[nth]!)]),
+      ...[...too_many].map(({ id }): [string, ToldEndpoint['how']] => [id, 'too_many']),
+    ])
+    const over = untold.filter(({ id }) => became.get(id) !== 'too_many')
     await tx`
       update webhook_endpoints p set told_at = clock_timestamp()
-      from unnest(${untold.map(({ tenant_id }) => tenant_id)}::uuid[], ${untold.map(({ id }) => id)}::uuid[])
+      from unnest(${over.map(({ tenant_id }) => tenant_id)}::uuid[], ${over.map(({ id }) => id)}::uuid[])
         as told(tenant_id, id)
       where p.tenant_id = told.tenant_id and p.id = told.id`
     return untold.map(({ tenant_id, id, disabled_reason: reason }) => {
@@ -63,7 +69,23 @@ async function findUntold(tx: Tx, limit: number): Promise<UntoldEndpoint[]> {
       p.enabled_at
     from webhook_endpoints p join tenants t on t.id = p.tenant_id
     where p.disabled_reason in ('gone', 'failing') and p.told_at is null and p.deleted_at is null
+      and not exists (
+        select from message_limits m
+        where m.tenant_id = p.tenant_id and m.scope = ${SCOPE} and m.window_start >= date_trunc('hour', now())
+          and m.used >= ${TOLD_AN_HOUR})
     order by p.updated_at limit ${limit} for update of p skip locked`
+}
+
+/** Counts these, and answers those that are too many. */
+async function beyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<Set<ContactedEndpoint>> {
+  if (contacted.length === 0) return new Set()
+  const wanted = tx`
+    select tenant_id, ${SCOPE} as scope, nth::integer
+    from unnest(${contacted.map(({ tenant_id }) => tenant_id)}::uuid[]) with ordinality as w(tenant_id, nth)`
+  const rows = await tx<{ nth: number }[]>`
+    with ${counting(tx, 'destination', TOLD_AN_HOUR, wanted)}
+    select nth from destination_counted where not fits`
+  return new Set(rows.map(({ nth }) => contacted[nth - 1]!))
 }
 
 function requestOf(

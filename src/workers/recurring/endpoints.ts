@@ -7,10 +7,9 @@ import type { WorkerContext } from '../context.ts'
 const LOOK_MS = 3_000
 const AT_ONCE = 20
 
-const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email'>, string> = {
+const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email' | 'too_many'>, string> = {
   no_contact: 'its tenant has no contact: set one with npm run keys -- contact',
   suppressed: 'email to the contact of its tenant is suppressed: it came back, or was complained about',
-  too_many: 'the contact of its tenant got too many such emails within an hour',
 }
 
 /**
@@ -36,6 +35,12 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
       do {
         told = await tellOfDisabled(sql, { vault, hashOf, from }, AT_ONCE)
         for (const { tenant_id, id, reason, how } of told) {
+          if (how === 'too_many') {
+            const message =
+              'the tenant was told of too many disabled endpoints in this hour: of this one it is told later'
+            log.warn({ tenant_id, endpoint_id: id }, message)
+            continue
+          }
           metrics.endpointsDisabled.inc({ reason })
           if (how === 'email')
             log.info({ tenant_id, endpoint_id: id }, 'the tenant is told of a disabled endpoint')
