@@ -114,8 +114,8 @@ test('of endpoints that have not answered yet, one gets its turn before another 
 
 test.each([
   { rate_per_s: 10, gap_ms: 100, together: 1 },
-  { rate_per_s: 50, gap_ms: 20, together: 1 },
-  { rate_per_s: 1_000, gap_ms: 20, together: 20 },
+  { rate_per_s: 100, gap_ms: 10, together: 1 },
+  { rate_per_s: 1_000, gap_ms: 50, together: 50 },
 ])('of $rate_per_s a second $together begin together', async ({ rate_per_s, gap_ms, together }) => {
   await due(100, { rate_per_s })
   const begins = (await take()).jobs.map(({ begins_in_ms }) => begins_in_ms)

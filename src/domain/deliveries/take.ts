@@ -8,8 +8,9 @@ import { linesOf, lockLines, type DueLine, type LinePosition, type VisitedLines 
 
 /** A rate is kept by sending each in time, so far ahead. */
 const AHEAD_MS = 200
-/** What begins within this time begins together: so it is read and settled together, too. */
-const TOGETHER_MS = 20
+/** Up to this rate each begins by itself. Above, those of a step begin together, and so are read and settled together. */
+const SINGLE_PER_S = 100
+const STEP_MS = 50
 /** A line that somebody else is busy with is looked at again after so long. */
 const BUSY_MS = 10
 
@@ -189,7 +190,7 @@ async function inTheirTime(tx: Tx, lines: DueLine[], rows: TakenRow[]): Promise<
     const gap_ms = rate_per_s === null ? 0 : 1000 / rate_per_s
     const jobs = of_line.filter((row) => row.id !== null)
     for (const { endpoint_id: _endpoint, free: _free, due: _due, nth, ...job } of jobs)
-      taken.jobs.push({ job, line, begins_in_ms: wait_ms + together((nth - 1) * gap_ms) })
+      taken.jobs.push({ job, line, begins_in_ms: wait_ms + inStep((nth - 1) * gap_ms, rate_per_s) })
     const takes_ms = jobs.length * gap_ms
     if (takes_ms > 0) sent.push({ ...line, takes_ms })
     const is_limited = rate_per_s !== null && jobs.length >= allowedNow(rate_per_s, wait_ms)
@@ -211,8 +212,8 @@ async function inTheirTime(tx: Tx, lines: DueLine[], rows: TakenRow[]): Promise<
 }
 
 /** How long after the first: later, never sooner than the rate allows. */
-function together(after_ms: number): number {
-  return Math.ceil(after_ms / TOGETHER_MS) * TOGETHER_MS
+function inStep(after_ms: number, rate_per_s: number | null): number {
+  return (rate_per_s ?? 0) > SINGLE_PER_S ? Math.ceil(after_ms / STEP_MS) * STEP_MS : after_ms
 }
 
 function allowedNow(rate_per_s: number, wait_ms: number): number {
