@@ -4,6 +4,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
 import { FAULTS } from '../torture/faults/list.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { createDatabase } from '#test/databases.ts'
+import { hasOpenWork, openWork } from '#test/open-work.ts'
 import { patchedCopy } from '../torture/copy.ts'
 import { NEXT_VERSION } from '../torture/faults/versions.ts'
 import { MUTATIONS } from '../torture/mutations.ts'
@@ -142,6 +145,21 @@ test('of two messages alike, about which nobody knew, each may be known as the o
   expect(known({ ambiguous: false })).toHaveLength(2)
   expect(known({ address: '+14155550101' })).toHaveLength(2)
   expect(known({ reference: 'SM2' })).toHaveLength(1)
+})
+
+test('what is still open is named, and what is unknown is not open before it is due', async () => {
+  const { url, drop } = await createDatabase()
+  onTestFinished(drop)
+  const sql = connectDatabase(url, { max: 1, application_name: 'test' })
+  onTestFinished(() => sql.end())
+  expect(await openWork(sql)).toEqual([])
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at, state, attempt, unknown_since)
+    select uuidv7(), uuidv7(), 'messages', 'message.send_email', '{}', 5, now() + interval '9 s', 'unknown', 1, now()`
+  expect(await openWork(sql)).toEqual([expect.stringMatching(/^1 message.send_email unknown due in \d+ s$/)])
+  expect(await hasOpenWork(sql, 15)).toBe(false)
+  await sql`update jobs set run_at = now()`
+  expect(await hasOpenWork(sql, 15)).toBe(true)
 })
 
 test('answers to requests that were under way at the same time may show either state', () => {

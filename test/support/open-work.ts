@@ -4,11 +4,15 @@ import type { Sql } from '#core/db.ts'
 /**
  * Whether anything will be done within `soon_s` seconds without being asked for again: a job that is due by then, or a
  * notification that waits, which has no job, or an event that is for an endpoint. What is due later waits on purpose: its
- * effect is not known, its notification is parked, or a receiver gets time.
+ * notification is parked, or a receiver gets time. So does what is unknown until it is due: emails stay so, and with many of
+ * them one is always due soon.
  */
 export async function hasOpenWork(sql: Sql, soon_s: number): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
-    select exists (select from jobs where finished_at is null and run_at < now() + ${soon_s} * interval '1 second')
+    select exists (
+        select from jobs
+        where finished_at is null
+          and run_at < now() + case state when 'unknown' then 0 else ${soon_s} end * interval '1 second')
       or exists (select from notifications where state = 'waiting')
       or exists (select from unsequenced_events e join webhook_endpoints p on p.tenant_id = e.tenant_id)
       or exists (select from webhook_due where due_at < now() + ${soon_s} * interval '1 second') as open`
@@ -21,7 +25,7 @@ export async function openWork(sql: Sql): Promise<string[]> {
     select concat_ws(' ', count(*), name, state, 'due in', round(extract(epoch from min(due_at) - now())), 's') as told
     from (
       select name, state, run_at as due_at from jobs where finished_at is null
-      union all select kind, state, updated_at from notifications where state = 'waiting'
+      union all select kind, state, due_at from notifications where state = 'waiting'
       union all select 'event', 'unsequenced', created_at from unsequenced_events
       union all select 'delivery', 'due', due_at from webhook_due
     ) open group by name, state order by name, state`
