@@ -157,9 +157,9 @@ test('what is still open is named, and what is unknown is not open before it is 
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at, state, attempt, unknown_since)
     select uuidv7(), uuidv7(), 'messages', 'message.send_email', '{}', 5, now() + interval '9 s', 'unknown', 1, now()`
   expect(await openWork(sql)).toEqual([expect.stringMatching(/^1 message.send_email unknown due in \d+ s$/)])
-  expect(await hasOpenWork(sql, 15)).toBe(false)
+  expect(await hasOpenWork(sql, 15, 0)).toBe(false)
   await sql`update jobs set run_at = now()`
-  expect(await hasOpenWork(sql, 15)).toBe(true)
+  expect(await hasOpenWork(sql, 15, 0)).toBe(true)
 })
 
 test('answers to requests that were under way at the same time may show either state', () => {

@@ -4,15 +4,15 @@ import type { Sql } from '#core/db.ts'
 /**
  * Whether anything will be done within `soon_s` seconds without being asked for again: a job that is due by then, or a
  * notification that waits, which has no job, or an event that is for an endpoint. What is due later waits on purpose: its
- * notification is parked, or a receiver gets time. So does what is unknown until it is due: emails stay so, and with many of
- * them one is always due soon.
+ * notification is parked, or a receiver gets time. `unknown_s`: the same for jobs whose effect nobody knows, of which one is
+ * always due soon where there are many.
  */
-export async function hasOpenWork(sql: Sql, soon_s: number): Promise<boolean> {
+export async function hasOpenWork(sql: Sql, soon_s: number, unknown_s = soon_s): Promise<boolean> {
   const [row] = await sql<{ open: boolean }[]>`
     select exists (
         select from jobs
         where finished_at is null
-          and run_at < now() + case state when 'unknown' then 0 else ${soon_s} end * interval '1 second')
+          and run_at < now() + case state when 'unknown' then ${unknown_s}::float8 else ${soon_s} end * interval '1 second')
       or exists (select from notifications where state = 'waiting')
       or exists (select from unsequenced_events e join webhook_endpoints p on p.tenant_id = e.tenant_id)
       or exists (select from webhook_due where due_at < now() + ${soon_s} * interval '1 second') as open`

@@ -43,7 +43,7 @@ export async function settle(system: System, limit_ms: number): Promise<boolean>
   const deadline = performance.now() + limit_ms
   let looked = false
   for (;;) {
-    const open = await hasOpenWork(sql, SOON_S)
+    const open = await hasOpenWork(sql, SOON_S, 0)
     const { waiting, sending } = await provider('stripe').control('GET', '/webhooks')
     const quiet = !open && waiting === 0 && sending === 0 && !(await hasOpenEvents(system))
     // It takes a look at all of them, so that it comes last.
