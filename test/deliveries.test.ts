@@ -12,6 +12,7 @@ import {
   LOOPBACK,
   makeEndpoint,
   openHook,
+  untilArrived,
   verifyBoth,
   type Hook,
 } from '#test/deliveries.ts'
@@ -30,10 +31,6 @@ async function hookAndEndpoint(reply?: Parameters<typeof openHook>[0], fields: o
   const hook = await openHook(reply)
   onTestFinished(() => hook.close())
   return { hook, endpoint: await makeEndpoint(client, { url: hook.url, ...fields }) }
-}
-
-async function untilArrived(hook: Hook, count: number): Promise<void> {
-  while (hook.arrived.length < count) await sleep(10)
 }
 
 const endpointNow = async (id: string) => (await client.get(`/v1/webhook_endpoints/${id}`)).body

@@ -17,7 +17,7 @@ import {
   LOOPBACK,
   makeEndpoint,
   openHook,
-  type Hook,
+  untilArrived,
 } from '#test/deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -33,10 +33,6 @@ async function hookAndEndpoint(reply?: Parameters<typeof openHook>[0], fields: o
   const hook = await openHook(reply)
   onTestFinished(() => hook.close())
   return { hook, endpoint: await makeEndpoint(client, { url: hook.url, ...fields }) }
-}
-
-async function untilArrived(hook: Hook, count: number): Promise<void> {
-  while (hook.arrived.length < count) await sleep(10)
 }
 
 async function untilDelivery(endpoint_id: string, holds: (delivery: any) => boolean): Promise<any> {

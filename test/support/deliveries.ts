@@ -98,6 +98,11 @@ export async function hurryUntil(world: World, holds: () => boolean): Promise<vo
   }
 }
 
+/** Resolves when so many requests have come. */
+export async function untilArrived(hook: Hook, count: number): Promise<void> {
+  while (hook.arrived.length < count) await sleep(10)
+}
+
 /** The deliveries of an endpoint, oldest first, each with its log. */
 export async function deliveriesOf(client: Client, endpoint_id: string): Promise<any[]> {
   const { body } = await client.get(`/v1/webhook_endpoints/${endpoint_id}/deliveries?limit=100`)
