@@ -5,8 +5,9 @@
 do $roles$
 declare
   here constant text := current_schema();
-  services constant text[] := array['sluice_api', 'sluice_webhooks', 'sluice_worker'];
-  -- `sluice_service` is what the three have in common: they see every tenant, because their statements name one. `sluice_reader` is for
+  services constant text[] := array['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard'];
+  -- `sluice_service` is what they have in common: they see every tenant, because their statements name one. The dashboard serves the
+  -- routes of the API too, so it has that role as well. `sluice_reader` is for
   -- people and reports: `set sluice.tenant_id = '...'` says whose rows they see; unset, there are none.
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
   -- What anybody could fill the disk with: large objects belong to who makes them, can be of any size and have no policies; messages go to
@@ -55,15 +56,17 @@ begin
     end;
   end loop;
   for each in
-    select member.rolname as name from pg_roles member join pg_roles common on common.rolname = 'sluice_service'
-    where member.rolname = any(services)
-      and not exists (select from pg_auth_members m where m.roleid = common.oid and m.member = member.oid)
+    select member.rolname as name, granted.rolname as role
+    from (select name, 'sluice_service' as role from unnest(services) name union all values ('sluice_dashboard', 'sluice_api')) wanted
+    join pg_roles member on member.rolname = wanted.name
+    join pg_roles granted on granted.rolname = wanted.role
+    where not exists (select from pg_auth_members m where m.roleid = granted.oid and m.member = member.oid)
   loop
     begin
-      execute format('grant sluice_service to %I', each.name);
+      execute format('grant %I to %I', each.role, each.name);
     exception
       when unique_violation then null;
-      when insufficient_privilege then missing := missing || format('%s in sluice_service', each.name);
+      when insufficient_privilege then missing := missing || format('%s in %s', each.name, each.role);
     end;
   end loop;
   missing := missing || array(select name from unnest(roles) name where not exists (select from pg_roles where rolname = name));
@@ -74,7 +77,7 @@ begin
   end if;
 
   execute format('grant usage on schema %I to sluice_service, sluice_reader', here);
-  execute format('revoke all on all tables in schema %I from sluice_api, sluice_webhooks, sluice_worker, sluice_service, sluice_reader', here);
+  execute format('revoke all on all tables in schema %I from sluice_api, sluice_webhooks, sluice_worker, sluice_dashboard, sluice_service, sluice_reader', here);
   grant usage on sequence created_at_microseconds to sluice_api, sluice_worker;
   grant execute on function unique_now() to sluice_api, sluice_worker;
 

@@ -1,7 +1,7 @@
 // The database users of the processes: members of one role each and owners of nothing, as in production.
 import type postgres from 'postgres'
 
-const ROLES = ['api', 'webhooks', 'worker', 'reader'] as const
+const ROLES = ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const
 export type ProcessRole = (typeof ROLES)[number]
 
 const PREFIX = 'sluice_test_'
@@ -27,4 +27,4 @@ export function asUser(role: ProcessRole, env: Record<string, string>): Record<s
 }
 
 /** Tells statements of the product's processes from those of the tests, which are the owner's. */
-export const USERS_OF_PROCESSES = ['api', 'webhooks', 'worker'].map((role) => `${PREFIX}${role}`)
+export const USERS_OF_PROCESSES = ['api', 'webhooks', 'worker', 'dashboard'].map((role) => `${PREFIX}${role}`)
