@@ -218,26 +218,47 @@ begin
     ('sluice_worker', 'all_job_attempts', 'select'),
     ('sluice_worker', 'all_provider_calls', 'select'),
     ('sluice_worker', 'all_notifications', 'select'),
-    ('sluice_worker', 'partitions', 'select')
+    ('sluice_worker', 'partitions', 'select'),
+    -- It audits what people did, too.
+    ('sluice_worker', 'audit_entries', 'select'),
+    ('sluice_worker', 'audit_head', 'select'),
+
+    -- Beside what it has as the API. Jobs are not its to change.
+    ('sluice_dashboard', 'tenants', 'select'),
+    ('sluice_dashboard', 'api_keys', 'insert (tenant_id, id, name, hash, last_four, scopes, expires_at), update (expires_at, revoked_at)'),
+    ('sluice_dashboard', 'users', 'select, insert, update'),
+    ('sluice_dashboard', 'user_accounts', 'select, insert, update, delete'),
+    ('sluice_dashboard', 'user_sessions', 'select, insert, update, delete'),
+    ('sluice_dashboard', 'user_challenges', 'select, insert, update, delete'),
+    ('sluice_dashboard', 'user_two_factors', 'select, insert, update, delete'),
+    ('sluice_dashboard', 'user_passkeys', 'select, insert, update, delete'),
+    ('sluice_dashboard', 'sign_in_failures', 'select, insert, update, delete'),
+    ('sluice_dashboard', 'members', 'select, insert, update, delete'),
+    ('sluice_dashboard', 'invitations', 'select, insert, update'),
+    ('sluice_dashboard', 'audit_entries', 'select')
   ) as granted(role, name, privileges) loop
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
 
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
-    sequence_events(integer) to sluice_worker;
+    sequence_events(integer), audit_hash(audit_entries) to sluice_worker;
+  -- Entries are written by this function only.
+  grant execute on function append_audit_entry(jsonb), unique_now() to sluice_dashboard;
+  grant usage on sequence created_at_microseconds to sluice_dashboard;
 
   -- Readers read everything but secrets, what providers sent and what models answered. Partitions are read through the table that they are parts of.
   for each in
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
-      and c.relname not in ('schema_migrations', 'recurring_work', 'partitions')
+      and c.relname not in ('schema_migrations', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
+        'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
         ('ai_tasks', 'output'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
-        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'))
+        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'))
     group by c.relname
   loop
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);

@@ -34,6 +34,7 @@ const MAY_IMPORT: Record<string, string[]> = {
     'providers/stripe/news',
     'providers/twilio/news',
   ],
+  dashboard: ['core', 'jobs', 'queue', 'domain', 'api'],
   emulators: ['core'],
   commands: ['core', 'domain', 'queue', 'providers/stripe/news'],
   start: ['*'],
@@ -48,7 +49,8 @@ const OWNERS: Record<string, string[]> = {
   undici: ['providers'],
   postgres: ['core', 'start'],
   pg: ['queue'],
-  fastify: ['core', 'api', 'webhooks'],
+  fastify: ['core', 'api', 'webhooks', 'dashboard'],
+  kysely: ['dashboard'],
 }
 
 type Import = { file: string; layer: string; target: string }

@@ -5,6 +5,8 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
+import { isReadBy } from '#core/config/readers.ts'
+import type { ProcessName } from '#core/config/row.ts'
 import { makeServerFolder } from '#start/folders.ts'
 import { freePort } from '#start/ports.ts'
 import { commandOfOurs, processStarted } from '#start/processes.ts'
@@ -210,11 +212,15 @@ test('each part is given the variables that it reads, and no secret of another',
   const secretsOf = (more: Record<string, string>) => {
     const config = loadConfig({ ...given, ...more }, () => {})
     const emulators = new Map(emulatorAddresses(config).map(([name]) => [name, place]))
-    const programs = programsOf(config, { api: place, webhooks: place, emulators }, '/data').flat()
+    const programs = programsOf(
+      config,
+      { api: place, webhooks: place, dashboard: place, emulators },
+      '/data',
+    ).flat()
     for (const { name, env } of programs) {
       const process = name === 'webhooks host' ? 'webhooks' : name
       // The emulator is no process of the table.
-      const others = variables().filter((variable) => !variable.read_by.some((each) => each === process))
+      const others = variables().filter((variable) => !isReadBy(variable.name, process as ProcessName))
       const unset = others.filter((variable) => env[variable.name] === '')
       expect([name, unset.length]).toEqual([
         name,
@@ -274,7 +280,11 @@ test('events may be sent to this machine, unless other networks are named or in 
     const config = loadConfig({ DATABASE_URL: 'postgres://127.0.0.1/sluice', ...given }, () => {})
     const place = { port: 1, url: 'http://127.0.0.1:1' }
     const emulators = new Map(emulatorAddresses(config).map(([name]) => [name, place]))
-    const programs = programsOf(config, { api: place, webhooks: place, emulators }, '/data').flat()
+    const programs = programsOf(
+      config,
+      { api: place, webhooks: place, dashboard: place, emulators },
+      '/data',
+    ).flat()
     const envs = programs.filter(({ name }) => ['api', 'worker'].includes(name)).map(({ env }) => env)
     return [...envs.map(({ WEBHOOKS_ALLOW_CIDRS }) => WEBHOOKS_ALLOW_CIDRS), ...networkNotes(config)]
   }

@@ -7,7 +7,7 @@ import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
 import { originOfLinks } from '#core/startup.ts'
 import { areaRoutes } from './areas.ts'
-import { createAuthenticate } from './auth.ts'
+import type { Authenticate } from './auth.ts'
 import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { docsRoutes } from './docs.ts'
@@ -31,10 +31,23 @@ const STATEMENTS_PER_CONNECTION = 500
 /** For load balancers, which may share an address with callers: no budget holds for it. */
 const PROBE = '/healthz'
 
+/** Who calls, and who is told of it. */
+export type ApiCallers = {
+  authenticate: Authenticate
+  /** Sees each request of `/v1` that was admitted and is valid, before it is handled; a refusal ends it. */
+  before?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+  /** Hears of each operation. */
+  onOperation?: (operation: { method: string; name: string }) => void
+  /** Sees it again when its answer is ready. */
+  after?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+}
+
 /** Builds the API; the caller listens and closes. */
-export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
+export async function buildApi(
+  context: ApiContext,
+  { authenticate, onOperation, before, after }: ApiCallers,
+): Promise<FastifyInstance> {
   const { config, areas, sql, lanes, log } = context
-  const authenticate = createAuthenticate(sql, log)
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
   const keyless = createKeyless()
   // A body that is refused or breaks off has cost what came of it.
@@ -148,12 +161,25 @@ export async function buildApi(context: ApiContext): Promise<FastifyInstance> {
     else keyless.charge(request, bytes)
     done(null, payload)
   })
+  if (before !== undefined)
+    app.addHook('preHandler', async (request, reply) => {
+      if (needsKey(request)) await before(request, reply)
+    })
+  if (after !== undefined)
+    app.addHook('onSend', async (request, reply) => {
+      if (needsKey(request)) await after(request, reply)
+    })
   app.addHook('onClose', () => pressure.close())
   app.setErrorHandler((error: FastifyError, request, reply) =>
     refusals.refuse(withFaultOfKey(error, request), request, reply),
   )
   app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
 
+  if (onOperation !== undefined)
+    app.addHook('onRoute', ({ method, config: of }) => {
+      const name = of?.literal?.operation_id
+      if (name !== undefined && typeof method === 'string') onOperation({ method, name })
+    })
   // Registered before the routes, because it collects them.
   openapiRoutes(app, config, () => origin)
   for (const add of ROUTES) add(app, routes)

@@ -9,6 +9,8 @@ type PoolOptions = {
   max: number
   application_name: string
   statement_timeout_ms?: number
+  /** Times are read and written as `Date`, which loses microseconds: for libraries that expect that. */
+  dates?: boolean
   /** After this many statements the pool is replaced; 50,000 by default. */
   renew_after?: number
 }
@@ -169,6 +171,19 @@ export function statementsUnderWay(sql: Sql): number {
   return counts.get(sql)?.() ?? 0
 }
 
+const TEXTS_OF_TIMES: postgres.PostgresType = {
+  to: 1184,
+  from: [1184],
+  serialize: (value: string) => value,
+  parse: isoFromPostgres,
+}
+const DATES: postgres.PostgresType = {
+  to: 1184,
+  from: [1184],
+  serialize: (value: string | Date) => (value instanceof Date ? value.toISOString() : value),
+  parse: (text: string) => new Date(isoFromPostgres(text)),
+}
+
 function openPool(url: string, options: PoolOptions, onclose: () => void): Sql {
   return postgres(url, {
     max: options.max,
@@ -199,7 +214,7 @@ function openPool(url: string, options: PoolOptions, onclose: () => void): Sql {
       texts: { to: 1009, from: [1009], serialize: arrayLiteral, parse: elementsOf },
       uuids: { to: 2951, from: [2951], serialize: arrayLiteral, parse: elementsOf },
       bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: safeInteger },
-      timestamp: { to: 1184, from: [1184], serialize: (value: string) => value, parse: isoFromPostgres },
+      timestamp: options.dates ? DATES : TEXTS_OF_TIMES,
     },
     onnotice: () => {},
     onclose,

@@ -74,7 +74,7 @@ async function listen(server: Server, place: ListenAddress): Promise<string> {
 
 /** Runs a service as its own process, after checking its configuration, ports and database. */
 export async function runService(
-  name: 'api' | 'webhooks' | 'worker',
+  name: 'api' | 'webhooks' | 'worker' | 'dashboard',
   about: string,
   start: (config: Config, log: Log) => Promise<Service>,
 ): Promise<void> {

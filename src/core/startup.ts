@@ -10,7 +10,7 @@ import { migrationProblem } from './migrate.ts'
 
 /** Where a process listens, and the variables that say so. */
 export type ListenAddress = {
-  variable: 'API_PORT' | 'WEBHOOKS_PORT' | 'METRICS_PORT' | EmulatorPort
+  variable: 'API_PORT' | 'WEBHOOKS_PORT' | 'DASHBOARD_PORT' | 'METRICS_PORT' | EmulatorPort
   port: number
   host_variable: 'HOST' | 'METRICS_HOST'
   host: string
@@ -36,11 +36,12 @@ export function emulatorAddress(config: Config, variable: EmulatorPort): ListenA
 export function listenAddresses(
   { HOST, METRICS_HOST, ...ports }: Config,
   process: keyof typeof METRICS_PORTS = 'start',
-): Record<'api' | 'webhooks' | 'metrics', ListenAddress> {
+): Record<'api' | 'webhooks' | 'dashboard' | 'metrics', ListenAddress> {
   const ours = { host_variable: 'HOST', host: HOST } as const
   return {
     api: { variable: 'API_PORT', port: ports.API_PORT, ...ours },
     webhooks: { variable: 'WEBHOOKS_PORT', port: ports.WEBHOOKS_PORT, ...ours },
+    dashboard: { variable: 'DASHBOARD_PORT', port: ports.DASHBOARD_PORT, ...ours },
     metrics: {
       variable: 'METRICS_PORT',
       port: ports.METRICS_PORT ?? METRICS_PORTS[process],

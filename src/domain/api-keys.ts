@@ -1,7 +1,7 @@
 // API keys: `sk_live_<tenant>_<random32>`, shown once, kept as a hash, limited to scopes.
 import { createHash, randomInt } from 'node:crypto'
 import { newId } from '#core/ids.ts'
-import type { Fragment, Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Scope } from './areas.ts'
 import type { Tenant } from './tenants.ts'
 
@@ -22,10 +22,13 @@ export type Credentials = { key_id: string; tenant_id: string; scopes: Set<Scope
 const SHAPE = /^sk_live_[a-z0-9-]{1,40}_[0-9A-Za-z]{32}$/
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 
+/** Whose keys they are. */
+type KeyTenant = Pick<Tenant, 'id' | 'slug'>
+
 /** Makes a key. `secret` is the whole key; it is not kept and cannot be shown again. */
 export async function createApiKey(
-  sql: Sql,
-  tenant: Tenant,
+  sql: Sql | Tx,
+  tenant: KeyTenant,
   key: { name: string; scopes: Scope[]; expires_at: string | null },
 ): Promise<ApiKey & { secret: string }> {
   const secret = newSecret(tenant)
@@ -49,8 +52,8 @@ export async function listApiKeys(sql: Sql, tenant_id: string): Promise<ApiKey[]
  * seconds. Undefined when there is no such key, or it is no longer valid.
  */
 export async function rotateApiKey(
-  sql: Sql,
-  tenant: Tenant,
+  sql: Sql | Tx,
+  tenant: KeyTenant,
   id: string,
   grace_s: number,
 ): Promise<(ApiKey & { secret: string }) | undefined> {
@@ -74,7 +77,7 @@ export async function rotateApiKey(
 /**
  * Revokes a key; all processes refuse it within a second. False when there is no such key, or it was already revoked.
  */
-export async function revokeApiKey(sql: Sql, tenant_id: string, id: string): Promise<boolean> {
+export async function revokeApiKey(sql: Sql | Tx, tenant_id: string, id: string): Promise<boolean> {
   const rows = await sql`
     update api_keys set revoked_at = now()
     where tenant_id = ${tenant_id} and id = ${id} and revoked_at is null
@@ -131,11 +134,11 @@ export async function touchApiKey(sql: Sql, tenant_id: string, id: string): Prom
 }
 
 /** What is shown of a key. */
-function keyColumns(sql: Sql): Fragment {
+function keyColumns(sql: Sql | Tx): Fragment {
   return sql`id, name, last_four, scopes, created_at, last_used_at, expires_at, revoked_at`
 }
 
-function newSecret(tenant: Tenant): string {
+function newSecret(tenant: KeyTenant): string {
   return `sk_live_${tenant.slug}_${Array.from({ length: 32 }, () => BASE62[randomInt(62)]).join('')}`
 }
 

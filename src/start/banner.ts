@@ -1,7 +1,13 @@
 // What `npm start` prints once everything runs.
 import type { Area, AreaStates } from '#domain/areas.ts'
 
-type BannerFacts = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string }
+type BannerFacts = {
+  api_url: string
+  webhooks_url: string
+  metrics_url: string
+  api_key: string
+  dashboard: { url: string; email?: string; password?: string }
+}
 
 /** What can be tried at once, each where its area is there. */
 const EXAMPLES: { area: Area; commands: (facts: BannerFacts) => string }[] = [
@@ -47,7 +53,7 @@ const EXAMPLES: { area: Area; commands: (facts: BannerFacts) => string }[] = [
 
 /** `notes`: lines about what is embedded, emulated and switched off. `areas`: those that answer. */
 export function banner(facts: BannerFacts, notes: string[], areas: Area[], dev_file: string): string {
-  const { api_url, webhooks_url, metrics_url } = facts
+  const { api_url, webhooks_url, metrics_url, dashboard } = facts
   const examples = EXAMPLES.filter(({ area }) => areas.includes(area))
   return `
 Sluice runs.
@@ -55,12 +61,17 @@ Sluice runs.
   API          ${api_url}
   Guides       ${api_url}/docs/guides
   Reference    ${api_url}/docs
+  Dashboard    ${dashboard.url}${signInNote(dashboard)}
   Webhooks     ${webhooks_url}
   Metrics      ${metrics_url}/metrics
   ${notes.join('\n  ')}
 
 ${examples.map(({ commands }) => commands(facts)).join('')}All of this is in ${dev_file} too. Ctrl-C stops everything.
 `
+}
+
+function signInNote({ email, password }: BannerFacts['dashboard']): string {
+  return email === undefined ? '' : `\n               sign in as ${email} with the password ${password}`
 }
 
 /** The lines of the banner about areas. */

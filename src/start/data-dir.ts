@@ -47,7 +47,7 @@ async function lock(data_dir: string): Promise<LockedFolder> {
     const running = read(join(data_dir, 'dev.json'), Running)
     const where = running === undefined ? '' : `, its API at ${running.api_url}`
     throw new ConfigError(
-      `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 EMULATOR_PORT=0 TWILIO_EMULATOR_PORT=0 SMTP_EMULATOR_PORT=0 INBOX_PORT=0 AI_EMULATOR_PORT=0 METRICS_PORT=0`,
+      `Sluice runs in ${data_dir} already: process ${holder.pid}${where}. Stop it (kill ${holder.pid}), or choose another folder and ports, e.g. DATA_DIR=.data-2 API_PORT=0 WEBHOOKS_PORT=0 DASHBOARD_PORT=0 EMULATOR_PORT=0 TWILIO_EMULATOR_PORT=0 SMTP_EMULATOR_PORT=0 INBOX_PORT=0 AI_EMULATOR_PORT=0 METRICS_PORT=0`,
     )
   }
   const leftovers = Object.values(holder?.parts ?? {}).filter(isLeftover)

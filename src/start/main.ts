@@ -20,6 +20,7 @@ import { emulatorAddresses, emulatorVariables, providerNotes, type EmulatorPlace
 import { openOurs, writeOurs } from './files.ts'
 import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
+import { ensureOwner, type DashboardLogin } from './owner.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
 import { startPostgres } from './postgres.ts'
 import { networkNotes, programsOf } from './programs.ts'
@@ -53,9 +54,9 @@ async function startAll(given: Config): Promise<Started> {
   try {
     await using ends = new AsyncDisposableStack()
     ends.defer(folder.release)
-    const { api, webhooks, metrics } = listenAddresses(given)
+    const { api, webhooks, dashboard, metrics } = listenAddresses(given)
     const emulators = emulatorAddresses(given).map(([, address]) => address)
-    await checkAddresses([api, webhooks, ...emulators, metrics])
+    await checkAddresses([api, webhooks, dashboard, ...emulators, metrics])
     // Open until this process ends. Each part appends to it by itself: lines do not pass through this process, and none
     // is lost when it is killed.
     const log_descriptor = openOurs(log_file, 'append')
@@ -119,6 +120,7 @@ async function startAll(given: Config): Promise<Started> {
       metrics_url: operations.url,
       api_key: demo.api_key,
       tenant_id: demo.tenant_id,
+      dashboard: { url: config.DASHBOARD_URL ?? places.dashboard.url, ...demo.login },
       database_url: config.DATABASE_URL,
       redis_url: config.REDIS_URL ?? null,
       emulators: Object.fromEntries(Array.from(places.emulators, ([name, { url }]) => [`${name}_url`, url])),
@@ -200,7 +202,7 @@ async function startParts(
 
 function refuseInProduction(config: Config): void {
   if (config.NODE_ENV !== 'production' || config.ALLOW_EMULATORS) return
-  const needed = [...neededBy('api', 'webhooks', 'worker'), 'REDIS_URL' as const]
+  const needed = [...neededBy('api', 'webhooks', 'worker', 'dashboard'), 'REDIS_URL' as const]
   const missing = needed.filter((name) => config[name] === undefined)
   if (missing.length === 0) return
   throw new ConfigError(
@@ -209,15 +211,15 @@ function refuseInProduction(config: Config): void {
 }
 
 /**
- * The demo tenant and a key with every scope; the same key at every start of this folder. `contact`: whose it gets
- * unless it has one.
+ * The demo tenant, a key with every scope and a user of the dashboard; the same at every start of this folder. `contact`:
+ * whose the tenant gets unless it has one.
  */
 async function seed(
   database_url: string,
   data_dir: string,
   secrets: Secrets,
   contact: string | null,
-): Promise<{ tenant_id: string; api_key: string }> {
+): Promise<{ tenant_id: string; api_key: string; login: DashboardLogin | null }> {
   const sql = connectDatabase(database_url, { max: 1, application_name: 'sluice-start' })
   try {
     const tenant = await ensureTenant(sql, DEMO_TENANT, 'Demo')
@@ -227,7 +229,8 @@ async function seed(
       secrets.api_key = key.secret
       saveSecrets(data_dir, secrets)
     }
-    return { tenant_id: tenant.id, api_key: secrets.api_key }
+    const login = await ensureOwner(sql, tenant.id, data_dir, secrets)
+    return { tenant_id: tenant.id, api_key: secrets.api_key, login }
   } finally {
     await sql.end()
   }

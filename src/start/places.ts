@@ -7,6 +7,7 @@ import { freePort } from './ports.ts'
 export type PartPlaces = {
   api: PartPlace
   webhooks: PartPlace
+  dashboard: PartPlace
   /** Those that are used. */
   emulators: ReadonlyMap<EmulatorPlace, PartPlace>
 }
@@ -17,7 +18,7 @@ type PartPlace = { port: number; url: string }
  * has the same address, and all can start at once although they call each other.
  */
 export async function choosePlaces(config: Config): Promise<PartPlaces> {
-  const { api, webhooks } = listenAddresses(config)
+  const { api, webhooks, dashboard } = listenAddresses(config)
   const taken = new Set<number>()
   async function choose(
     { host, port }: { host: string; port: number },
@@ -30,7 +31,11 @@ export async function choosePlaces(config: Config): Promise<PartPlaces> {
     taken.add(chosen)
     return { port: chosen, url: `${scheme}${reachable(host)}:${chosen}` }
   }
-  const places = { api: await choose(api), webhooks: await choose(webhooks) }
+  const places = {
+    api: await choose(api),
+    webhooks: await choose(webhooks),
+    dashboard: await choose(dashboard),
+  }
   const emulators = new Map<EmulatorPlace, PartPlace>()
   for (const [name, address, scheme] of emulatorAddresses(config))
     emulators.set(name, await choose(address, scheme))

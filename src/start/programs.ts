@@ -21,6 +21,7 @@ const FILES = {
   api: 'src/api/main.ts',
   webhooks: 'src/webhooks/main.ts',
   worker: 'src/workers/main.ts',
+  dashboard: 'src/dashboard/main.ts',
 } as const
 
 /** Secrets of which the API has to know only that there are any, and what it is given instead. */
@@ -56,6 +57,7 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       SMTP_URL: config.SMTP_URL,
       EMAIL_FROM: config.EMAIL_FROM,
       ...emulatorVariables(config, (name) => places.emulators.get(name)!.url),
+      DASHBOARD_URL: config.DASHBOARD_URL,
       API_URL: config.API_URL,
       WEBHOOKS_URL: config.WEBHOOKS_URL,
       WEBHOOKS_ALLOW_CIDRS: allowedNetworks(config).join(),
@@ -63,6 +65,7 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     QUEUE: config.QUEUE ?? (config.REDIS_URL === undefined ? 'postgres' : 'redis'),
     API_PORT: String(places.api.port),
     WEBHOOKS_PORT: String(places.webhooks.port),
+    DASHBOARD_PORT: String(places.dashboard.port),
     // Only for us: one address tells of all of them.
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
@@ -90,6 +93,15 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     ([variable]) => (env as Record<string, string>)[variable] !== '',
   )
   return [
+    [
+      part('dashboard', 'dashboard', {
+        ...Object.fromEntries(known),
+        API_URL: config.API_URL ?? places.api.url,
+        EMULATED: emulatorsOf(config)
+          .map((name) => EMULATORS[name].of)
+          .join(),
+      }),
+    ],
     [part('api', 'api', Object.fromEntries(known)), part('webhooks host', 'webhooks')],
     [part('worker', 'worker')],
     emulators,

@@ -14,6 +14,8 @@ const secretsSchema = z.looseObject({
   // An earlier version made none of these.
   address_key: z.string().default(newKey),
   email_webhook_secret: z.string().default(newWebhookSecret),
+  /** Empty until the demo's user has one. */
+  dashboard_password: z.string().default(''),
 })
 export type Secrets = z.output<typeof secretsSchema>
 
@@ -36,6 +38,7 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
       stripe_webhook_secret: `whsec_${randomBytes(24).toString('hex')}`,
       address_key: newKey(),
       email_webhook_secret: newWebhookSecret(),
+      dashboard_password: '',
     }
     saveSecrets(data_dir, secrets)
     return secrets

@@ -57,7 +57,7 @@ export async function createDeployment({
   )
   const { env, sql, redis, provider } = environment
   if (webhooks) env['WEBHOOKS_URL'] = `http://${HOST}:${env['WEBHOOKS_PORT']}`
-  const running: Record<PartName, Process[]> = { api: [], webhooks: [], worker: [] }
+  const running: Record<PartName, Process[]> = { api: [], webhooks: [], worker: [], dashboard: [] }
   const all = () => Object.values(running).flat()
   const kill = async (processes: Process[]) => void (await Promise.all(processes.map((one) => one.end())))
   ends.defer(() => kill(all()))

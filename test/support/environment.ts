@@ -46,6 +46,7 @@ export const SMALL = {
   DATABASE_POOL: '8',
   API_PORT: '0',
   WEBHOOKS_PORT: '0',
+  DASHBOARD_PORT: '0',
   METRICS_PORT: '0',
 }
 

@@ -6,6 +6,7 @@ import { createRecent } from '#api/recent.ts'
 import { createFeedWaiters, createJobWaiters } from '#api/wait.ts'
 import { loadConfig } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
+import { AppError } from '#core/errors.ts'
 import { createLog } from '#core/log.ts'
 import { createVault } from '#core/secrets.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
@@ -35,7 +36,7 @@ const config = loadConfig({
 const log = createLog('silent', 'lint')
 const sql = connectDatabase(config.DATABASE_URL!, { max: 1, application_name: 'lint' })
 const queue = openConfiguredQueue(config, log)
-const api = await buildApi({
+const context = {
   config,
   areas: areasOf(config),
   sql,
@@ -49,6 +50,11 @@ const api = await buildApi({
   doorbell: createDoorbell(queue, 1),
   waiters: createJobWaiters(sql, queue, log),
   feed_waiters: createFeedWaiters(sql, queue, log),
+}
+const api = await buildApi(context, {
+  authenticate: () => {
+    throw new AppError('unauthorized')
+  },
 })
 const rules = await createConfig({
   extends: ['recommended-strict'],

@@ -4,7 +4,7 @@ import type { Log } from '#core/log.ts'
 import type { Service } from '#core/service.ts'
 import { asUser } from './users.ts'
 
-export type PartName = 'api' | 'webhooks' | 'worker'
+export type PartName = 'api' | 'webhooks' | 'worker' | 'dashboard'
 
 type Part = {
   /** What a process of its own runs, and what it says when it is ready. */
@@ -24,6 +24,11 @@ export const PARTS: Record<PartName, Part> = {
     file: 'src/webhooks/main.ts',
     ready: 'the webhooks host listens',
     start: async (config, log) => await (await import('#webhooks/main.ts')).startWebhooks(config, log),
+  },
+  dashboard: {
+    file: 'src/dashboard/main.ts',
+    ready: 'the dashboard listens',
+    start: async (config, log) => await (await import('#dashboard/main.ts')).startDashboard(config, log),
   },
   worker: {
     file: 'src/workers/main.ts',

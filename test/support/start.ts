@@ -6,6 +6,7 @@ import { join } from 'node:path'
 export const PORTS = {
   API_PORT: '0',
   WEBHOOKS_PORT: '0',
+  DASHBOARD_PORT: '0',
   EMULATOR_PORT: '0',
   TWILIO_EMULATOR_PORT: '0',
   SMTP_EMULATOR_PORT: '0',

@@ -25,6 +25,8 @@ export type World = {
     scopes?: Scope[]
   }): Promise<Client & { tenant_id: string; key_id: string }>
   provider: (name: ProviderName) => Provider
+  /** Where the dashboard is; empty where it does not run. */
+  dashboard_url: string
   /** Resolves when no job is open except those that are parked. */
   drain(): Promise<void>
   close(): Promise<void>
@@ -33,7 +35,7 @@ export type World = {
 export type WorldOptions = {
   queue?: 'redis' | 'postgres'
   env?: Record<string, string>
-  /** Which parts run in this process; all unless said otherwise. Each connects to the database as the user of its role. */
+  /** Which parts run in this process; all but the dashboard unless said otherwise. Each connects to the database as the user of its role. */
   parts?: PartName[]
   /** Whether the providers send notifications by themselves. */
   notifications?: boolean
@@ -74,6 +76,8 @@ export async function createWorld({
   if (webhooks_url !== '') env['WEBHOOKS_URL'] = webhooks_url
   await begin('worker')
   const api_url = await begin('api')
+  env['API_URL'] = api_url
+  const dashboard_url = await begin('dashboard')
 
   const clientOf: World['clientOf'] = async ({
     tenant = `t-${randomBytes(4).toString('hex')}`,
@@ -92,6 +96,7 @@ export async function createWorld({
     tenant_id: first.tenant_id,
     clientOf,
     provider,
+    dashboard_url,
     async drain() {
       while (await hasOpenWork(sql, 60)) await sleep(20)
     },

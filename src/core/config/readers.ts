@@ -6,7 +6,7 @@ import { VARIABLE_NAMES, VARIABLES, type VariableName } from './variables.ts'
 export function neededBy(...processes: ProcessName[]): VariableName[] {
   return VARIABLE_NAMES.filter((name) => {
     const { 4: needed_by = [] }: VariableRow = VARIABLES[name]
-    return needed_by.some((process) => processes.includes(process))
+    return processes.some((process) => holdsFor(process, needed_by))
   })
 }
 
@@ -19,5 +19,12 @@ export function isSpared(name: VariableName, queues: readonly string[]): boolean
 /** Whether this process reads this variable. */
 export function isReadBy(name: VariableName, process: ProcessName): boolean {
   const { 3: read_by }: VariableRow = VARIABLES[name]
-  return process === 'start' || read_by.includes(process)
+  return (
+    process === 'start' || read_by.includes(process) || (holdsFor(process, read_by) && name !== 'API_PORT')
+  )
+}
+
+/** The dashboard serves the API's routes. */
+function holdsFor(process: ProcessName, processes: readonly ProcessName[]): boolean {
+  return processes.includes(process) || (process === 'dashboard' && processes.includes('api'))
 }

@@ -2,8 +2,11 @@
 import { z } from 'zod'
 import { list } from './list.ts'
 
-/** `commands`: keys, audit and the like. `start` reads them all. */
-export type ProcessName = 'api' | 'webhooks' | 'worker' | 'migrate' | 'commands' | 'start'
+/**
+ * `commands`: keys, audit and the like. `start` reads them all. The dashboard serves the API's routes too, and reads what
+ * the API reads.
+ */
+export type ProcessName = 'api' | 'webhooks' | 'worker' | 'dashboard' | 'migrate' | 'commands' | 'start'
 export type VariableRow = readonly [
   must_be: z.ZodType,
   example: string,

@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
+import { DASHBOARD_VARIABLES } from './dashboard.ts'
 import { EVENT_VARIABLES } from './events.ts'
 import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
@@ -14,7 +15,13 @@ const SERVICES = ['api', 'webhooks', 'worker'] as const
 const LISTENERS = ['api', 'webhooks'] as const
 
 /** Where each process answers `/metrics` unless METRICS_PORT says otherwise. */
-export const METRICS_PORTS = { api: 9464, webhooks: 9465, worker: 9466, start: 9464 } as const
+export const METRICS_PORTS = {
+  api: 9464,
+  webhooks: 9465,
+  worker: 9466,
+  dashboard: 9467,
+  start: 9464,
+} as const
 
 const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_000).default(standard)
 
@@ -135,7 +142,7 @@ export const VARIABLES = {
   HOST: [
     z.string().min(1).default('127.0.0.1'),
     '0.0.0.0',
-    'address of this machine on which the API and the webhooks host listen; 0.0.0.0: all',
+    'address of this machine on which the API, the webhooks host and the dashboard listen; 0.0.0.0: all',
     LISTENERS,
   ],
   API_PORT: [port(3000), '3000', 'port of the API; 0: a free one, as with every port', ['api']],
@@ -152,6 +159,7 @@ export const VARIABLES = {
     'where providers reach the webhooks host; in its OpenAPI document, the Stripe emulator sends there, and Twilio is told to call there and signs what it calls',
     ['api', 'webhooks', 'worker', 'start'],
   ],
+  ...DASHBOARD_VARIABLES,
   METRICS_HOST: [
     z.string().min(1).default('127.0.0.1'),
     '127.0.0.1',

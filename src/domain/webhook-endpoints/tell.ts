@@ -1,19 +1,14 @@
 // Tells the contacts of tenants, by email, of endpoints that were disabled by themselves: once for each time.
-import type { AddressHash } from '#core/addresses.ts'
 import type { Sql, Tx } from '#core/db.ts'
-import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
-import type { Vault } from '#core/secrets.ts'
-import { counting, type MessageLimits } from '../messages/limits.ts'
+import { counting } from '../messages/limits.ts'
 import { requestMessages, type MessageJudgement, type MessageRequest } from '../messages/request.ts'
-import { sealTextEmail } from '../messages/text-email.ts'
+import { NO_LIMITS, requestSystemEmail, type SystemMailMeans } from '../messages/system-email.ts'
 import { disabledEmail, type DisabledEndpoint } from './disabled-email.ts'
 
 /** A tenant is told so often in an hour, however often somebody enables what is then disabled again. */
 const TOLD_AN_HOUR = 60
 /** Under which these are counted. The tenant's own messages are counted by minute or by hash. */
 const SCOPE = 'contact'
-/** Of all tenants together, and to an address that several share, as many as there are. */
-const LIMITS: MessageLimits = { tenant: 1_000_000, destination: 1_000_000 }
 
 /** `reason`: why it was disabled. `how`: by email, or why nobody is told. */
 export type ToldEndpoint = {
@@ -34,7 +29,7 @@ type ContactedEndpoint = UntoldEndpoint & { contact_email: string }
  */
 export async function tellOfDisabled(
   sql: Sql,
-  means: { vault: Vault; hashOf: AddressHash; from: string },
+  means: SystemMailMeans,
   limit: number,
 ): Promise<ToldEndpoint[]> {
   return await sql.begin(async (tx) => {
@@ -46,7 +41,7 @@ export async function tellOfDisabled(
     const too_many = await beyondLimit(tx, contacted)
     const told_now = contacted.filter((endpoint) => !too_many.has(endpoint))
     const requests = told_now.map((endpoint) => requestOf(means, endpoint))
-    const judged = requests.length === 0 ? [] : await requestMessages(tx, 'email', LIMITS, requests)
+    const judged = requests.length === 0 ? [] : await requestMessages(tx, 'email', NO_LIMITS, requests)
     const became = new Map([
       ...told_now.map(({ id }, nth): [string, ToldEndpoint['how']] => [id, howOf(judged[nth]!)]),
       ...[...too_many].map(({ id }): [string, ToldEndpoint['how']] => [id, 'too_many']),
@@ -88,28 +83,14 @@ async function beyondLimit(tx: Tx, contacted: ContactedEndpoint[]): Promise<Set<
   return new Set(rows.map(({ nth }) => contacted[nth - 1]!))
 }
 
-function requestOf(
-  means: { vault: Vault; hashOf: AddressHash; from: string },
-  endpoint: ContactedEndpoint,
-): MessageRequest {
-  const ids = { tenant_id: SYSTEM_TENANT_ID, message_id: newId() }
-  // Enabling it moves this time, so that its next end is told again.
-  const idempotency_key = `webhook-endpoint-disabled ${endpoint.id} ${endpoint.enabled_at}`
-  const email = { from: means.from, to: endpoint.contact_email, ...disabledEmail(endpoint) }
-  return {
-    ...ids,
-    job_id: newId(),
-    event_id: newId(),
-    rung: false,
-    idempotency_key,
-    route: 'webhook-endpoint-disabled',
-    fingerprint: '',
-    request_id: null,
-    ...sealTextEmail(means, ids, email),
-    send_at: null,
-    retries: true,
+function requestOf(means: SystemMailMeans, endpoint: ContactedEndpoint): MessageRequest {
+  return requestSystemEmail(means, {
+    about: 'webhook-endpoint-disabled',
+    // Enabling it moves this time, so that its next end is told again.
+    idempotency_key: `webhook-endpoint-disabled ${endpoint.id} ${endpoint.enabled_at}`,
+    email: { to: endpoint.contact_email, ...disabledEmail(endpoint) },
     metadata: { tenant_id: endpoint.tenant_id, webhook_endpoint_id: endpoint.id },
-  }
+  })
 }
 
 function howOf(judged: MessageJudgement): ToldEndpoint['how'] {

@@ -1,0 +1,185 @@
+-- People: users of the dashboard, what they sign in with, the tenants they are members of, and a record of what they did.
+
+-- Columns are those that better-auth reads and writes; it gets the ids from us.
+create table users (
+  id uuid primary key,
+  name text not null check (length(name) between 1 and 255),
+  -- In lower case.
+  email text not null unique check (length(email) <= 320),
+  email_verified boolean not null default false,
+  image text,
+  two_factor_enabled boolean not null default false,
+  -- Of the installation: sees the queues and jobs of all tenants.
+  is_operator boolean not null default false,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+
+create table user_accounts (
+  id uuid primary key,
+  user_id uuid not null references users (id) on delete cascade,
+  account_id text not null,
+  provider_id text not null,
+  -- scrypt.
+  password text,
+  access_token text,
+  refresh_token text,
+  id_token text,
+  access_token_expires_at timestamptz,
+  refresh_token_expires_at timestamptz,
+  scope text,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  unique (provider_id, account_id)
+);
+create index user_accounts_user on user_accounts (user_id);
+
+create table user_sessions (
+  id uuid primary key,
+  user_id uuid not null references users (id) on delete cascade,
+  token text not null unique,
+  expires_at timestamptz not null,
+  ip_address text,
+  user_agent text,
+  -- Whose pages the session shows; null: the user's first tenant.
+  shown_tenant_id uuid references tenants (id),
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+create index user_sessions_user on user_sessions (user_id);
+create index user_sessions_expires_at on user_sessions (expires_at);
+
+-- Challenges of sign-ins and passkeys that are under way.
+create table user_challenges (
+  id uuid primary key,
+  identifier text not null,
+  value text not null,
+  expires_at timestamptz not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now()
+);
+create index user_challenges_identifier on user_challenges (identifier);
+
+-- Secret and backup codes are encrypted.
+create table user_two_factors (
+  id uuid primary key,
+  user_id uuid not null unique references users (id) on delete cascade,
+  secret text not null,
+  backup_codes text not null,
+  verified boolean default true,
+  failed_verification_count integer default 0,
+  locked_until timestamptz
+);
+
+create table user_passkeys (
+  id uuid primary key,
+  user_id uuid not null references users (id) on delete cascade,
+  name text,
+  public_key text not null,
+  credential_id text not null unique,
+  counter bigint not null,
+  device_type text not null,
+  backed_up boolean not null,
+  transports text,
+  aaguid text,
+  created_at timestamptz default now()
+);
+create index user_passkeys_user on user_passkeys (user_id);
+
+-- Wrong passwords, by account and by address, in windows of five minutes.
+create table sign_in_failures (
+  scope text not null check (scope in ('account', 'address')),
+  key text not null,
+  window_start timestamptz not null default now(),
+  count integer not null,
+  primary key (scope, key)
+);
+
+create table members (
+  tenant_id uuid not null references tenants (id),
+  user_id uuid not null references users (id) on delete cascade,
+  role text not null check (role in ('owner', 'admin', 'developer', 'support', 'read-only')),
+  created_at timestamptz not null default now(),
+  primary key (tenant_id, user_id)
+);
+create index members_user on members (user_id);
+
+create table invitations (
+  tenant_id uuid not null references tenants (id),
+  id uuid not null,
+  email text not null,
+  role text not null check (role in ('owner', 'admin', 'developer', 'support', 'read-only')),
+  -- SHA-256 of what stands in the link.
+  token_hash bytea not null unique,
+  invited_by uuid references users (id) on delete set null,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  accepted_at timestamptz,
+  revoked_at timestamptz,
+  primary key (tenant_id, id)
+);
+create unique index invitations_open on invitations (tenant_id, email) where accepted_at is null and revoked_at is null;
+
+-- What people did. Each entry has the hash of the one before, so that none can be changed or left out without breaking the chain.
+create table audit_entries (
+  seq bigint primary key,
+  at timestamptz not null,
+  -- Null where it is about no tenant in particular.
+  tenant_id uuid references tenants (id),
+  actor_id uuid,
+  actor text not null,
+  action text not null,
+  subject text,
+  subject_id text,
+  -- Of the answer to what was asked for: the entry that asked.
+  answers bigint,
+  details jsonb not null,
+  request_id text,
+  address text,
+  previous bytea not null,
+  hash bytea not null
+);
+create index audit_entries_tenant on audit_entries (tenant_id, seq);
+create index audit_entries_answers on audit_entries (answers) where answers is not null;
+create trigger audit_entries_append_only before update or delete on audit_entries
+  for each row execute function refuse_change();
+create trigger audit_entries_not_truncated before truncate on audit_entries
+  for each statement execute function refuse_change();
+
+-- The last entry.
+create table audit_head (
+  is_only boolean primary key default true check (is_only),
+  seq bigint not null,
+  hash bytea not null
+);
+insert into audit_head (seq, hash) values (0, sha256('sluice'));
+
+-- What the hash of an entry covers. The time as a number: as text it depends on the zone of the session.
+create function audit_hash(entry audit_entries) returns bytea language sql immutable as $$
+  select sha256(entry.previous || convert_to(jsonb_build_array(
+    entry.seq, (extract(epoch from entry.at) * 1000000)::bigint, entry.tenant_id, entry.actor_id, entry.actor, entry.action, entry.subject,
+    entry.subject_id, entry.answers, entry.details, entry.request_id, entry.address)::text, 'UTF8'))
+$$;
+
+-- Appends an entry and answers its number. Whoever appends waits for those who append before, until they commit.
+create function append_audit_entry(given jsonb) returns bigint language plpgsql as $$
+declare
+  head audit_head;
+  entry audit_entries;
+begin
+  select * into strict head from audit_head for update;
+  entry := jsonb_populate_record(null::audit_entries, given - array['seq', 'at', 'previous', 'hash']);
+  entry.seq := head.seq + 1;
+  entry.at := date_trunc('microseconds', clock_timestamp());
+  entry.details := coalesce(entry.details, '{}');
+  entry.previous := head.hash;
+  entry.hash := audit_hash(entry);
+  insert into audit_entries select entry.*;
+  update audit_head set seq = entry.seq, hash = entry.hash;
+  return entry.seq;
+end $$;
+-- With the owner's rights: no process may write entries otherwise. Who may call it says roles.sql.
+do $$ begin
+  execute format('alter function append_audit_entry(jsonb) security definer set search_path = %I, pg_temp', current_schema());
+end $$;
+revoke all on function append_audit_entry(jsonb) from public;

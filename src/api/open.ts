@@ -1,0 +1,71 @@
+// Opens what the routes of the API need: the database, the queue, and what waits for them.
+import { createAddressHash } from '#core/addresses.ts'
+import { batcher } from '#core/batch.ts'
+import { need, type Config } from '#core/config.ts'
+import type { Log } from '#core/log.ts'
+import { connectConfiguredDatabase, endAll } from '#core/pool.ts'
+import { createVault } from '#core/secrets.ts'
+import { areasOf } from '#domain/areas.ts'
+import { findRemembered, type Remembered, type SentKey } from '#domain/idempotency.ts'
+import { openConfiguredQueue } from '#queue/configured.ts'
+import { createDoorbell } from '#queue/doorbell.ts'
+import type { ApiContext } from './context.ts'
+import { connectLists, listConnections } from './lists.ts'
+import { createRecent } from './recent.ts'
+import { createFeedWaiters, createJobWaiters } from './wait.ts'
+
+/** At 500 creates a second, those of the last 20 seconds. */
+const RECENT_KEYS = 10_000
+
+/** Opens it for the process of this name, as PostgreSQL shows it. What is opened is closed by `ends`, the last first. */
+export async function openApi(
+  config: Config,
+  log: Log,
+  name: string,
+  ends: AsyncDisposableStack,
+): Promise<ApiContext> {
+  const areas = areasOf(config)
+  const { quick, long } = listConnections(config.DATABASE_POOL)
+  const pool = { ...config, DATABASE_POOL: Math.max(1, config.DATABASE_POOL - quick - long) }
+  const sql = connectConfiguredDatabase(pool, name, log)
+  const lanes = connectLists(need(config, 'DATABASE_URL'), config.DATABASE_POOL)
+  ends.defer(() => endAll(sql, lanes.quick, lanes.long))
+  const queue = openConfiguredQueue(config, log)
+  ends.defer(() => queue.close())
+  const doorbell = createDoorbell(queue, config.TENANT_WINDOW)
+  const waiters = createJobWaiters(sql, queue, log)
+  const feed_waiters = createFeedWaiters(sql, queue, log)
+  const subscription = await queue.subscribe((states) => {
+    waiters.heard(states)
+    feed_waiters.heard(states)
+    doorbell.heard(states)
+  })
+  ends.defer(() => subscription.close())
+  const remembered = batcher<SentKey, Remembered | undefined>('find_remembered', (sent) =>
+    findRemembered(sql, sent),
+  )
+  const vault = createVault(need(config, 'ENCRYPTION_KEY'))
+  const hashOf = createAddressHash(need(config, 'ADDRESS_KEY'))
+  const recent_keys = createRecent(RECENT_KEYS)
+  return {
+    config,
+    areas,
+    sql,
+    remembered,
+    recent_keys,
+    lanes,
+    log,
+    queue,
+    doorbell,
+    waiters,
+    feed_waiters,
+    vault,
+    hashOf,
+  }
+}
+
+/** Whoever waits for a job or an event is answered now. To be called before the application is closed. */
+export function stopWaiting({ waiters, feed_waiters }: ApiContext): void {
+  waiters.close()
+  feed_waiters.close()
+}

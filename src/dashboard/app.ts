@@ -1,0 +1,107 @@
+// The dashboard as a Fastify application: the guard in front, sign-in, the API's routes for sessions, its own, and the pages.
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
+import { serializerCompiler } from 'fastify-type-provider-zod'
+import { parseBody } from '#api/body.ts'
+import type { ApiContext } from '#api/context.ts'
+import { networkOf } from '#api/failures.ts'
+import { createLimit } from '#api/limit.ts'
+import { stopWaiting } from '#api/open.ts'
+import { createRefusals } from '#api/refusals.ts'
+import { validatorCompiler } from '#api/validate.ts'
+import { createBodyReader } from '#core/bodies.ts'
+import { AppError } from '#core/errors.ts'
+import { createListener } from '#core/listener.ts'
+import { findSignedIn } from '#domain/people/find.ts'
+import type { DashboardContext } from './context.ts'
+import { createGuard } from './guard.ts'
+import { pageRoutes } from './pages.ts'
+import { DASHBOARD_ROUTES } from './routes/index.ts'
+import { headersOf } from './routes/sign-in.ts'
+import type { Sessions } from './sessions.ts'
+import { buildApiForSessions } from './v1.ts'
+
+const BODY_LIMIT_BYTES = 64 * 1024
+/** Of the dashboard's own routes, for each address. */
+const LIMIT = { rps: 50, burst: 500 }
+
+type Beside = { sessions: Sessions; emulators: string[]; version: string }
+
+/** Builds the dashboard; the caller listens and closes. */
+export async function buildDashboard(
+  api: ApiContext,
+  { sessions, emulators, version }: Beside,
+): Promise<FastifyInstance> {
+  const { config, sql, log } = api
+  const guard = createGuard(config)
+  const limit = createLimit(LIMIT)
+  const refusals = createRefusals(() => config.API_URL ?? '', log)
+
+  const findSession: DashboardContext['findSession'] = async (headers) => {
+    if (!headers.has('cookie')) return undefined
+    const found = await sessions.find(headers)
+    if (found === undefined) return undefined
+    const signed_in = await findSignedIn(sql, found.session_id)
+    return signed_in && { signed_in, set_cookies: found.set_cookies }
+  }
+  const signedIn: DashboardContext['signedIn'] = async (request) => {
+    const found = await findSession(headersOf(request))
+    if (found === undefined) throw new AppError('unauthorized', { message: 'Sign in first.' })
+    request.set_cookies = found.set_cookies
+    return found.signed_in
+  }
+
+  const { app: v1, operations } = await buildApiForSessions(api, signedIn)
+  const app = createListener('dashboard', {
+    log,
+    request_timeout_ms: config.REQUEST_TIMEOUT_MS,
+    trusted_proxies: config.TRUSTED_PROXIES,
+    logged_part: config.logged_part,
+    about: ({ signed_in }) => ({ user_id: signed_in?.user_id, tenant_id: signed_in?.tenant?.id }),
+    bodyLimit: BODY_LIMIT_BYTES,
+    answer_ms: 15_000,
+    errorBody: refusals.errorBody,
+    frameworkErrors: (error, request, reply) => void refusals.refuse(error, request, reply),
+  })
+  app.setValidatorCompiler(validatorCompiler)
+  app.setSerializerCompiler(serializerCompiler)
+  const readBody = createBodyReader()
+  app.addContentTypeParser('application/json', async (request: FastifyRequest) =>
+    request.is404 ? null : parseBody(await readBody(request)),
+  )
+  app.decorateRequest('signed_in')
+  app.decorateRequest('set_cookies')
+  app.decorateRequest('audit_entry')
+
+  app.addHook('onRequest', async (request, reply) => {
+    reply.headers({
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'same-origin',
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
+    })
+    guard(request)
+    const { url } = request.raw
+    if (url?.startsWith('/api/v1/')) {
+      reply.hijack()
+      request.raw.url = url.slice('/api'.length)
+      v1.routing(request.raw, reply.raw)
+      return
+    }
+    if (!url?.startsWith('/api/')) return
+    reply.header('cache-control', 'no-store')
+    limit(networkOf(request.ip), reply)
+  })
+  app.addHook('preClose', async () => {
+    stopWaiting(api)
+    await v1.close()
+  })
+  app.setErrorHandler((error: FastifyError, request, reply) => refusals.refuse(error, request, reply))
+  app.setNotFoundHandler((request, reply) => refusals.refuse(new AppError('route_not_found'), request, reply))
+
+  for (const add of DASHBOARD_ROUTES)
+    add(app, { ...api, sessions, findSession, signedIn, operations, emulators, version })
+  pageRoutes(app)
+  await app.ready()
+  return app
+}

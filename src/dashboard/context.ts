@@ -1,0 +1,74 @@
+// What the dashboard's routes share.
+import type { FastifyRequest } from 'fastify'
+import type { ApiContext } from '#api/context.ts'
+import { AppError } from '#core/errors.ts'
+import type { Actor } from '#domain/people/audit-log.ts'
+import type { SignedIn } from '#domain/people/find.ts'
+import type { MemberRole } from '#domain/people/role.ts'
+import type { Sessions } from './sessions.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who is signed in; set where a route needs somebody. */
+    signed_in?: SignedIn
+    /** What becomes of the session's cookie, where it was prolonged. */
+    set_cookies?: string[]
+  }
+}
+
+export type DashboardContext = ApiContext & {
+  sessions: Sessions
+  /** The operations of /v1 that change something, by name. */
+  operations: readonly string[]
+  /** Who is signed in by these cookies, and what becomes of them. */
+  findSession: (headers: Headers) => Promise<{ signed_in: SignedIn; set_cookies: string[] } | undefined>
+  /** Throws `unauthorized` unless somebody is signed in. */
+  signedIn: (request: FastifyRequest) => Promise<SignedIn>
+  /** Providers that are emulated here. */
+  emulators: string[]
+  version: string
+}
+
+/** Somebody who is signed in, with the tenant whose pages they see. */
+export type InTenant = SignedIn & { tenant: NonNullable<SignedIn['tenant']> }
+
+/** Throws `unauthorized` unless somebody is signed in, and `forbidden` when they see no tenant. */
+export function inTenant(request: FastifyRequest): InTenant {
+  const signed_in = somebody(request)
+  const { tenant } = signed_in
+  if (tenant === null) throw new AppError('forbidden', { message: 'You are not a member of any tenant.' })
+  return { ...signed_in, tenant }
+}
+
+/** A member of the tenant, not an operator who looks at it. */
+export function asMember(request: FastifyRequest): InTenant & { role: MemberRole } {
+  const signed_in = inTenant(request)
+  const { role } = signed_in.tenant
+  if (role === 'operator')
+    throw new AppError('forbidden', {
+      message: 'You look at this tenant as an operator, and are not a member.',
+    })
+  return { ...signed_in, role }
+}
+
+/** Throws `forbidden` unless they are an operator of the installation. */
+export function asOperator(request: FastifyRequest): SignedIn {
+  const signed_in = somebody(request)
+  if (!signed_in.is_operator)
+    throw new AppError('forbidden', {
+      message: 'Only operators of this installation may see this.',
+      context: { roles: ['operator'] },
+    })
+  return signed_in
+}
+
+/** Who acts, for the audit log; `tenant_id`: whose pages they act on. */
+export function actorOf(request: FastifyRequest, tenant_id: string | null): Actor {
+  const { user_id, email } = somebody(request)
+  return { tenant_id, actor_id: user_id, actor: email, request_id: request.id, address: request.ip }
+}
+
+function somebody({ signed_in }: FastifyRequest): SignedIn {
+  if (signed_in === undefined) throw new AppError('unauthorized', { message: 'Sign in first.' })
+  return signed_in
+}

@@ -1,0 +1,34 @@
+// The `dashboard` process: sign-in, the tenants' pages, and operations.
+import { readFile } from 'node:fs/promises'
+import { openApi } from '#api/open.ts'
+import { z } from 'zod'
+import type { Config } from '#core/config.ts'
+import type { Log } from '#core/log.ts'
+import { runService, serviceOf, type Service } from '#core/service.ts'
+import { listenAddresses, listenAt } from '#core/startup.ts'
+import { buildDashboard } from './app.ts'
+import { openSessions } from './sessions.ts'
+
+/** Starts the dashboard against the servers that `config` names. */
+export async function startDashboard(config: Config, log: Log): Promise<Service & { url: string }> {
+  await using ends = new AsyncDisposableStack()
+  const context = await openApi(config, log, 'sluice-dashboard', ends)
+  const sessions = await openSessions(config, log, ends)
+  const app = await buildDashboard(context, {
+    sessions,
+    emulators: config.EMULATED,
+    version: await versionOfThis(),
+  })
+  ends.defer(() => app.close())
+  const url = await listenAt(app, listenAddresses(config).dashboard)
+  log.info({ url: config.DASHBOARD_URL ?? url }, 'the dashboard listens')
+  return { url, ...serviceOf(ends.move(), context.sql) }
+}
+
+async function versionOfThis(): Promise<string> {
+  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
+  return z.object({ version: z.string() }).parse(JSON.parse(text)).version
+}
+
+if (import.meta.main)
+  await runService('dashboard', 'serves sign-in, the pages of tenants, and operations.', startDashboard)

@@ -1,0 +1,66 @@
+// What each role may do in its tenant. Everybody reads; who may do what beside that is said here, and nowhere else.
+import { AppError } from '#core/errors.ts'
+import { ROLES, type MemberRole } from '#domain/people/role.ts'
+
+/** Beside the acts of /v1, by the names of their operations. */
+const OWN_ACTS = ['keys.manage', 'members.manage'] as const
+export type OwnAct = (typeof OWN_ACTS)[number]
+
+const ALL = 'all'
+/** An operator who looks at a tenant is none of its members, and reads. */
+const MAY: Readonly<Record<MemberRole | 'operator', typeof ALL | readonly string[]>> = {
+  owner: ALL,
+  admin: ALL,
+  developer: [
+    'keys.manage',
+    'createWebhookEndpoint',
+    'updateWebhookEndpoint',
+    'deleteWebhookEndpoint',
+    'rotateWebhookSecret',
+    'testWebhookEndpoint',
+    'recoverWebhookEndpoint',
+    'replayWebhookDelivery',
+    'createMessageTemplate',
+    'updateMessageTemplate',
+    'deleteMessageTemplate',
+    'previewMessageTemplate',
+  ],
+  support: [
+    'capturePayment',
+    'cancelPayment',
+    'createRefund',
+    'cancelMessage',
+    'replayWebhookDelivery',
+    'linkKyc',
+    'decideKyc',
+    'previewMessageTemplate',
+  ],
+  'read-only': ['previewMessageTemplate'],
+  operator: ['previewMessageTemplate'],
+}
+
+/** Whether a role may do this: an operation of /v1 that changes something, or an act of ours. */
+export function mayDo(role: MemberRole | 'operator', act: string): boolean {
+  const may = MAY[role]
+  return may === ALL || may.includes(act)
+}
+
+/** Of these acts, those that the role may do. */
+export function actsOf(role: MemberRole | 'operator', operations: readonly string[]): string[] {
+  return [...OWN_ACTS, ...operations].filter((act) => mayDo(role, act))
+}
+
+/** Throws `forbidden`, which names the roles that may, unless this one may. */
+export function assertMay(role: MemberRole | 'operator', act: string): void {
+  if (mayDo(role, act)) return
+  const roles = ROLES.filter((each) => mayDo(each, act))
+  throw new AppError('forbidden', {
+    message: `Your role here, ${role}, may not do this. ${listed(roles)} may.`,
+    context: { act, role, roles },
+  })
+}
+
+function listed(roles: readonly string[]): string {
+  const text = new Intl.ListFormat('en', { type: 'disjunction' }).format(roles)
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}

@@ -1,0 +1,46 @@
+// Settings, Audit, and the audit of the installation: who did what.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import type { Json } from '#core/db.ts'
+import { findAuditEntries } from '#domain/people/audit-log.ts'
+import { asOperator, inTenant, type DashboardContext } from '../context.ts'
+
+const facts = z.record(z.string(), z.custom<Json>())
+const entrySchema = z.object({
+  seq: z.int(),
+  at: z.string(),
+  tenant: z.string().nullable(),
+  actor: z.string(),
+  action: z.string(),
+  subject: z.string().nullable(),
+  subject_id: z.string().nullable(),
+  details: facts,
+  request_id: z.string().nullable(),
+  address: z.string().nullable(),
+  outcome: facts.nullable(),
+})
+const querystring = z.strictObject({
+  before: z.coerce.number().int().positive().optional(),
+  seq: z.coerce.number().int().positive().optional(),
+  action: z.string().max(255).optional(),
+  actor: z.string().max(320).optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(50),
+})
+const schema = { querystring, response: { 200: z.array(entrySchema) } }
+
+export function auditLogRoutes(root: FastifyInstance, { lanes, signedIn }: DashboardContext): void {
+  root.register(async (scope) => {
+    scope.addHook('preHandler', async (request) => {
+      request.signed_in = await signedIn(request)
+    })
+    const app = scope.withTypeProvider<ZodTypeProvider>()
+    app.get('/api/audit', { schema }, async (request) =>
+      findAuditEntries(lanes.long, { ...request.query, tenant_id: inTenant(request).tenant.id }),
+    )
+    app.get('/api/ops/audit', { schema }, async (request) => {
+      asOperator(request)
+      return await findAuditEntries(lanes.long, { ...request.query, tenant_id: null })
+    })
+  })
+}

@@ -1,0 +1,18 @@
+// The routes of the dashboard that /v1 does not have: one line each.
+import type { FastifyInstance } from 'fastify'
+import type { DashboardContext } from '../context.ts'
+import { auditLogRoutes } from './audit-log.ts'
+import { invitationRoutes } from './invitations.ts'
+import { keyRoutes } from './keys.ts'
+import { memberRoutes } from './members.ts'
+import { sessionRoutes } from './session.ts'
+import { signInRoutes } from './sign-in.ts'
+
+export const DASHBOARD_ROUTES: ((app: FastifyInstance, context: DashboardContext) => void)[] = [
+  signInRoutes,
+  sessionRoutes,
+  invitationRoutes,
+  keyRoutes,
+  memberRoutes,
+  auditLogRoutes,
+]

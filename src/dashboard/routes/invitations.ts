@@ -1,0 +1,92 @@
+// What the link of an invitation leads to, for people who are not signed in yet.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { networkOf } from '#api/failures.ts'
+import { createLimit } from '#api/limit.ts'
+import { AppError } from '#core/errors.ts'
+import { createGate } from '#core/gate.ts'
+import { acceptInvitation, findOpenInvitation } from '#domain/people/invitations.ts'
+import { roleSchema } from '#domain/people/role.ts'
+import { createUser } from '#domain/people/users.ts'
+import { actorOf, type DashboardContext } from '../context.ts'
+import { headersOf } from './sign-in.ts'
+
+const params = z.strictObject({ token: z.string().regex(/^[\w-]{43}$/) })
+const invitationShown = z.object({
+  tenant: z.string(),
+  email: z.string(),
+  role: roleSchema,
+  has_user: z.boolean(),
+})
+const acceptBody = z.strictObject({
+  name: z.string().trim().min(1).max(255),
+  password: z.string().min(12).max(256),
+})
+/** Of an address. */
+const LIMIT = { rps: 1, burst: 20 }
+
+export function invitationRoutes(root: FastifyInstance, context: DashboardContext): void {
+  const { sql, sessions, findSession } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const limit = createLimit(LIMIT)
+  const hashing = createGate({
+    running: 2,
+    queue: { waiting: 32, wait_ms: 5_000, refuse: () => new AppError('overloaded') },
+  })
+
+  app.get(
+    '/api/invitations/:token',
+    { schema: { params, response: { 200: invitationShown } } },
+    async (request, reply) => {
+      limit(networkOf(request.ip), reply)
+      const found = await findOpenInvitation(sql, request.params.token)
+      if (found === undefined) throw notOpen()
+      return found
+    },
+  )
+
+  app.post(
+    '/api/invitations/:token/accept',
+    { schema: { params, body: acceptBody.nullish(), response: { 200: z.object({ email: z.string() }) } } },
+    async (request, reply) => {
+      limit(networkOf(request.ip), reply)
+      const { token } = request.params
+      const invitation = await findOpenInvitation(sql, token)
+      if (invitation === undefined) throw notOpen()
+      const { email, has_user } = invitation
+      const from = { request_id: request.id, address: request.ip }
+      if (has_user) {
+        request.signed_in = (await findSession(headersOf(request)))?.signed_in
+        if (request.signed_in?.email !== email)
+          throw new AppError('unauthorized', { message: `Sign in as ${email} to accept the invitation.` })
+        const by = actorOf(request, null)
+        const user_id = request.signed_in.user_id
+        await sql.begin(async (tx) => accepted(await acceptInvitation(tx, { token, user_id, by })))
+        return { email }
+      }
+      const { body } = request
+      if (body == null)
+        throw new AppError('invalid_request', { message: 'A name and a password are needed.' })
+      const { name, password } = body
+      const password_hash = await hashing(() => sessions.hashPassword(password))
+      await sql.begin(async (tx) => {
+        const user_id = await createUser(tx, { name, email, password_hash })
+        if (user_id === undefined) throw notOpen()
+        const by = { actor_id: user_id, actor: email, ...from }
+        accepted(await acceptInvitation(tx, { token, user_id, by }))
+      })
+      return { email }
+    },
+  )
+}
+
+function accepted(became: { tenant_id: string } | undefined): void {
+  if (became === undefined) throw notOpen()
+}
+
+function notOpen(): AppError {
+  return new AppError('not_found', {
+    message: 'This invitation was used, revoked or has expired. Ask for another one.',
+  })
+}

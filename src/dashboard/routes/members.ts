@@ -1,0 +1,166 @@
+// Settings, Members: who belongs to a tenant and as what, and who is invited.
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { bareAddress } from '#core/addresses.ts'
+import { AppError } from '#core/errors.ts'
+import { isMailAddress } from '#core/mail-address.ts'
+import { requestMessages } from '#domain/messages/request.ts'
+import { NO_LIMITS, requestSystemEmail } from '#domain/messages/system-email.ts'
+import { findMembers } from '#domain/people/find.ts'
+import { invitationEmail } from '#domain/people/invitation-email.ts'
+import { findInvitations, invite, revokeInvitation } from '#domain/people/invitations.ts'
+import { changeRole, removeMember, type MemberResult } from '#domain/people/members.ts'
+import { roleSchema } from '#domain/people/role.ts'
+import { actorOf, asMember, inTenant, type DashboardContext, type InTenant } from '../context.ts'
+import { originOf } from '../guard.ts'
+import { assertMay } from '../roles.ts'
+import { AUDIT_HEADER } from '../v1.ts'
+
+const memberSchema = z.object({
+  user_id: z.uuid(),
+  name: z.string(),
+  email: z.string(),
+  role: roleSchema,
+  two_factor_enabled: z.boolean(),
+  created_at: z.string(),
+})
+const invitationSchema = z.object({
+  id: z.uuid(),
+  email: z.string(),
+  role: roleSchema,
+  invited_by: z.string().nullable(),
+  created_at: z.string(),
+  expires_at: z.string(),
+})
+const membersSchema = z.object({ members: z.array(memberSchema), invitations: z.array(invitationSchema) })
+const inviteBody = z.strictObject({
+  email: z
+    .string()
+    .trim()
+    .max(320)
+    .refine((text) => isMailAddress(text), { error: 'must be an email address' })
+    .transform((text) => bareAddress(text).toLowerCase()),
+  role: roleSchema,
+})
+const invitedSchema = z.object({
+  id: z.uuid(),
+  email: z.string(),
+  role: roleSchema,
+  expires_at: z.string(),
+  /** Where no email is sent: to be passed on by hand. */
+  link: z.string().nullable(),
+  sent: z.boolean(),
+})
+const byId = z.strictObject({ id: z.uuid().toLowerCase() })
+const byUser = z.strictObject({ user_id: z.uuid().toLowerCase() })
+
+export function memberRoutes(root: FastifyInstance, context: DashboardContext): void {
+  const { sql, signedIn, config, areas, vault, hashOf } = context
+  const sends_email = config.EMAIL_FROM !== undefined && !areas.channels_without_credentials.includes('email')
+
+  root.register(async (scope) => {
+    scope.addHook('preHandler', async (request) => {
+      request.signed_in = await signedIn(request)
+    })
+    const app = scope.withTypeProvider<ZodTypeProvider>()
+
+    app.get('/api/members', { schema: { response: { 200: membersSchema } } }, async (request) => {
+      const { tenant } = inTenant(request)
+      const [members, invitations] = [
+        await findMembers(sql, tenant.id),
+        await findInvitations(sql, tenant.id),
+      ]
+      return { members, invitations }
+    })
+
+    app.post(
+      '/api/members/invitations',
+      { schema: { body: inviteBody, response: { 201: invitedSchema } } },
+      async (request, reply) => {
+        const { tenant, role: by_role, name } = manager(request)
+        const { email, role } = request.body
+        if (role === 'owner' && by_role !== 'owner') throw ownersOnly()
+        const linkOf = (token: string) => `${originOf(config, request)}/invitation/${token}`
+        const by = actorOf(request, tenant.id)
+        const invited = await invite(
+          sql,
+          { tenant_id: tenant.id, email, role, by },
+          async (tx, { id, token }) => {
+            if (!sends_email) return
+            const mail = requestSystemEmail(
+              { vault, hashOf, from: config.EMAIL_FROM! },
+              {
+                about: 'invitation',
+                idempotency_key: `invitation ${id}`,
+                email: {
+                  to: email,
+                  ...invitationEmail({ by: name, tenant: tenant.name, link: linkOf(token) }),
+                },
+                metadata: { tenant_id: tenant.id, invitation_id: id },
+              },
+            )
+            await requestMessages(tx, 'email', NO_LIMITS, [mail])
+          },
+        )
+        if (invited === undefined)
+          throw new AppError('conflict', { param: 'email', message: `${email} is a member already.` })
+        const { id, token, expires_at, audit_entry } = invited
+        return await reply
+          .code(201)
+          .header(AUDIT_HEADER, audit_entry)
+          .send({ id, email, role, expires_at, link: sends_email ? null : linkOf(token), sent: sends_email })
+      },
+    )
+
+    app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
+      const { tenant, role: by_role } = manager(request)
+      const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id), by_role }
+      const audit_entry = await revokeInvitation(sql, asked)
+      if (audit_entry === undefined)
+        throw new AppError('not_found', { message: 'There is no such open invitation for you to revoke.' })
+      return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
+    })
+
+    app.patch(
+      '/api/members/:user_id',
+      { schema: { params: byUser, body: z.strictObject({ role: roleSchema }) } },
+      async (request, reply) => {
+        const change = { ...changeOf(request, request.params.user_id), role: request.body.role }
+        const audit_entry = changed(await changeRole(sql, change))
+        return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
+      },
+    )
+
+    app.delete('/api/members/:user_id', { schema: { params: byUser } }, async (request, reply) => {
+      const audit_entry = changed(await removeMember(sql, changeOf(request, request.params.user_id)))
+      return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
+    })
+  })
+}
+
+function manager(request: FastifyRequest): InTenant & Pick<ReturnType<typeof asMember>, 'role'> {
+  const member = asMember(request)
+  assertMay(member.role, 'members.manage')
+  return member
+}
+
+function changeOf(request: FastifyRequest, user_id: string) {
+  const { tenant, role: by_role } = manager(request)
+  return { tenant_id: tenant.id, user_id, by_role, by: actorOf(request, tenant.id) }
+}
+
+function changed(result: MemberResult): number {
+  if ('changed' in result) return result.changed
+  if (result.refused === 'owners_only') throw ownersOnly()
+  throw result.refused === 'no_member'
+    ? new AppError('not_found', { message: 'There is no such member.' })
+    : new AppError('conflict', { message: 'A tenant keeps an owner: make somebody else one first.' })
+}
+
+function ownersOnly(): AppError {
+  return new AppError('forbidden', {
+    message: 'Only owners may make, change or remove owners.',
+    context: { roles: ['owner'] },
+  })
+}

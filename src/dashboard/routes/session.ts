@@ -1,0 +1,85 @@
+// Who is signed in, what they may do, and whose pages they see.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+import { AREA_NAMES } from '#domain/areas.ts'
+import { appendAuditEntry } from '#domain/people/audit-log.ts'
+import { findTenantsOf, showTenant } from '#domain/people/find.ts'
+import { roleSchema } from '#domain/people/role.ts'
+import { actorOf, type DashboardContext } from '../context.ts'
+import { actsOf } from '../roles.ts'
+
+const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
+const sessionSchema = z.object({
+  user: z.object({
+    id: z.uuid(),
+    name: z.string(),
+    email: z.string(),
+    two_factor_enabled: z.boolean(),
+  }),
+  is_operator: z.boolean(),
+  tenant: tenantSchema.nullable(),
+  role: z.enum([...roleSchema.options, 'operator']).nullable(),
+  /** The operations of /v1 that change something, and acts of the dashboard, that the role may do here. */
+  may: z.array(z.string()),
+  tenants: z.array(tenantSchema.extend({ role: roleSchema })),
+  areas: z.array(
+    z.object({
+      name: z.enum(AREA_NAMES),
+      state: z.enum(['deployed', 'switched_off', 'not_deployed', 'without_credentials']),
+    }),
+  ),
+  /** Providers that are emulated here. */
+  emulators: z.array(z.string()),
+  /** Where API keys are used. */
+  api_url: z.string(),
+  /** Whether people can be invited by email; else they are given a link. */
+  sends_email: z.boolean(),
+  version: z.string(),
+})
+
+export function sessionRoutes(root: FastifyInstance, context: DashboardContext): void {
+  const { sql, areas, signedIn, operations, config, version, emulators } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
+    const { user_id: id, name, email, two_factor_enabled, is_operator, tenant } = await signedIn(request)
+    for (const cookie of request.set_cookies ?? []) reply.header('set-cookie', cookie)
+    return {
+      user: { id, name, email, two_factor_enabled },
+      is_operator,
+      tenant,
+      role: tenant?.role ?? null,
+      may: tenant === null ? [] : actsOf(tenant.role, operations),
+      tenants: await findTenantsOf(sql, id),
+      areas: AREA_NAMES.map((area) => ({
+        name: area,
+        state: areas.deployed.includes(area)
+          ? ('deployed' as const)
+          : areas.switched_off.includes(area)
+            ? ('switched_off' as const)
+            : areas.without_credentials.includes(area)
+              ? ('without_credentials' as const)
+              : ('not_deployed' as const),
+      })),
+      emulators,
+      api_url: config.API_URL ?? '',
+      sends_email: !areas.channels_without_credentials.includes('email'),
+      version,
+    }
+  })
+
+  app.post(
+    '/api/session/tenant',
+    { schema: { body: z.strictObject({ tenant_id: z.uuid() }) } },
+    async (request, reply) => {
+      const { tenant_id } = request.body
+      request.signed_in = await signedIn(request)
+      const shown = await showTenant(sql, request.signed_in.session_id, tenant_id)
+      if (!shown) throw new AppError('not_found', { message: 'There is no such tenant for you.' })
+      await appendAuditEntry(sql, actorOf(request, tenant_id), { action: 'show_tenant' })
+      return await reply.code(204).send()
+    },
+  )
+}

@@ -1,0 +1,102 @@
+// Sign-in by better-auth: passwords, one-time codes, passkeys and sessions. What people may do is not its business.
+import { createHash, hkdfSync } from 'node:crypto'
+import { passkey } from '@better-auth/passkey'
+import { betterAuth } from 'better-auth'
+import { twoFactor } from 'better-auth/plugins/two-factor'
+import { CamelCasePlugin, Kysely } from 'kysely'
+import { PostgresJSDialect } from 'kysely-postgres-js'
+import { need, type Config } from '#core/config.ts'
+import { newId } from '#core/ids.ts'
+import type { Log } from '#core/log.ts'
+import { connectDatabase } from '#core/pool.ts'
+
+/** The header in which it gets the address of the caller, which we have found out. */
+export const ADDRESS_HEADER = 'x-sluice-address'
+export const AUTH_PATH = '/api/auth'
+const NAME = 'Sluice'
+const CONNECTIONS = 2
+
+export type Sessions = Awaited<ReturnType<typeof openSessions>>
+
+/** Opens it over connections of its own, because it reads times as `Date`; they end with `ends`. */
+export async function openSessions(config: Config, log: Log, ends: AsyncDisposableStack) {
+  const pool = connectDatabase(need(config, 'DATABASE_URL'), {
+    max: CONNECTIONS,
+    application_name: 'sluice-sign-in',
+    dates: true,
+  })
+  ends.defer(() => pool.end({ timeout: 5 }))
+  const db = new Kysely<unknown>({
+    dialect: new PostgresJSDialect({
+      postgres: () => ({
+        options: { max: CONNECTIONS },
+        end: () => pool.end({ timeout: 5 }),
+        // postgres.js 3.4 never answers `reserve` on a connection that is new. Without transactions none has to be reserved.
+        reserve: async () => ({
+          unsafe: (query, parameters) => pool.unsafe(query, parameters),
+          release: () => {},
+        }),
+      }),
+    }),
+    plugins: [new CamelCasePlugin()],
+  })
+  const { DASHBOARD_URL } = config
+  const auth = betterAuth({
+    appName: NAME,
+    basePath: AUTH_PATH,
+    ...(DASHBOARD_URL !== undefined && { baseURL: DASHBOARD_URL }),
+    secrets: secretsOf(need(config, 'ENCRYPTION_KEY')),
+    database: { db, type: 'postgres', transaction: false },
+    // Users are made by invitations.
+    emailAndPassword: { enabled: true, disableSignUp: true, minPasswordLength: 12, maxPasswordLength: 256 },
+    user: { modelName: 'users' },
+    account: { modelName: 'userAccounts' },
+    session: { modelName: 'userSessions', expiresIn: 7 * 24 * 3600, updateAge: 24 * 3600 },
+    verification: { modelName: 'userChallenges' },
+    // The limits of sign-in are ours, and hold for all processes together.
+    rateLimit: { enabled: false },
+    telemetry: { enabled: false },
+    plugins: [
+      twoFactor({ issuer: NAME, schema: { twoFactor: { modelName: 'userTwoFactors' } } }),
+      passkey({
+        rpName: NAME,
+        rpID: DASHBOARD_URL === undefined ? 'localhost' : new URL(DASHBOARD_URL).hostname,
+        schema: { passkey: { modelName: 'userPasskeys', fields: { credentialID: 'credentialId' } } },
+      }),
+    ],
+    advanced: {
+      cookiePrefix: 'sluice',
+      useSecureCookies: DASHBOARD_URL?.startsWith('https:') === true,
+      defaultCookieAttributes: { sameSite: 'strict', httpOnly: true },
+      database: { generateId: () => newId() },
+      ipAddress: { ipAddressHeaders: [ADDRESS_HEADER] },
+      // The guard has looked before any request comes here.
+      disableCSRFCheck: true,
+    },
+    logger: {
+      level: 'error',
+      log: (level, message) => log[level === 'error' ? 'warn' : 'debug']({ from: 'sign-in' }, message),
+    },
+  })
+  const context = await auth.$context
+  return {
+    /** Answers a request under `AUTH_PATH`. */
+    handle: (request: Request): Promise<Response> => auth.handler(request),
+    /** The id of the session that these headers belong to, and what its cookie becomes; undefined when there is none. */
+    async find(headers: Headers): Promise<{ session_id: string; set_cookies: string[] } | undefined> {
+      const { headers: answered, response } = await auth.api.getSession({ headers, returnHeaders: true })
+      return response === null
+        ? undefined
+        : { session_id: response.session.id, set_cookies: answered.getSetCookie() }
+    },
+    hashPassword: (password: string): Promise<string> => context.password.hash(password),
+  }
+}
+
+/** A secret for each key, so that what was sealed with an old key opens as long as that is configured. */
+function secretsOf(keys: string): { version: number; value: string }[] {
+  return keys.split(',').map((key) => ({
+    version: createHash('sha256').update(key.trim()).digest().readUInt32BE() >>> 1,
+    value: Buffer.from(hkdfSync('sha256', key.trim(), '', 'sluice dashboard sign-in', 32)).toString('base64'),
+  }))
+}

@@ -1,0 +1,39 @@
+// Emails of the system's own tenant: to contacts, and to people who are invited.
+import type { AddressHash } from '#core/addresses.ts'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import type { Vault } from '#core/secrets.ts'
+import type { MessageLimits } from './limits.ts'
+import type { MessageRequest } from './request.ts'
+import { sealTextEmail, type TextEmail } from './text-email.ts'
+
+export type SystemMailMeans = { vault: Vault; hashOf: AddressHash; from: string }
+
+/** Of all tenants together, and to an address that several share, as many as there are. */
+export const NO_LIMITS: MessageLimits = { tenant: 1_000_000, destination: 1_000_000 }
+
+/** What `requestMessages` takes. `about`: why it is written; with it the key is unique. */
+export function requestSystemEmail(
+  means: SystemMailMeans,
+  mail: {
+    about: string
+    idempotency_key: string
+    email: Omit<TextEmail, 'from'>
+    metadata: MessageRequest['metadata']
+  },
+): MessageRequest {
+  const ids = { tenant_id: SYSTEM_TENANT_ID, message_id: newId() }
+  return {
+    ...ids,
+    job_id: newId(),
+    event_id: newId(),
+    rung: false,
+    idempotency_key: mail.idempotency_key,
+    route: mail.about,
+    fingerprint: '',
+    request_id: null,
+    ...sealTextEmail(means, ids, { from: means.from, ...mail.email }),
+    send_at: null,
+    retries: true,
+    metadata: mail.metadata,
+  }
+}

@@ -1,0 +1,75 @@
+// The record of what people did: entries are only ever appended, each with the hash of the one before.
+import type { Json, Sql, Tx } from '#core/db.ts'
+
+/** Who acts, from where, and in whose name. */
+export type Actor = {
+  /** Whose pages they act on; null for what is about no tenant. */
+  tenant_id: string | null
+  actor_id: string | null
+  /** Their email address, or the name of a user of the machine. */
+  actor: string
+  request_id: string | null
+  address: string | null
+}
+
+/** `action`: the operation, such as `capturePayment` or `keys.revoke`. `details`: nothing secret, and no addresses. */
+export type AuditAct = {
+  action: string
+  subject?: string
+  subject_id?: string
+  /** Of what came of an act: the entry that says that it was asked for. */
+  answers?: number
+  details?: Record<string, Json>
+}
+
+/**
+ * Appends an entry and returns its number, in the transaction of the act itself where there is one. Whoever appends
+ * next waits until that is committed, so it comes last.
+ */
+export async function appendAuditEntry(sql: Sql | Tx, by: Actor, act: AuditAct): Promise<number> {
+  const [entry] = await sql<{ seq: number }[]>`
+    select append_audit_entry(${sql.json({ ...by, ...act })}::jsonb) as seq`
+  return entry!.seq
+}
+
+export type AuditEntry = {
+  seq: number
+  at: string
+  tenant: string | null
+  actor: string
+  action: string
+  subject: string | null
+  subject_id: string | null
+  details: Record<string, Json>
+  request_id: string | null
+  address: string | null
+  /** What came of it; null where it was done with the entry, or nothing is known. */
+  outcome: Record<string, Json> | null
+}
+
+export type AuditFilters = {
+  /** Null: of all tenants, and what is about none. */
+  tenant_id: string | null
+  seq?: number
+  action?: string
+  actor?: string
+  before?: number
+  limit: number
+}
+
+/** Acts, latest first, each with what came of it. */
+export async function findAuditEntries(sql: Sql, filters: AuditFilters): Promise<AuditEntry[]> {
+  const { tenant_id, seq, action, actor, before, limit } = filters
+  return await sql<AuditEntry[]>`
+    select e.seq, e.at, t.slug as tenant, e.actor, e.action, e.subject, e.subject_id, e.details, e.request_id,
+      e.address, (
+        select o.details from audit_entries o
+        where o.answers = e.seq and o.tenant_id is not distinct from e.tenant_id order by o.seq limit 1) as outcome
+    from audit_entries e left join tenants t on t.id = e.tenant_id
+    where e.answers is null ${tenant_id === null ? sql`` : sql`and e.tenant_id = ${tenant_id}`}
+      ${seq === undefined ? sql`` : sql`and e.seq = ${seq}`}
+      ${action === undefined ? sql`` : sql`and e.action = ${action}`}
+      ${actor === undefined ? sql`` : sql`and e.actor = ${actor}`}
+      ${before === undefined ? sql`` : sql`and e.seq < ${before}`}
+    order by e.seq desc limit ${limit}`
+}

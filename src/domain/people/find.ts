@@ -1,0 +1,85 @@
+// Reads who is signed in, and who the members of a tenant are.
+import type { Sql, Tx } from '#core/db.ts'
+import type { MemberRole } from './role.ts'
+
+/** Whose pages a session shows: what the user is there. An operator may see a tenant without being a member. */
+export type SignedIn = {
+  session_id: string
+  user_id: string
+  name: string
+  email: string
+  two_factor_enabled: boolean
+  is_operator: boolean
+  tenant: { id: string; slug: string; name: string; role: MemberRole | 'operator' } | null
+}
+
+/** The user of a session, in the tenant that it shows: else in the first that they are a member of. */
+export async function findSignedIn(sql: Sql, session_id: string): Promise<SignedIn | undefined> {
+  const [found] = await sql<SignedIn[]>`
+    select s.id as session_id, u.id as user_id, u.name, u.email, u.two_factor_enabled, u.is_operator,
+      case when t.id is not null
+        then json_build_object('id', t.id, 'slug', t.slug, 'name', t.name, 'role', t.role) end as tenant
+    from user_sessions s join users u on u.id = s.user_id
+    left join lateral (
+      select t.id, t.slug, t.name, coalesce(m.role, 'operator') as role
+      from tenants t left join members m on m.tenant_id = t.id and m.user_id = u.id
+      where (t.id = s.shown_tenant_id and (m.user_id is not null or u.is_operator))
+        or m.user_id is not null
+      order by t.id is not distinct from s.shown_tenant_id desc, m.created_at, t.id limit 1
+    ) t on true
+    where s.id = ${session_id}`
+  return found
+}
+
+/** The tenants that a user is a member of. */
+export async function findTenantsOf(
+  sql: Sql,
+  user_id: string,
+): Promise<{ id: string; slug: string; name: string; role: MemberRole }[]> {
+  return await sql`
+    select t.id, t.slug, t.name, m.role from members m join tenants t on t.id = m.tenant_id
+    where m.user_id = ${user_id} order by m.created_at, t.id`
+}
+
+/**
+ * Shows another tenant in a session: one that its user is a member of, or any to an operator. False when it may not be
+ * shown.
+ */
+export async function showTenant(sql: Sql, session_id: string, tenant_id: string): Promise<boolean> {
+  const { count } = await sql`
+    update user_sessions s set shown_tenant_id = ${tenant_id}
+    from users u
+    where s.id = ${session_id} and u.id = s.user_id and exists (select from tenants where id = ${tenant_id})
+      and (u.is_operator or exists (
+        select from members m where m.tenant_id = ${tenant_id} and m.user_id = u.id))`
+  return count > 0
+}
+
+export type Member = {
+  user_id: string
+  name: string
+  email: string
+  role: MemberRole
+  two_factor_enabled: boolean
+  created_at: string
+}
+
+/** The members of a tenant, in the order in which they joined. */
+export async function findMembers(sql: Sql, tenant_id: string): Promise<Member[]> {
+  return await sql<Member[]>`
+    select m.user_id, u.name, u.email, m.role, u.two_factor_enabled, m.created_at
+    from members m join users u on u.id = m.user_id
+    where m.tenant_id = ${tenant_id} order by m.created_at, m.user_id`
+}
+
+/** A member; undefined when the user is none. */
+export async function findMember(
+  sql: Sql | Tx,
+  tenant_id: string,
+  user_id: string,
+): Promise<{ email: string; role: MemberRole } | undefined> {
+  const [member] = await sql<{ email: string; role: MemberRole }[]>`
+    select u.email, m.role from members m join users u on u.id = m.user_id
+    where m.tenant_id = ${tenant_id} and m.user_id = ${user_id}`
+  return member
+}

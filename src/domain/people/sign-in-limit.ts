@@ -1,0 +1,53 @@
+// Limits wrong passwords: of an account, and from an address.
+import type { Sql } from '#core/db.ts'
+
+const MOST_OF_ACCOUNT = 10
+const MOST_OF_ADDRESS = 50
+const WINDOW_S = 300
+
+/** Whose password is tried, hashed, and from where. */
+export type SignInAttempt = { account: string; address: string }
+
+/**
+ * Counts an attempt as wrong before the password is looked at, so that many at once cannot pass together. Returns after
+ * how many seconds to try again when there were too many, and then counts nothing; else null.
+ */
+export async function countSignIn(sql: Sql, { account, address }: SignInAttempt): Promise<number | null> {
+  const [judged] = await sql<{ retry_after_s: number | null }[]>`
+    with wanted (scope, key, most) as (
+      values ('account', ${account}::text, ${MOST_OF_ACCOUNT}::integer),
+        ('address', ${address}::text, ${MOST_OF_ADDRESS}::integer)
+    ), full_ones as (
+      select ceil(extract(epoch from f.window_start + ${WINDOW_S} * interval '1 second' - now()))::integer as left_s
+      from wanted w join sign_in_failures f on f.scope = w.scope and f.key = w.key
+      where f.count >= w.most and f.window_start > now() - ${WINDOW_S} * interval '1 second'
+    ), counted as (
+      insert into sign_in_failures as f (scope, key, count)
+      select scope, key, 1 from wanted where not exists (select from full_ones) order by scope
+      on conflict (scope, key) do update set
+        count = case when f.window_start > now() - ${WINDOW_S} * interval '1 second' then f.count else 0 end + 1,
+        window_start = case when f.window_start > now() - ${WINDOW_S} * interval '1 second' then f.window_start
+          else now() end
+      returning f.scope, f.count, f.window_start
+    )
+    select greatest(max(left_s), 1) as retry_after_s from (
+      select left_s from full_ones
+      union all
+      -- Others counted since this statement began.
+      select ceil(extract(epoch from c.window_start + ${WINDOW_S} * interval '1 second' - now()))::integer
+      from counted c join wanted w on w.scope = c.scope where c.count > w.most
+    ) refused having count(*) > 0`
+  return judged?.retry_after_s ?? null
+}
+
+/** Takes back what was counted for a password that was right; the account starts anew. */
+export async function forgetSignIn(sql: Sql, { account, address }: SignInAttempt): Promise<void> {
+  await sql`
+    with mine as (delete from sign_in_failures where scope = 'account' and key = ${account})
+    update sign_in_failures set count = greatest(count - 1, 0) where scope = 'address' and key = ${address}`
+}
+
+/** Removes what no longer counts. */
+export async function forgetOldSignIns(sql: Sql): Promise<void> {
+  await sql`delete from sign_in_failures where window_start <= now() - ${WINDOW_S} * interval '1 second'`
+}

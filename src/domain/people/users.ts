@@ -1,0 +1,22 @@
+// Makes users: the columns that the sign-in library reads, in the transaction of what they are made for.
+import type { Tx } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+
+/** `password_hash`: as the sign-in library makes it. `email`: in lower case. */
+export type NewUser = { name: string; email: string; password_hash: string; is_operator?: boolean }
+
+/** Makes a user who signs in with a password; undefined when the address has one. */
+export async function createUser(
+  tx: Tx,
+  { name, email, password_hash, is_operator = false }: NewUser,
+): Promise<string | undefined> {
+  const id = newId()
+  const { count } = await tx`
+    insert into users (id, name, email, email_verified, is_operator)
+    values (${id}, ${name}, ${email}, true, ${is_operator}) on conflict (email) do nothing`
+  if (count === 0) return undefined
+  await tx`
+    insert into user_accounts (id, user_id, account_id, provider_id, password)
+    values (${newId()}, ${id}, ${id}, 'credential', ${password_hash})`
+  return id
+}
