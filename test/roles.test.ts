@@ -33,7 +33,7 @@ const connections: Record<string, postgres.Sql> = {}
 beforeAll(async () => {
   world = await createWorld({ queue: 'postgres', providers: { stripe: { late_return_ms: 50 } } })
   other = await world.clientOf()
-  for (const role of ['api', 'webhooks', 'worker', 'reader'] as const)
+  for (const role of ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const)
     connections[role] = postgres(urlAs(role, world.config.DATABASE_URL!), { max: 1, onnotice: () => {} })
 })
 afterAll(async () => {
@@ -290,8 +290,26 @@ describe('no role may do more than its process does', () => {
       `insert into erasures (tenant_id, customer_id) select tenant_id, id from customers`,
       `drop table jobs`,
     ],
+    dashboard: [
+      `update jobs set run_at = now()`,
+      `select request from jobs`,
+      `select lease_token from jobs`,
+      `select payload from notifications`,
+      `delete from jobs`,
+      `update operator_acts set state = 'done'`,
+      `insert into operator_acts (id, state) select id, 'done' from operator_acts`,
+      `delete from operator_acts`,
+      `insert into operator_act_items select * from operator_act_items`,
+      `update operator_act_items set after = 'ready'`,
+      `insert into job_interventions select * from job_interventions`,
+      `update pauses set reason = null`,
+      `update recurring_work set due_at = now()`,
+      `insert into tenants select * from tenants`,
+    ],
     reader: [
       `create temporary table mine (id int)`,
+      `select from operator_acts`,
+      `select from processes`,
       `create table mine (id int)`,
       `select unique_now()`,
       `select hash from api_keys`,
