@@ -103,6 +103,7 @@ test('pages go on and back over open jobs, those that are over and their history
     pages.push(await searchJobs(dashboard, search, { limit: 1000, ...(after && { after }) }))
     await jobs('some.work', 1)
     if (pages.at(-1)!.next === null) break
+    expect(pages.length).toBeLessThan(10)
   }
   expect(pages.flatMap(({ items }) => items.map(({ id }) => id))).toEqual(all)
   // Back to the first page, and what has come meanwhile before it.
@@ -111,21 +112,26 @@ test('pages go on and back over open jobs, those that are over and their history
   while (before !== null) {
     const page = await searchJobs(dashboard, search, { limit: 1000, before })
     back.unshift(...page.items.map(({ id }) => id))
+    expect(back.length).toBeLessThan(10_000)
     before = page.previous
   }
-  expect(back.slice(-7000).slice(0, -25)).toEqual(all.slice(0, 7000).slice(25 - back.length + 7000, -0 || undefined).slice(0, 6975))
+  const before_last = all.slice(0, -pages.at(-1)!.items.length)
+  expect(back.slice(-before_last.length)).toEqual(before_last)
+  expect(back).toHaveLength(before_last.length + pages.length)
 })
 
 test('a search for what is rare looks at a part, says how far, and finds it in the end', async () => {
   await world.sql`
-    insert into job_history (id, tenant_id, queue, name, payload, max_attempts, state, created_at, finished_at, last_error)
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, created_at, finished_at, last_error)
     values (${newId()}, ${world.tenant_id}, 'ai', 'rare.work', '{}', 1, 'failed', now() - interval '9 days',
       now() - interval '9 days', '{"message": "Nobody ANSWERED."}')`
+  await world.sql`select move_finished_jobs('-infinity', ${newId()}, 1000)`
   const search = { state: 'failed', search: 'nobody answered' } as const
   const first = await searchJobs(dashboard, search, { limit: 10, look: 500 })
   expect(first).toMatchObject({ items: [], next: expect.any(String), looked_until: expect.any(String) })
   let page = first
-  while (page.next !== null) page = await searchJobs(dashboard, search, { limit: 10, look: 500, after: page.next })
+  for (let pages = 0; page.next !== null && pages < 100; pages++)
+    page = await searchJobs(dashboard, search, { limit: 10, look: 500, after: page.next })
   expect(page.items).toMatchObject([{ name: 'rare.work', error: 'Nobody ANSWERED.' }])
   await expect(searchJobs(dashboard, search, { limit: 1, after: 'x' })).rejects.toMatchObject({
     code: 'invalid_request',

@@ -60,7 +60,9 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
   }
   for (const { queue, tenant, since, reason, who } of pauses) {
     const what = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')
-    print(`PAUSED  ${what}  since ${since}${who === null ? '' : ` by ${who}`}${reason === null ? '' : `: ${reason}`}`)
+    print(
+      `PAUSED  ${what}  since ${since}${who === null ? '' : ` by ${who}`}${reason === null ? '' : `: ${reason}`}`,
+    )
   }
 }
 

@@ -94,9 +94,8 @@ export function sourcesOf(
     return [{ table: 'jobs', key: 'created_at', base: sql`j.finished_at is null ${part} ${range}` }]
   }
   // Nothing is over before it was created.
-  const since = [finished_from, created_from].filter((time) => time !== undefined)
   const range = sql`
-    ${since.map((time) => sql` and j.finished_at >= ${time}`)} ${within(sql, 'finished_at', undefined, finished_to)}`
+    ${within(sql, 'finished_at', finished_from, finished_to)} ${within(sql, 'finished_at', created_from, undefined)}`
   // Words of the index, not a parameter: else no plan would use it.
   const failed =
     state === 'failed' || state === 'discarded' ? sql`and j.state in ('failed', 'discarded')` : undefined

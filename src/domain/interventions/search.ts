@@ -5,7 +5,14 @@ import { AppError } from '#core/errors.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
 import { jobColumns, listed, listedJobSchema, subjectOfJob, type ListedJob } from './find.ts'
-import { JOB_FILTERS, matches, sectionsOf, sourcesOf, type JobConditions, type JobSection } from './matching.ts'
+import {
+  JOB_FILTERS,
+  matches,
+  sectionsOf,
+  sourcesOf,
+  type JobConditions,
+  type JobSection,
+} from './matching.ts'
 import { namedBy, type NamedJobs } from './named.ts'
 
 /** A page reads so many jobs of each table at most, whether they match or not. */
@@ -50,7 +57,12 @@ export type JobPage = z.output<typeof jobPageSchema>
 
 type Place = { section: JobSection; at: string; id: string }
 type FoundJob = ListedJob & { at: string }
-type Prepared = { conditions: JobConditions; named: NamedJobs | undefined; text: string | undefined; few: boolean }
+type Prepared = {
+  conditions: JobConditions
+  named: NamedJobs | undefined
+  text: string | undefined
+  few: boolean
+}
 
 /** Throws `invalid_request` for a cursor that is none, and 57014 after three seconds. */
 export async function searchJobs(
@@ -68,7 +80,9 @@ export async function searchJobs(
     const ordered = backwards ? sections.toReversed() : sections
     const found: (FoundJob & Place)[] = []
     let bound: Place | undefined
-    for (const section of ordered.slice(from === undefined ? 0 : Math.max(0, ordered.indexOf(from.section)))) {
+    for (const section of ordered.slice(
+      from === undefined ? 0 : Math.max(0, ordered.indexOf(from.section)),
+    )) {
       const scan = { section, from: from?.section === section ? from : undefined, backwards, look }
       const part = await readSection(tx, prepared, { ...scan, want: limit + 1 - found.length })
       found.push(...part.jobs.map((job) => ({ ...job, section })))
@@ -123,7 +137,9 @@ async function prepare(sql: Tx, search: JobSearch): Promise<Prepared | undefined
   const [known] =
     tenant === undefined
       ? []
-      : await sql<{ id: string }[]>`select id from tenants where slug = ${tenant} or id::text = ${tenant} limit 1`
+      : await sql<
+          { id: string }[]
+        >`select id from tenants where slug = ${tenant} or id::text = ${tenant} limit 1`
   if (tenant !== undefined && known === undefined) return undefined
   const tenant_id = known?.id
   const named = await namedBy(sql, { text, subject_id: conditions.subject_id, tenant_id })
@@ -167,11 +183,14 @@ async function readSection(
       select at, id from (${read} limit ${most}) j offset ${most - 1}`
     if (last === undefined) continue
     const place = { section, ...last }
-    if (bound === undefined || comesBefore(place, bound) !== backwards) bound = place
+    if (bound === undefined || comesBefore(place, bound) === backwards) bound = place
   }
-  found.sort((a, b) => (comesBefore(a, b) === backwards ? 1 : -1))
+  found.sort((a, b) => (comesBefore(a, b) === backwards ? -1 : 1))
   const seen = bound
-  const jobs = seen === undefined ? found : found.filter((job) => comesBefore(seen, job) === backwards || job.id === seen.id)
+  const jobs =
+    seen === undefined
+      ? found
+      : found.filter((job) => comesBefore(seen, job) !== backwards || job.id === seen.id)
   return { jobs: jobs.slice(0, want), bound: jobs.length >= want ? undefined : bound }
 }
 
@@ -222,6 +241,9 @@ function placeOf(cursor: string | undefined): Place | undefined {
   if (cursor === undefined) return undefined
   const [, section, at, id] = CURSOR.exec(cursor) ?? []
   if ((section !== 'open' && section !== 'over') || at === undefined || !z.uuid().safeParse(id).success)
-    throw new AppError('invalid_request', { param: 'after', message: 'This is no place in the list of jobs.' })
+    throw new AppError('invalid_request', {
+      param: 'after',
+      message: 'This is no place in the list of jobs.',
+    })
   return { section, at, id: id! }
 }

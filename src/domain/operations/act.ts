@@ -131,7 +131,11 @@ export async function findActItems(
   act_id: string,
   { after = null, outcome, limit }: ActItemFilters,
 ): Promise<ActItem[]> {
-  const of = { done: sql`i.after is not null`, refused: sql`i.refused is not null`, waiting: sql`i.at is null` }
+  const of = {
+    done: sql`i.after is not null`,
+    refused: sql`i.refused is not null`,
+    waiting: sql`i.at is null`,
+  }
   return await sql<ActItem[]>`
     select job_id, at, before, after, look_only, refused from operator_act_items i
     where i.act_id = ${act_id} and (${after}::uuid is null or i.job_id > ${after})

@@ -68,7 +68,8 @@ async function takeStep(tx: Tx, { id, act, who, reason }: OpenAct): Promise<void
   const items = await tx<{ job_id: string }[]>`
     select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${AT_ONCE}`
   const results = []
-  for (const { job_id } of items) results.push({ job_id, ...(await perform(tx, act, { job_id, who, reason })) })
+  for (const { job_id } of items)
+    results.push({ job_id, ...(await perform(tx, act, { job_id, who, reason })) })
   await tx`
     with result as (
       select * from jsonb_to_recordset(${tx.json(results)}) as r(
@@ -118,7 +119,10 @@ async function whyNot(tx: Tx, act: OpenAct['act'], job_id: string): Promise<Item
   if (act === 'run_now' && job.parked) return { before, refused: 'It is parked: retry performs it again.' }
   if (act === 'run_now' && before === 'unknown')
     return { before, refused: 'The effect of its call is unknown: retry looks it up now.' }
-  return { before, refused: act === 'run_now' ? 'It is due already.' : 'Its state has just changed: ask again.' }
+  return {
+    before,
+    refused: act === 'run_now' ? 'It is due already.' : 'Its state has just changed: ask again.',
+  }
 }
 
 async function end(tx: Tx, id: string, state: 'done' | 'canceled'): Promise<void> {
