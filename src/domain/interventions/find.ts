@@ -90,7 +90,10 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
   const shown = sql`${jobColumns(sql)}, j.started_at, j.worker, j.lease_until`
   const [job] = await sql<Omit<ShownJob, 'subject' | 'works_on' | 'attempts' | 'calls' | 'interventions'>[]>`
     select ${listed(sql)}, j.payload, j.max_attempts, j.request_id, j.started_at, j.worker, j.lease_until
-    from (select ${shown} from jobs j where j.id = ${id} union all select ${shown} from job_history j where j.id = ${id}) j
+    from (
+      select ${shown} from jobs j where j.id = ${id} union all
+      select ${shown} from job_history j where j.id = ${id}
+    ) j
     left join tenants t on t.id = j.tenant_id`
   if (job === undefined) return undefined
   const { tenant_id } = job

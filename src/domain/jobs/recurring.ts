@@ -61,7 +61,8 @@ export async function endRun(
   const ended = await sql`
     update recurring_work set lease_token = null, lease_until = null,
       position = ${sql.json(position)}, result = ${sql.json(result)},
-      ended_at = now(), duration_ms = extract(epoch from now() - started_at) * 1000, due_at = now() + ${next_s} * interval '1 second'
+      ended_at = now(), duration_ms = extract(epoch from now() - started_at) * 1000,
+      due_at = now() + ${next_s} * interval '1 second'
     where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
   return ended.count > 0
 }

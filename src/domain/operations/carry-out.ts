@@ -9,6 +9,7 @@ import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
 /** Jobs of one step. Their rows are locked until it ends. */
 const AT_ONCE = 100
 const LOCK_MS = 1_000
+const HOPELESS = 'Its jobs could not be found, or not in time: ask for fewer.'
 const STATEMENT_CANCELED = '57014'
 const PERFORMING = { retry: retryJob, discard: discardJob, run_now: runJobNow }
 
@@ -137,7 +138,7 @@ async function passOver(sql: Sql, { id, state }: OpenAct, error: unknown): Promi
     state === 'asked' && (databaseCode(error) === STATEMENT_CANCELED || error instanceof z.ZodError)
   await sql`
     update operator_acts set updated_at = clock_timestamp(),
-      error = ${hopeless ? 'Its jobs could not be found, or not in time: ask for fewer.' : 'A step failed; it is tried again.'},
+      error = ${hopeless ? HOPELESS : 'A step failed; it is tried again.'},
       state = case when ${hopeless} then 'failed' else state end,
       finished_at = case when ${hopeless} then clock_timestamp() end
     where id = ${id} and finished_at is null`
