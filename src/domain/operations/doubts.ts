@@ -21,7 +21,8 @@ export async function findAllDrifts(sql: Sql, asked: DriftsAsked): Promise<Tenan
   const { state = null, subject = null, tenant_id = null, before = null, limit } = asked
   return await sql<TenantsDrift[]>`
     select d.id, d.tenant_id, t.slug as tenant, d.subject, d.subject_id, d.payment_id, d.state, d.ours, d.theirs,
-      d.detail, d.since, greatest(0, floor(extract(epoch from now() - d.since)))::integer as age_s, d.checked_at, d.created_at
+      d.detail, d.since, greatest(0, floor(extract(epoch from now() - d.since)))::integer as age_s, d.checked_at,
+      d.created_at
     from drifts d join tenants t on t.id = d.tenant_id
     where d.mended_at is null and (${state}::text is null or d.state = ${state})
       and (${subject}::text is null or d.subject = ${subject})
