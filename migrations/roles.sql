@@ -84,6 +84,8 @@ begin
   for each in select * from (values
     -- Each process looks whether the database is of its version.
     ('sluice_service', 'schema_migrations', 'select (name)'),
+    -- Each process says that it is there.
+    ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at), delete'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     -- What was verified of these three is not its to say, nor where a recipient's money goes once that was said.
@@ -235,7 +237,23 @@ begin
     ('sluice_dashboard', 'sign_in_failures', 'select, insert, update, delete'),
     ('sluice_dashboard', 'members', 'select, insert, update, delete'),
     ('sluice_dashboard', 'invitations', 'select, insert, update'),
-    ('sluice_dashboard', 'audit_entries', 'select')
+    ('sluice_dashboard', 'audit_entries', 'select'),
+    -- It carries out what operators ask for, and records it.
+    ('sluice_worker', 'operator_acts', 'select, update (state, found, done, refused, more, error, started_at, updated_at, finished_at), delete'),
+    ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, look_only, refused)'),
+    ('sluice_worker', 'operator_act_cancellations', 'select'),
+    ('sluice_worker', 'job_interventions', 'select, insert'),
+
+    -- It asks; workers carry it out. Of a job it reads what the API does not, but never what a call sends.
+    ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, who, reason, matched)'),
+    ('sluice_dashboard', 'operator_act_items', 'select'),
+    ('sluice_dashboard', 'operator_act_cancellations', 'select, insert (act_id, who)'),
+    ('sluice_dashboard', 'job_interventions', 'select'),
+    ('sluice_dashboard', 'jobs', 'select (max_attempts, unknown_since, lease_until, request_id)'),
+    ('sluice_dashboard', 'job_history', 'select (max_attempts, unknown_since, lease_until, request_id)'),
+    ('sluice_dashboard', 'notifications', 'select (reason, waits_for, parked_at)'),
+    ('sluice_dashboard', 'pauses', 'select, insert (queue, tenant_id, reason, who), delete'),
+    ('sluice_dashboard', 'recurring_work', 'select')
   ) as granted(role, name, privileges) loop
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
@@ -253,7 +271,8 @@ begin
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
-        'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head')
+        'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
+        'operator_act_cancellations')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),

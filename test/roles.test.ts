@@ -33,7 +33,7 @@ const connections: Record<string, postgres.Sql> = {}
 beforeAll(async () => {
   world = await createWorld({ queue: 'postgres', providers: { stripe: { late_return_ms: 50 } } })
   other = await world.clientOf()
-  for (const role of ['api', 'webhooks', 'worker', 'reader'] as const)
+  for (const role of ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const)
     connections[role] = postgres(urlAs(role, world.config.DATABASE_URL!), { max: 1, onnotice: () => {} })
 })
 afterAll(async () => {
@@ -163,6 +163,20 @@ describe('no role may do more than its process does', () => {
       `insert into audit_entries select * from audit_entries`,
       `update audit_head set seq = 0`,
       `truncate user_accounts`,
+      `update jobs set run_at = now()`,
+      `select request from jobs`,
+      `select lease_token from jobs`,
+      `select payload from notifications`,
+      `delete from jobs`,
+      `update operator_acts set state = 'done'`,
+      `insert into operator_acts (id, state) select id, 'done' from operator_acts`,
+      `delete from operator_acts`,
+      `insert into operator_act_items select * from operator_act_items`,
+      `update operator_act_items set after = 'ready'`,
+      `insert into job_interventions select * from job_interventions`,
+      `update pauses set reason = null`,
+      `update recurring_work set due_at = now()`,
+      `insert into tenants select * from tenants`,
     ],
     api: [
       `create temporary table mine (id int)`,
@@ -304,6 +318,8 @@ describe('no role may do more than its process does', () => {
     ],
     reader: [
       `create temporary table mine (id int)`,
+      `select from operator_acts`,
+      `select from processes`,
       `create table mine (id int)`,
       `select unique_now()`,
       `select hash from api_keys`,
@@ -389,10 +405,12 @@ describe('readers', () => {
       order by c.relname`
   }
 
-  /** People can belong to several tenants; readers see none of it. */
+  /** People can belong to several tenants; readers see none of them. */
   const OF_NO_TENANT = [
     ...['users', 'user_accounts', 'user_sessions', 'user_challenges', 'user_two_factors', 'user_passkeys'],
     ...['sign_in_failures', 'audit_head'],
+    // Of the installation.
+    ...['processes', 'operator_acts', 'operator_act_items', 'operator_act_cancellations'],
   ]
 
   /** Where the webhooks host, or the API, may do less than its fellows. */

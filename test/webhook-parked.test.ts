@@ -4,7 +4,7 @@ import { metrics } from '#core/metrics.ts'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, retryJob } from '#domain/interventions/act.ts'
-import { findJobs } from '#domain/interventions/find.ts'
+import { searchJobs } from '#domain/interventions/search.ts'
 import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { countParked, notificationOf } from '#domain/notifications/notification.ts'
 import { waking } from '#domain/notifications/settle.ts'
@@ -287,7 +287,7 @@ describe('ten notifications whose worker is killed each time', () => {
     await deliverAndTry([waits])
     await eventually(async () =>
       expect(
-        new Set((await findJobs(world.sql, { state: 'parked', limit: 100 })).map(({ id }) => id)),
+        new Set((await searchJobs(world.sql, { state: 'parked' }, { limit: 100 })).items.map(({ id }) => id)),
       ).toEqual(new Set(ids)),
     )
     const asked = { who: 'ada', reason: 'mended' }

@@ -31,7 +31,7 @@ export async function startApi(config: Config, log: Log): Promise<Service & { ur
     )
   }
   log.info({ url, queue: queue.backend, areas }, 'the API listens')
-  return { url, ...serviceOf(ends.move(), sql, { areas }) }
+  return { url, ...serviceOf(ends.move(), sql, { name: 'api' }, { areas }) }
 }
 
 if (import.meta.main) await runService('api', 'serves /v1, /docs and /openapi.json.', startApi)

@@ -1,5 +1,4 @@
 // `npm run jobs`: what waits, what is unknown, what was parked, and what an operator does about it, on record.
-import { userInfo } from 'node:os'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig } from '#core/config.ts'
@@ -11,19 +10,15 @@ import {
   resolveAsDone,
   resolveAsFailed,
   retryJob,
+  runJobNow,
   type Act,
   type ActResult,
 } from '#domain/interventions/act.ts'
-import {
-  findCall,
-  findJob,
-  findJobs,
-  JOB_FILTERS,
-  type ListedJob,
-  type ShownJob,
-} from '#domain/interventions/find.ts'
+import { findCall, findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
+import { JOB_FILTERS } from '#domain/interventions/matching.ts'
+import { searchJobs } from '#domain/interventions/search.ts'
 import { withDatabase } from './database.ts'
-import { commandOf, queueAndTenant, reasonOf } from './named.ts'
+import { commandOf, queueAndTenant, reasonOf, userName } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
@@ -32,6 +27,7 @@ const HELP = `sluice jobs: the work that was asked for, and what an operator doe
   npm run jobs -- show    <job id>
   npm run jobs -- retry   <job id> --reason "the processor is back"
   npm run jobs -- retry   --state parked [--queue payouts] [--tenant acme] --reason "the balance is filled up"
+  npm run jobs -- run-now <job id> --reason "they wait for it"
   npm run jobs -- discard <job id> --reason "asked for by mistake"
   npm run jobs -- resolve <job id> --as done --reference re_... --reason "seen in the dashboard"
   npm run jobs -- resolve <job id> --as failed --reason "support says that it never arrived"
@@ -42,6 +38,7 @@ list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
 show     a job with its attempts, its calls to the provider and what was done about it.
 retry    makes an open job due. A call is made again under the same key; once the key is 23 hours old it is only looked up.
          --state parked: all that are parked, or those of the queue or the tenant.
+run-now  makes a job due that waits for its time, as a message for later. Attempts that failed stay counted.
 discard  ends a job without doing it, unless what its call is about waits for it: then resolve says what became of that.
 resolve  says what became of the call of an open job.
          --as done    of an unknown job: a worker looks it up and settles what it finds; what is new at the provider by its --reference.
@@ -79,7 +76,7 @@ const STRANGE = 'It has no call to a provider that this version knows.'
 /** So many jobs are read at once. */
 const MOST = 10_000
 
-const COMMANDS = { list, show, retry, discard, resolve }
+const COMMANDS = { list, show, retry, 'run-now': runNow, discard, resolve }
 
 async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
@@ -99,12 +96,9 @@ async function list(sql: Sql, values: JobOptions): Promise<void> {
     throw new ConfigError(`--limit must be a number from 1 to ${MOST}`)
   // By default the open jobs, but all jobs of a row.
   const usual = subject_id === undefined ? 'open' : 'all'
-  const jobs = await findJobs(sql, {
-    state: oneOf(JOB_FILTERS, values.state ?? usual, '--state'),
-    limit,
-    ...(await queueAndTenant(sql, values)),
-    ...(subject_id !== undefined && { subject_id }),
-  })
+  const state = oneOf(JOB_FILTERS, values.state ?? usual, '--state')
+  const of = { state, ...(await named(sql, values)), ...(subject_id !== undefined && { subject_id }) }
+  const { items: jobs } = await searchJobs(sql, of, { limit, look: Infinity })
   if (values.json) return print(JSON.stringify(jobs, null, 2))
   if (jobs.length === 0) return print('No such jobs.')
   for (const job of jobs) print(lineOf(job))
@@ -125,13 +119,17 @@ async function retry(sql: Sql, values: JobOptions, id: string | undefined): Prom
 async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
   if (values.state !== 'parked')
     throw new ConfigError('Name a job, or retry all that are parked with --state parked.')
-  const of = await queueAndTenant(sql, values)
-  const parked = await findJobs(sql, { ...of, state: 'parked', limit: MOST })
+  const of = { state: 'parked' as const, ...(await named(sql, values)) }
+  const { items: parked } = await searchJobs(sql, of, { limit: MOST, look: Infinity })
   let count = 0
   for (const { id } of parked) if ((await retryJob(sql, actOf(values, id))) !== undefined) count += 1
   const more = parked.length === MOST
   if (values.json) return print(JSON.stringify({ count, more }))
   print(`${count} jobs are due now.${more ? ' More may be parked: ask again.' : ''}`)
+}
+
+async function runNow(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
+  await act(sql, values, await runJobNow(sql, actOf(values, id)), id, 'It does not wait for a time.')
 }
 
 async function discard(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
@@ -175,18 +173,19 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   await act(sql, values, await resolveAsDone(sql, asked, reference), id)
 }
 
+/** The filters that name a queue and a tenant. */
+async function named(
+  sql: Sql,
+  values: JobOptions,
+): Promise<{ queue?: (typeof QUEUES)[number]; tenant?: string }> {
+  const { tenant_id } = await queueAndTenant(sql, values)
+  const queue = QUEUES.find((each) => each === values.queue)
+  return { ...(queue !== undefined && { queue }), ...(tenant_id !== undefined && { tenant: tenant_id }) }
+}
+
 function actOf(values: JobOptions, id: string | undefined): Act {
   const reason = reasonOf(values)
   return { job_id: uuid(id, 'the job'), who: values.by ?? userName(), reason }
-}
-
-/** Of whoever runs this; the number where there is no name for it, as in many containers. */
-function userName(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return `uid ${process.getuid?.()}`
-  }
 }
 
 /** `hint`: what else there is to do about a job that is open and not being performed. */

@@ -7,7 +7,7 @@ import { errorText } from '#core/startup.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import { withDatabase } from './database.ts'
-import { commandOf, queueAndTenant, reasonOf } from './named.ts'
+import { commandOf, queueAndTenant, reasonOf, userName } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice queues: what waits in each queue, and pauses.
@@ -58,9 +58,11 @@ async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
         .trimEnd(),
     )
   }
-  for (const { queue, tenant, since, reason } of pauses) {
+  for (const { queue, tenant, since, reason, who } of pauses) {
     const what = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')
-    print(`PAUSED  ${what}  since ${since}${reason === null ? '' : `: ${reason}`}`)
+    print(
+      `PAUSED  ${what}  since ${since}${who === null ? '' : ` by ${who}`}${reason === null ? '' : `: ${reason}`}`,
+    )
   }
 }
 
@@ -69,7 +71,7 @@ const NONE = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s
 async function pause(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
   const reason = reasonOf(values)
   const what = await whatOf(sql, values, queue)
-  const is_new = await pauseJobs(sql, { ...what, reason })
+  const is_new = await pauseJobs(sql, { ...what, reason, who: userName() })
   if (values.json) return print(JSON.stringify({ paused: true, is_new }))
   print(is_new ? 'Paused.' : 'It was paused before; since when and why, says list.')
 }

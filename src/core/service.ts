@@ -6,6 +6,7 @@ import { ConfigError, loadConfig, needAll, queueConfig, type Config } from './co
 import { describeVariables } from './config/help.ts'
 import type { ProcessName } from './config/row.ts'
 import type { Sql } from './db.ts'
+import { startHeartbeat, type ProcessFacts } from './heartbeat.ts'
 import { assertMigrated } from './migrate.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
@@ -102,20 +103,25 @@ export async function runService(
 }
 
 /**
- * A service that has started. It is ready while its database is, and `/readyz` shows `facts`. Closing it disposes of
- * `ends`, the last added first.
+ * A service that has started. It is ready while its database is, and `/readyz` shows `facts`. Operators see it among the
+ * processes. Closing it disposes of `ends`, the last added first.
  */
 export function serviceOf(
   ends: AsyncDisposableStack,
   sql: Sql,
+  process: ProcessFacts,
   facts: Record<string, unknown> = {},
 ): Service {
+  const heartbeat = startHeartbeat(sql, process)
   return {
     async ready() {
       await assertMigrated(sql)
       return facts
     },
-    close: () => ends.disposeAsync(),
+    async close() {
+      await heartbeat.stop()
+      await ends.disposeAsync()
+    },
   }
 }
 

@@ -22,7 +22,7 @@ export async function startDashboard(config: Config, log: Log): Promise<Service 
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).dashboard)
   log.info({ url: config.DASHBOARD_URL ?? url }, 'the dashboard listens')
-  return { url, ...serviceOf(ends.move(), context.sql) }
+  return { url, ...serviceOf(ends.move(), context.sql, { name: 'dashboard' }) }
 }
 
 async function versionOfThis(): Promise<string> {

@@ -43,7 +43,7 @@ export async function startWebhooks(config: Config, log: Log): Promise<Service &
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).webhooks)
   log.info({ url, queue: queue.backend }, 'the webhooks host listens')
-  return { url, ...serviceOf(ends.move(), sql) }
+  return { url, ...serviceOf(ends.move(), sql, { name: 'webhooks' }) }
 }
 
 if (import.meta.main) {

@@ -1,11 +1,11 @@
 // The `worker` process: performs jobs, claims waiting jobs by turns of the tenants, and does the recurring work.
 import assert from 'node:assert/strict'
-import { hostname } from 'node:os'
 import { createAddressHash } from '#core/addresses.ts'
 import { ConfigError, need, type Config } from '#core/config.ts'
 import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
+import { PROCESS_NAME } from '#core/heartbeat.ts'
 import { createVault } from '#core/secrets.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { tenantUrlRules } from '#core/tenant-urls.ts'
@@ -21,6 +21,7 @@ import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { tellOfEndpoints } from './recurring/endpoints.ts'
 import { followMessages } from './recurring/messages.ts'
+import { carryOutActs } from './recurring/operator-acts.ts'
 import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
 import { gauge } from './recurring/gauges.ts'
@@ -71,7 +72,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   }
   const concurrencyOf = (name: string) =>
     name === sendDelivery.queue ? config.DELIVERY_CONCURRENCY : config.WORKER_CONCURRENCY
-  const worker = `${hostname()}/${process.pid}`
+  const worker = PROCESS_NAME
   const performer = createPerformer(context, queue, { worker, queues, concurrencyOf, urgent_sql })
   const consumers = new Map<string, Consumer>(
     queues.map((name) => [
@@ -96,6 +97,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     expire(recurring, config.REQUIRES_ACTION_TTL_S),
     cancelAbandoned(recurring, config.KYC_TTL_DAYS),
     gauge(recurring),
+    carryOutActs(recurring),
     retain(recurring, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
     audits(recurring, config.AUDIT_EVERY_S),
     ...(rolesIn(queues).includes('processor')
@@ -124,7 +126,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     await Promise.all(loops.map((loop) => loop.close()))
     await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])
   })
-  return serviceOf(ends.move(), sql)
+  return serviceOf(ends.move(), sql, { name: 'worker', queues })
 }
 
 // A worker of other queues starts without the key.

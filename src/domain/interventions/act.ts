@@ -13,14 +13,14 @@ import { settlingAsFailed } from './index.ts'
 
 /** What an operator does about a job, and why. */
 export type Act = { job_id: string; who: string; reason: string }
-/** The job's state after the act; undefined when its state did not allow the act, and nothing was written. */
-export type ActResult = { after: string; look_only: boolean } | undefined
+/** The job's state before and after the act; undefined when its state did not allow the act, and nothing was written. */
+export type ActResult = { before: string; after: string; look_only: boolean } | undefined
 
 /**
  * Makes an open job due, with all its attempts again; also a discarded job, if it has no provider call. The call is
  * sent again with the same key; when the key is too old, it is only looked up.
  */
-export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
+export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.*, coalesce(${keyIsTooOld(sql)}, false) as look_only from jobs j
@@ -40,7 +40,7 @@ export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state, before.look_only
     ), ${recorded(sql, 'retry', act)}
-    select state as after, look_only from after`
+    select before.state as before, after.state as after, after.look_only from before cross join after`
   return done
 }
 
@@ -48,7 +48,7 @@ export async function retryJob(sql: Sql, act: Act): Promise<ActResult> {
  * Ends an open job without doing it. Refused while its call's row is under way: then the operator must say what became
  * of that. Refused too for a provider call that is not known here, whose row could wait for it.
  */
-export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
+export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state, j.name, j.payload from jobs j
@@ -73,7 +73,23 @@ export async function discardJob(sql: Sql, act: Act): Promise<ActResult> {
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
     ), ${recorded(sql, 'discard', act)}
-    select state as after, false as look_only from after`
+    select before.state as before, after.state as after, false as look_only from before cross join after`
+  return done
+}
+
+/** Makes a job due that waits for its time. Its attempts stay counted, and what is parked or unknown is not moved. */
+export async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
+  const [done] = await sql<NonNullable<ActResult>[]>`
+    with before as (
+      select j.id, j.tenant_id, j.state from jobs j
+      where j.id = ${act.job_id} and j.state = 'ready' and j.run_at > now() and j.run_at < 'infinity'
+      for update
+    ), after as (
+      update jobs j set run_at = now(), rung_at = null
+      from before where j.tenant_id = before.tenant_id and j.id = before.id
+      returning j.state
+    ), ${recorded(sql, 'run_now', act)}
+    select before.state as before, after.state as after, false as look_only from before cross join after`
   return done
 }
 
@@ -95,11 +111,10 @@ export async function resolveAsDone(sql: Sql, act: Act, reference: string | null
       from before where j.tenant_id = before.tenant_id and j.id = before.id
       returning j.state
     ), ${recorded(sql, 'resolve', act)}
-    select state as after, true as look_only from after`
+    select before.state as before, after.state as after, true as look_only from before cross join after`
   return done
 }
 
-const FAILED = { after: 'failed', look_only: false }
 const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effect at the provider.' }
 
 /**
@@ -132,6 +147,7 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | {
       select before.*, after.lease_token from before left join after on after.id = before.id`
     if (job === undefined) return undefined
     const { tenant_id, row_id: id, filed_under, operation, provider_reference, lease_token } = job
+    const { state: before } = job
     if (!job.under_way) return { settled: `the ${noun} has the status ${job.status}` }
     const settlement: Settlement = {
       job_id: job.id,
@@ -147,7 +163,7 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | {
     }
     await settleAsFailed(tx, settlement, { tenant_id, id, filed_under, operation, failure: NEVER_HAPPENED })
     const { table, at_provider } = subjectOf(root)
-    if (at_provider === undefined) return FAILED
+    if (at_provider === undefined) return { before, after: 'failed', look_only: false }
     const [row] = await tx<{ provider: string; reference: string | null }[]>`
       select ${tx(at_provider.provider)} as provider, ${tx(at_provider.reference)} as reference from ${tx(table)}
       where tenant_id = ${tenant_id} and id = ${filed_under}`
@@ -157,13 +173,14 @@ export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | {
       const look = lookAt(row.provider, { subject: root, reference }, `resolved:${job.id}`)
       await storeNotifications(tx, [look])
     }
-    return FAILED
+    return { before, after: 'failed', look_only: false }
   })
 }
 
 type HeldJob = {
   id: string
   tenant_id: string
+  state: string
   lease_token: string
   operation: string
   filed_under: string

@@ -1,132 +1,106 @@
 // Reads jobs for operators.
-import type { Fragment, Sql } from '#core/db.ts'
+import { z } from 'zod'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
 import { CALLS } from '#jobs/index.ts'
 import { isFromNewerVersion, type CallDefinition } from '#jobs/job.ts'
-import { nounOf, rootOf, type Noun } from '../subjects.ts'
+import { NOUNS, nounOf, rootOf, rowIdOf, subjectOf, type Noun } from '../subjects.ts'
+
+const noun = z.enum(NOUNS)
 
 /**
- * The filters of `npm run jobs -- list`: the states, and `all`, `open` (not finished) and `parked` (waits for an
- * operator).
+ * A job in lists. `parked`: it waits for an operator, and has no `run_at`. `subject` and `subject_id`: the row that it is
+ * filed under, if any; `subject` is null too where the noun is not known.
  */
-export const JOB_FILTERS = [
-  'all',
-  'open',
-  'parked',
-  'ready',
-  'running',
-  'unknown',
-  'succeeded',
-  'failed',
-  'discarded',
-] as const
-export type JobFilters = {
-  state: (typeof JOB_FILTERS)[number]
-  queue?: string
-  subject_id?: string
-  tenant_id?: string
-  limit: number
-}
+export const listedJobSchema = z.object({
+  id: z.uuid(),
+  tenant: z.string().nullable(),
+  tenant_id: z.uuid(),
+  queue: z.string(),
+  name: z.string(),
+  state: z.string(),
+  parked: z.boolean(),
+  subject: noun.nullable(),
+  subject_id: z.uuid().nullable(),
+  attempt: z.int(),
+  run_at: timestamp.nullable(),
+  unknown_since: timestamp.nullable(),
+  first_sent_at: timestamp.nullable(),
+  error: z.string().nullable(),
+  created_at: timestamp,
+  finished_at: timestamp.nullable(),
+})
+export type ListedJob = z.output<typeof listedJobSchema>
 
-export type ListedJob = {
-  id: string
-  tenant: string | null
-  tenant_id: string
-  queue: string
-  name: string
-  state: string
-  /** Whether it waits for an operator. */
-  parked: boolean
-  /** The noun and id of the row that it is filed under, if any; `subject` is null too where the noun is not known. */
-  subject: Noun | null
-  subject_id: string | null
-  attempt: number
-  /** Null when it is parked. */
-  run_at: string | null
-  unknown_since: string | null
-  first_sent_at: string | null
-  error: string | null
-  created_at: string
-  finished_at: string | null
-}
+const shownAttempt = z.object({
+  attempt: z.int(),
+  worker: z.string(),
+  started_at: timestamp,
+  ended_at: timestamp.nullable(),
+  outcome: z.string().nullable(),
+  error: z.string().nullable(),
+})
+const shownCall = z.object({
+  generation: z.int(),
+  key: z.string(),
+  operation: z.string(),
+  first_sent_at: timestamp.nullable(),
+  last_sent_at: timestamp.nullable(),
+  refused_since: timestamp.nullable(),
+  outcome: z.string().nullable(),
+  provider_reference: z.string().nullable(),
+})
+const intervention = z.object({
+  at: timestamp,
+  who: z.string(),
+  act: z.string(),
+  reason: z.string(),
+  before: z.string(),
+  after: z.string(),
+})
+/** The row that a job works on. Without an amount where no money is beside it. */
+const worksOnSchema = z.object({
+  noun,
+  id: z.uuid(),
+  status: z.string().nullable(),
+  amount_minor: z.int().nullable(),
+  currency: z.string().nullable(),
+  provider_reference: z.string().nullable(),
+  /** The key under which this job was asked for, where that made the row. */
+  idempotency_key: z.string().nullable(),
+})
 
-/** Jobs, newest first. Of the finished ones, those that finished last are taken. */
-export async function findJobs(sql: Sql, filters: JobFilters): Promise<ListedJob[]> {
-  const { state, queue, subject_id, tenant_id, limit } = filters
-  const conditions: Fragment[] = [
-    ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
-    // A job that is being looked up is `running`, and unknown too.
-    ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
-    ...(['all', 'open', 'parked', 'unknown'].includes(state) ? [] : [sql`and j.state = ${state}`]),
-    ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
-    ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
-  ]
-  const filtered = conditions.reduce((all, each) => sql`${all} ${each}`, sql``)
-  const is_open = ['open', 'parked', 'ready', 'running', 'unknown'].includes(state)
-  const open = sql`(
-    select ${jobColumns(sql)} from jobs j where j.finished_at is null ${filtered}
-    order by j.created_at desc, j.id desc limit ${limit})`
-  // Finished jobs are read from the end of an index on `finished_at`, so that nothing sorts all of them.
-  const finished = sql`(
-    select ${jobColumns(sql)} from jobs j where j.finished_at is not null ${filtered}
-    order by j.finished_at desc limit ${limit})`
-  const moved = sql`(
-    select ${jobColumns(sql)} from job_history j where true ${filtered}
-    order by j.finished_at desc limit ${limit})`
-  const over = sql`${finished} union all ${moved}`
-  const found = is_open ? open : state === 'all' ? sql`${open} union all ${over}` : over
-  // The index of a row's jobs begins with the tenant, which the operator need not know: every tenant is tried.
-  const source =
-    subject_id === undefined
-      ? sql`(${found}) j left join tenants t on t.id = j.tenant_id`
-      : sql`tenants t join ${everyJob(sql)} j on j.tenant_id = t.id and j.subject_id = ${subject_id}
-          where ${is_open ? sql`j.finished_at is null` : sql`true`} ${filtered}`
-  const jobs = await sql<Omit<ListedJob, 'subject'>[]>`
-    select ${listed(sql)} from ${source} order by j.created_at desc, j.id desc limit ${limit}`
-  return jobs.map((job) => ({ ...job, subject: subjectOfJob(job.name) }))
-}
-
-type Intervention = {
-  at: string
-  who: string
-  act: string
-  reason: string
-  before: string
-  after: string
-}
-export type ShownJob = ListedJob & {
-  payload: unknown
-  max_attempts: number
-  attempts: {
-    attempt: number
-    worker: string
-    started_at: string
-    ended_at: string | null
-    outcome: string | null
-    error: string | null
-  }[]
-  calls: {
-    generation: number
-    key: string
-    operation: string
-    first_sent_at: string | null
-    last_sent_at: string | null
-    refused_since: string | null
-    outcome: string | null
-    provider_reference: string | null
-  }[]
-  interventions: Intervention[]
-}
+/** All of a job that an operator sees. The attempt under way has no end yet. What a call sends is not among it. */
+export const shownJobSchema = listedJobSchema.extend({
+  payload: z.unknown(),
+  max_attempts: z.int(),
+  request_id: z.string().nullable(),
+  started_at: timestamp.nullable(),
+  worker: z.string().nullable(),
+  lease_until: timestamp.nullable(),
+  works_on: worksOnSchema.nullable(),
+  attempts: z.array(shownAttempt),
+  calls: z.array(shownCall),
+  interventions: z.array(intervention),
+})
+export type ShownJob = z.output<typeof shownJobSchema>
 
 /** A job with its attempts, calls and interventions, or undefined. */
 export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
-  const [job] = await sql<Omit<ShownJob, 'subject' | 'attempts' | 'calls' | 'interventions'>[]>`
-    select ${listed(sql)}, j.payload, j.max_attempts
-    from ${everyJob(sql)} j left join tenants t on t.id = j.tenant_id where j.id = ${id}`
+  const shown = sql`${jobColumns(sql)}, j.started_at, j.worker, j.lease_until`
+  const [job] = await sql<Omit<ShownJob, 'subject' | 'works_on' | 'attempts' | 'calls' | 'interventions'>[]>`
+    select ${listed(sql)}, j.payload, j.max_attempts, j.request_id, j.started_at, j.worker, j.lease_until
+    from (
+      select ${shown} from jobs j where j.id = ${id} union all
+      select ${shown} from job_history j where j.id = ${id}
+    ) j
+    left join tenants t on t.id = j.tenant_id`
   if (job === undefined) return undefined
   const { tenant_id } = job
   return {
     ...job,
     subject: subjectOfJob(job.name),
+    works_on: await findRowOf(sql, job),
     attempts: await sql<ShownJob['attempts']>`
       select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
@@ -134,10 +108,30 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
       select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference
       from all_provider_calls
       where tenant_id = ${tenant_id} and job_id = ${id} order by generation`,
-    interventions: await sql<Intervention[]>`
+    interventions: await sql<ShownJob['interventions']>`
       select at, who, act, reason, before, after from job_interventions
       where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
   }
+}
+
+type JobOfRow = Pick<ShownJob, 'id' | 'tenant_id' | 'name' | 'subject_id' | 'payload'>
+
+async function findRowOf(sql: Sql, job: JobOfRow): Promise<ShownJob['works_on']> {
+  const of = nounOf(job.name)
+  if (of === undefined) return null
+  const { table, view, at_provider } = subjectOf(of)
+  const shown = (column: string) => (column in view.shape ? sql`${sql(`p.${column}`)}` : sql`null`)
+  const reference = at_provider === undefined ? sql`null` : sql`${sql(`p.${at_provider.reference}`)}`
+  const key = 'idempotency_key' in view.shape ? sql`p.idempotency_key` : sql`null`
+  const [row] = await sql<Omit<NonNullable<ShownJob['works_on']>, 'noun'>[]>`
+    select p.id, ${shown('status')} as status, ${shown('amount_minor')}::bigint as amount_minor,
+      ${shown('currency')} as currency, ${reference} as provider_reference, (
+        select k.key from idempotency_keys k
+        where k.tenant_id = p.tenant_id and k.key = ${key} and k.job_id = ${job.id} limit 1) as idempotency_key
+    from (select ${job.name}::text as name, ${job.subject_id}::uuid as subject_id,
+      ${JSON.stringify(job.payload)}::text::jsonb as payload) j
+    join ${sql(table)} p on p.tenant_id = ${job.tenant_id} and p.id = ${rowIdOf(sql, of)}`
+  return row === undefined ? null : { noun: of, ...row }
 }
 
 /** What there is to know of a job's provider call before it is resolved. */
@@ -157,23 +151,21 @@ export async function findCall(sql: Sql, id: string): Promise<ResolvableCall | u
   return { makes: call.makes, readable: success || isFromNewerVersion(error) }
 }
 
-function subjectOfJob(name: string): Noun | null {
-  const noun = nounOf(name)
-  return noun === undefined ? null : rootOf(noun)
+/** The noun that a job is filed under; null where it is not known. */
+export function subjectOfJob(name: string): Noun | null {
+  const found = nounOf(name)
+  return found === undefined ? null : rootOf(found)
 }
 
-// Jobs that finished some time ago are in the history.
-function everyJob(sql: Sql): Fragment {
-  return sql`(select ${jobColumns(sql)} from jobs j union all select ${jobColumns(sql)} from job_history j)`
-}
-
-function jobColumns(sql: Sql): Fragment {
+/** The columns of the job `j` that `listed`, filters and the page of a job read; those of jobs and their history. */
+export function jobColumns(sql: Sql | Tx): Fragment {
   return sql`
     j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts,
-    j.unknown_since, j.last_error, j.first_sent_at, j.created_at, j.finished_at`
+    j.unknown_since, j.last_error, j.first_sent_at, j.created_at, j.finished_at, j.request_id, j.provider_reference`
 }
 
-function listed(sql: Sql): Fragment {
+/** What lists show of the job `j` of the tenant `t`. */
+export function listed(sql: Sql | Tx): Fragment {
   return sql`
     j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id,
     j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error,

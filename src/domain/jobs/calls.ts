@@ -1,5 +1,5 @@
 // The provider call of a job. It is stored in the job's row, with its own idempotency key.
-import type { Fragment, Json, Sql } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 
 /** A provider call as it is stored with its job. */
 export type ProviderCall = {
@@ -22,7 +22,7 @@ export type ProviderCall = {
 }
 
 /** Whether the call of the job `j` may not be sent again: a provider keeps a key for 24 hours. */
-export function keyIsTooOld(sql: Sql): Fragment {
+export function keyIsTooOld(sql: Sql | Tx): Fragment {
   return sql`j.first_sent_at < now() - interval '23 hours'`
 }
 

@@ -1,5 +1,7 @@
 // Pauses: of a queue, of a tenant, or of a tenant in a queue.
+import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
 
 /**
  * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and after a second none of its provider
@@ -7,11 +9,11 @@ import type { Sql } from '#core/db.ts'
  */
 export async function pauseJobs(
   sql: Sql,
-  what: { queue?: string; tenant_id?: string; reason?: string },
+  what: { queue?: string; tenant_id?: string; reason?: string; who?: string },
 ): Promise<boolean> {
   const { count } = await sql`
-    insert into pauses (queue, tenant_id, reason)
-    values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason ?? null})
+    insert into pauses (queue, tenant_id, reason, who)
+    values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason ?? null}, ${what.who ?? null})
     on conflict do nothing`
   return count > 0
 }
@@ -24,12 +26,20 @@ export async function resumeJobs(sql: Sql, what: { queue?: string; tenant_id?: s
   return count > 0
 }
 
-/** A pause of a queue, of a tenant or of both; the other is null. */
-export type Pause = { queue: string | null; tenant: string | null; reason: string | null; since: string }
+/** A pause of a queue, of a tenant or of both; the other is null. `who` paused it is null where that is not known. */
+export const pauseSchema = z.object({
+  queue: z.string().nullable(),
+  tenant: z.string().nullable(),
+  tenant_id: z.uuid().nullable(),
+  reason: z.string().nullable(),
+  who: z.string().nullable(),
+  since: timestamp,
+})
+export type Pause = z.output<typeof pauseSchema>
 
 /** All pauses, oldest first. */
 export async function findPauses(sql: Sql): Promise<Pause[]> {
   return await sql<Pause[]>`
-    select p.queue, t.slug as tenant, p.reason, p.created_at as since
+    select p.queue, t.slug as tenant, p.tenant_id, p.reason, p.who, p.created_at as since
     from pauses p left join tenants t on t.id = p.tenant_id order by p.created_at, p.queue, t.slug`
 }

@@ -1,5 +1,6 @@
 // Recurring work: each run is done by one worker, under a lease, and stores how far it got.
 import type { Json, Sql } from '#core/db.ts'
+import { PROCESS_NAME } from '#core/heartbeat.ts'
 
 /** A run of some recurring work by one worker. `token` is the fencing token of everything the run writes. */
 export type Run = {
@@ -35,7 +36,7 @@ export async function beginRun(
     if (made.count === 0 || first_after_s > 0) return undefined
   } else if (!known.due) return undefined
   const [run] = await sql<Run[]>`
-    update recurring_work set lease_token = gen_random_uuid(), started_at = now(),
+    update recurring_work set lease_token = gen_random_uuid(), started_at = now(), worker = ${PROCESS_NAME},
       lease_until = now() + ${RUN_LEASE_S} * interval '1 second'
     where name = ${name} and due_at <= now() and (lease_until is null or lease_until <= now())
     returning name, lease_token as token, started_at, position, result`
@@ -60,7 +61,8 @@ export async function endRun(
   const ended = await sql`
     update recurring_work set lease_token = null, lease_until = null,
       position = ${sql.json(position)}, result = ${sql.json(result)},
-      ended_at = now(), due_at = now() + ${next_s} * interval '1 second'
+      ended_at = now(), duration_ms = extract(epoch from now() - started_at) * 1000,
+      due_at = now() + ${next_s} * interval '1 second'
     where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
   return ended.count > 0
 }

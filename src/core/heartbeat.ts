@@ -1,0 +1,59 @@
+// The heartbeat of a process: a row that says every few seconds that it is there.
+import { readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { z } from 'zod'
+import type { Sql } from './db.ts'
+import { newId } from './ids.ts'
+
+/** What a process says of itself. `queues`: those that a worker serves. */
+export type ProcessFacts = { name: string; queues?: readonly string[] }
+
+const BEAT_MS = 10_000
+/** A process that ends does not wait longer than this for a database that is away. */
+const FAREWELL_MS = 500
+const MANIFEST = new URL('../../package.json', import.meta.url)
+const { version } = z.object({ version: z.string() }).parse(JSON.parse(readFileSync(MANIFEST, 'utf8')))
+/** As leases, attempts and recurring work name this process. */
+export const PROCESS_NAME = `${hostname()}/${process.pid}`
+
+/**
+ * Begins at once; `stop` removes the row. A beat that fails is made up for by the next one: a process does not
+ * depend on it.
+ */
+export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop(): Promise<void> } {
+  const id = newId()
+  const started_at = new Date().toISOString()
+  let beating = beat()
+  const timer = setInterval(() => {
+    beating = beating.then(beat)
+  }, BEAT_MS).unref()
+
+  async function beat(): Promise<void> {
+    await sql`
+      insert into processes (id, name, version, host, pid, queues, started_at)
+      values (${id}, ${name}, ${version}, ${hostname()}, ${process.pid},
+        ${queues === undefined ? null : [...queues]}::text[], ${started_at})
+      on conflict (id) do update set seen_at = now()`.catch(() => undefined)
+  }
+
+  async function remove(): Promise<void> {
+    // A beat that is under way would bring the row back.
+    await beating
+    await sql`delete from processes where id = ${id}`.catch(() => undefined)
+  }
+
+  return {
+    async stop() {
+      clearInterval(timer)
+      const removed = remove()
+      let patience: NodeJS.Timeout | undefined
+      await Promise.race([
+        removed,
+        new Promise((resolve) => {
+          patience = setTimeout(resolve, FAREWELL_MS)
+        }),
+      ])
+      clearTimeout(patience)
+    },
+  }
+}

@@ -1,0 +1,118 @@
+// Which jobs match what operators filter by, and where these are read in order: all searches are made of these parts.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+
+/**
+ * The states, and `all`, `open` (not finished) and `parked` (waits for an operator). A job that is being looked up is
+ * `running`, and `unknown` too.
+ */
+export const JOB_FILTERS = [
+  'all',
+  'open',
+  'parked',
+  'ready',
+  'running',
+  'unknown',
+  'succeeded',
+  'failed',
+  'discarded',
+] as const
+export type JobFilter = (typeof JOB_FILTERS)[number]
+
+/** What a job must be. The times are inclusive from, exclusive to. */
+export type JobConditions = {
+  state: JobFilter
+  queue?: string | undefined
+  name?: string | undefined
+  tenant_id?: string | undefined
+  subject_id?: string | undefined
+  created_from?: string | undefined
+  created_to?: string | undefined
+  finished_from?: string | undefined
+  finished_to?: string | undefined
+}
+
+const OPEN = new Set<JobFilter>(['open', 'parked', 'ready', 'running', 'unknown'])
+const OVER = new Set<JobFilter>(['succeeded', 'failed', 'discarded'])
+
+/** The parts of the list: open jobs, newest first; then what is over, last first. */
+export type JobSection = 'open' | 'over'
+
+/** The sections in which such jobs can be. */
+export function sectionsOf({ state, finished_from, finished_to }: JobConditions): JobSection[] {
+  const only_over = OVER.has(state) || finished_from !== undefined || finished_to !== undefined
+  return [...(only_over ? [] : ['open' as const]), ...(OPEN.has(state) ? [] : ['over' as const])]
+}
+
+/** The jobs of the table `jobs` that match, in brackets. What is in the history is not among them. */
+export function matchingJobs(sql: Sql | Tx, conditions: JobConditions): Fragment {
+  return sql`(
+    select j.id from jobs j
+    where ${OPEN.has(conditions.state) ? sql`j.finished_at is null` : sql`true`} ${matches(sql, conditions)})`
+}
+
+/** The conditions for the job `j`, each after an `and`. */
+export function matches(sql: Sql | Tx, conditions: JobConditions): Fragment {
+  const { state, queue, name, tenant_id, subject_id, ...times } = conditions
+  const parts: Fragment[] = [
+    ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
+    ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
+    ...(['all', 'open', 'parked', 'unknown'].includes(state) ? [] : [sql`and j.state = ${state}`]),
+    ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
+    ...(name === undefined ? [] : [sql`and j.name = ${name}`]),
+    ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
+    ...(subject_id === undefined ? [] : [sql`and j.subject_id = ${subject_id}`]),
+    within(sql, 'created_at', times.created_from, times.created_to),
+    within(sql, 'finished_at', times.finished_from, times.finished_to),
+  ]
+  return parts.reduce((all, each) => sql`${all} ${each}`)
+}
+
+/** A table in which a section is read, in the order of an index. */
+export type JobSource = {
+  table: 'jobs' | 'job_history'
+  key: 'created_at' | 'finished_at'
+  /** What the index serves; all else is a filter on what is read in its order. */
+  base: Fragment
+}
+
+/** Where the jobs of a section are. `few_unknown`: that few jobs are unknown that they can be sorted. */
+export function sourcesOf(
+  sql: Sql | Tx,
+  section: JobSection,
+  conditions: JobConditions,
+  { few_unknown }: { few_unknown: boolean },
+): JobSource[] {
+  const { state, tenant_id, created_from, created_to, finished_from, finished_to } = conditions
+  if (section === 'open') {
+    const range = within(sql, 'created_at', created_from, created_to)
+    const part =
+      state === 'parked'
+        ? sql`and j.run_at = 'infinity'`
+        : state === 'unknown' && few_unknown
+          ? sql`and j.unknown_since is not null`
+          : sql``
+    return [{ table: 'jobs', key: 'created_at', base: sql`j.finished_at is null ${part} ${range}` }]
+  }
+  // Nothing is over before it was created.
+  const range = sql`
+    ${within(sql, 'finished_at', finished_from, finished_to)} ${within(sql, 'finished_at', created_from, undefined)}`
+  // Words of the index, not a parameter: else no plan would use it.
+  const failed =
+    state === 'failed' || state === 'discarded' ? sql`and j.state in ('failed', 'discarded')` : undefined
+  const served = failed ?? (tenant_id === undefined ? sql`` : sql`and j.tenant_id = ${tenant_id}`)
+  return [
+    { table: 'jobs', key: 'finished_at', base: sql`j.finished_at is not null ${range}` },
+    { table: 'job_history', key: 'finished_at', base: sql`true ${served} ${range}` },
+  ]
+}
+
+function within(
+  sql: Sql | Tx,
+  column: 'created_at' | 'finished_at',
+  from: string | undefined,
+  to: string | undefined,
+): Fragment {
+  return sql`
+    ${from === undefined ? sql`` : sql`and ${sql(`j.${column}`)} >= ${from}`}
+    ${to === undefined ? sql`` : sql`and ${sql(`j.${column}`)} < ${to}`}`
+}

@@ -1,0 +1,79 @@
+// The jobs that a text names: by an id, or by what a provider or a client calls something.
+import { z } from 'zod'
+import { unionAll, type Fragment, type Tx } from '#core/db.ts'
+import { filedBy, PROVIDER_NOUNS, providerSubjectOf } from '../subjects.ts'
+
+/** The condition for the jobs `j` that are named. */
+export type NamedJobs = (sql: Tx) => Fragment
+
+/** More rows under one text are not told apart: an idempotency key may be used by many tenants. */
+const MOST_NAMED = 50
+const PROVIDER_KEY = /^([0-9a-f-]{36}):\d+$/
+
+/**
+ * The jobs that `text` names: by their id, by the key of their call at the provider, by the id of the row that they are
+ * filed under, by the provider's reference of that row or a part of it, or by an idempotency key. Those of `subject_id` where
+ * that is given. Undefined when nothing is named.
+ */
+export async function namedBy(
+  sql: Tx,
+  asked: { text: string | undefined; subject_id: string | undefined; tenant_id: string | undefined },
+): Promise<NamedJobs | undefined> {
+  const { text, subject_id } = asked
+  const tenant_id = asked.tenant_id ?? null
+  // The indexes begin with the tenant, which the operator need not know: every tenant is tried.
+  const tenants = sql`tenants t where (${tenant_id}::uuid is null or t.id = ${tenant_id})`
+  if (subject_id !== undefined) {
+    const rows = await filedUnder(sql, tenants, subject_id)
+    return rows.length === 0 ? NONE : named([], rows)
+  }
+  if (text === undefined) return undefined
+  const lower = text.toLowerCase()
+  const id = PROVIDER_KEY.exec(lower)?.[1] ?? lower
+  if (z.uuid().safeParse(id).success) {
+    const [job] = await sql`
+      select from jobs where id = ${id} union all select from job_history where id = ${id} limit 1`
+    if (job !== undefined) return named([id], [])
+    const rows = await filedUnder(sql, tenants, id)
+    if (rows.length > 0) return named([], rows)
+  }
+  const referred = PROVIDER_NOUNS.map((noun) => {
+    const { table, at_provider } = providerSubjectOf(noun)
+    return sql`
+      select r.tenant_id, ${sql(`r.${filedBy(noun)}`)} as subject_id, null::uuid as job_id from ${sql(table)} r
+      where ${sql(`r.${at_provider.reference}`)} = ${text}`
+  })
+  const rows = await sql<{ tenant_id: string; subject_id: string; job_id: string | null }[]>`
+    select distinct * from (
+      ${unionAll(sql, referred)}
+      union all
+      select k.tenant_id, k.resource_id, k.job_id from (select t.id as tenant_id from ${tenants}) t
+      join idempotency_keys k on k.tenant_id = t.tenant_id and k.key = ${text}
+    ) r limit ${MOST_NAMED}`
+  if (rows.length === 0) return undefined
+  return named(
+    rows.flatMap(({ job_id }) => job_id ?? []),
+    rows,
+  )
+}
+
+type FiledUnder = { tenant_id: string; subject_id: string }
+
+/** Matches nothing. */
+const NONE: NamedJobs = (sql) => sql`false`
+
+function named(ids: string[], rows: FiledUnder[]): NamedJobs {
+  return (sql) =>
+    rows.reduce(
+      (all, row) => sql`${all} or (j.tenant_id = ${row.tenant_id} and j.subject_id = ${row.subject_id})`,
+      sql`j.id = any(${ids}::uuid[])`,
+    )
+}
+
+async function filedUnder(sql: Tx, tenants: Fragment, subject_id: string): Promise<FiledUnder[]> {
+  return await sql<FiledUnder[]>`
+    select t.tenant_id, ${subject_id} as subject_id from (select t.id as tenant_id from ${tenants}) t
+    where exists (select from jobs j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})
+      or exists (select from job_history j where j.tenant_id = t.tenant_id and j.subject_id = ${subject_id})
+    limit ${MOST_NAMED}`
+}

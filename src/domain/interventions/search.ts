@@ -1,0 +1,249 @@
+// Searches jobs for operators: pages of what matches, with a bounded amount of work for each, however many jobs there are.
+import { z } from 'zod'
+import { QUEUES } from '#core/config/queues.ts'
+import { AppError } from '#core/errors.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { dateTime, timestamp } from '#core/time.ts'
+import { jobColumns, listed, listedJobSchema, subjectOfJob, type ListedJob } from './find.ts'
+import {
+  JOB_FILTERS,
+  matches,
+  sectionsOf,
+  sourcesOf,
+  type JobConditions,
+  type JobSection,
+} from './matching.ts'
+import { namedBy, type NamedJobs } from './named.ts'
+
+/** A page reads so many jobs of each table at most, whether they match or not. */
+const LOOKED_AT = 20_000
+/** A count reads more: it is asked for once, before an act. */
+const COUNTED_AT_ONCE = 300_000
+const TIMEOUT_MS = 3_000
+/** Up to this many unknown jobs are sorted; of more the list of all open jobs is full anyway. */
+const FEW = 5_000
+
+/** `tenant`: a slug or an id. `search`: see `namedBy`; what names nothing is looked for in errors and request ids. */
+export const jobFiltersSchema = z.strictObject({
+  state: z.enum(JOB_FILTERS).default('open'),
+  queue: z.enum(QUEUES).optional(),
+  name: z.string().min(1).max(100).optional(),
+  tenant: z.string().min(1).max(100).optional(),
+  subject_id: z.uuid().optional(),
+  search: z.string().trim().min(1).max(255).optional(),
+  created_from: dateTime.optional(),
+  created_to: dateTime.optional(),
+  finished_from: dateTime.optional(),
+  finished_to: dateTime.optional(),
+})
+export type JobSearch = z.input<typeof jobFiltersSchema>
+
+/** `after` and `before` are the `next` and `previous` of an earlier page. `look`: how many jobs of a
+ * table are read at most; Infinity: all, however long that takes. */
+export type JobPageAsked = { limit: number; after?: string; before?: string; look?: number }
+
+/**
+ * A page of jobs: the open ones, newest first, then what is over, last first. `next` and `previous` are null where
+ * nothing follows. `looked_until`: the page is not full because it had looked at enough; what is beyond that time has not
+ * been looked at, and `next` (or `previous`) goes on there.
+ */
+export const jobPageSchema = z.object({
+  items: z.array(listedJobSchema),
+  next: z.string().nullable(),
+  previous: z.string().nullable(),
+  looked_until: timestamp.nullable(),
+})
+export type JobPage = z.output<typeof jobPageSchema>
+
+type Place = { section: JobSection; at: string; id: string }
+type FoundJob = ListedJob & { at: string }
+type Prepared = {
+  conditions: JobConditions
+  named: NamedJobs | undefined
+  text: string | undefined
+  few: boolean
+}
+
+/** Throws `invalid_request` for a cursor that is none, and 57014 after three seconds. */
+export async function searchJobs(
+  sql: Sql,
+  search: JobSearch,
+  { limit, after, before, look = LOOKED_AT }: JobPageAsked,
+): Promise<JobPage> {
+  return await sql.begin('read only', async (tx) => {
+    if (look !== Infinity) await limitTime(tx)
+    const prepared = await prepare(tx, search)
+    if (prepared === undefined) return { items: [], next: null, previous: null, looked_until: null }
+    const backwards = before !== undefined
+    const from = placeOf(before ?? after)
+    const sections = sectionsOf(prepared.conditions)
+    const ordered = backwards ? sections.toReversed() : sections
+    const found: (FoundJob & Place)[] = []
+    let bound: Place | undefined
+    for (const section of ordered.slice(
+      from === undefined ? 0 : Math.max(0, ordered.indexOf(from.section)),
+    )) {
+      const scan = { section, from: from?.section === section ? from : undefined, backwards, look }
+      const part = await readSection(tx, prepared, { ...scan, want: limit + 1 - found.length })
+      found.push(...part.jobs.map((job) => ({ ...job, section })))
+      bound = part.bound
+      if (bound !== undefined || found.length > limit) break
+    }
+    const more = found.length > limit
+    const jobs = backwards ? found.slice(0, limit).toReversed() : found.slice(0, limit)
+    const [first, last] = [jobs[0] ?? from, jobs.at(-1) ?? from]
+    // Where the page came from there is something: at least what it came from.
+    const onwards = more ? cursorOf(backwards ? first : last) : cursorOf(bound)
+    const back = from === undefined ? null : cursorOf(backwards ? last : first)
+    return {
+      items: jobs.map(({ at: _at, section: _section, ...job }) => job),
+      next: backwards ? back : onwards,
+      previous: backwards ? onwards : back,
+      looked_until: more ? null : (bound?.at ?? null),
+    }
+  })
+}
+
+/** How many jobs match, up to `most`; `more`: there may be more than were counted. */
+export async function countJobs(
+  sql: Sql,
+  search: JobSearch,
+  most: number,
+): Promise<{ count: number; more: boolean }> {
+  return await sql.begin('read only', async (tx) => {
+    await limitTime(tx)
+    const prepared = await prepare(tx, search)
+    if (prepared === undefined) return { count: 0, more: false }
+    let count = 0
+    let more = false
+    for (const section of sectionsOf(prepared.conditions))
+      for (const { inner, outer } of scansOf(tx, prepared, section)) {
+        const [row] = await tx<{ count: number; read: number }[]>`
+          select count(*) filter (where true ${outer}) as count, count(*) as read
+          from (${inner} limit ${COUNTED_AT_ONCE}) j`
+        count += row!.count
+        more ||= row!.read === COUNTED_AT_ONCE
+      }
+    return { count: Math.min(count, most), more: more || count > most }
+  })
+}
+
+async function limitTime(tx: Tx): Promise<void> {
+  await tx`select set_config('statement_timeout', ${String(TIMEOUT_MS)}, true)`
+}
+
+async function prepare(sql: Tx, search: JobSearch): Promise<Prepared | undefined> {
+  const { tenant, search: text, ...conditions } = jobFiltersSchema.parse(search)
+  const [known] =
+    tenant === undefined
+      ? []
+      : await sql<
+          { id: string }[]
+        >`select id from tenants where slug = ${tenant} or id::text = ${tenant} limit 1`
+  if (tenant !== undefined && known === undefined) return undefined
+  const tenant_id = known?.id
+  const named = await namedBy(sql, { text, subject_id: conditions.subject_id, tenant_id })
+  const [unknown] =
+    conditions.state !== 'unknown'
+      ? []
+      : await sql<{ count: number }[]>`
+          select count(*) from (
+            select from jobs j where j.finished_at is null and j.unknown_since is not null limit ${FEW + 1}) j`
+  return {
+    conditions: { ...conditions, ...(tenant_id !== undefined && { tenant_id }) },
+    named,
+    text: named === undefined ? text : undefined,
+    few: (unknown?.count ?? 0) <= FEW,
+  }
+}
+
+type Scan = { section: JobSection; from: Place | undefined; backwards: boolean; look: number; want: number }
+
+/** The next jobs of a section in order; `bound`: how far it was read, where enough was looked at. */
+async function readSection(
+  sql: Tx,
+  prepared: Prepared,
+  { section, from, backwards, look, want }: Scan,
+): Promise<{ jobs: FoundJob[]; bound: Place | undefined }> {
+  const order = backwards ? sql`order by at, id` : sql`order by at desc, id desc`
+  const most = look === Infinity ? null : look
+  // Where a page goes on, nothing is read before that place.
+  const scans = scansOf(sql, prepared, section, from && { ...from, backwards })
+  const found: FoundJob[] = []
+  let bound: Place | undefined
+  for (const { inner, outer, key } of scans) {
+    const read = sql`${inner} ${backwards ? sql`order by ${key}, j.id` : sql`order by ${key} desc, j.id desc`}`
+    const rows = await sql<Omit<FoundJob, 'subject'>[]>`
+      select ${listed(sql)}, j.at
+      from (select * from (${read} limit ${most}) j where true ${outer} ${order} limit ${want}) j
+      left join tenants t on t.id = j.tenant_id ${order}`
+    found.push(...rows.map((row) => ({ ...row, subject: subjectOfJob(row.name) })))
+    if (rows.length === want || most === null) continue
+    const [last] = await sql<{ at: string; id: string }[]>`
+      select at, id from (${read} limit ${most}) j offset ${most - 1}`
+    if (last === undefined) continue
+    const place = { section, ...last }
+    if (bound === undefined || comesBefore(place, bound) === backwards) bound = place
+  }
+  found.sort((a, b) => (comesBefore(a, b) === backwards ? -1 : 1))
+  const seen = bound
+  const jobs =
+    seen === undefined
+      ? found
+      : found.filter((job) => comesBefore(seen, job) !== backwards || job.id === seen.id)
+  return { jobs: jobs.slice(0, want), bound: jobs.length >= want ? undefined : bound }
+}
+
+/** For each table of a section: what is read in the order of `key`, and what is asked of that. */
+function scansOf(
+  sql: Tx,
+  { conditions, named, text, few }: Prepared,
+  section: JobSection,
+  from?: Place & { backwards: boolean },
+): { inner: Fragment; outer: Fragment; key: Fragment }[] {
+  const said =
+    text === undefined
+      ? sql``
+      : sql`and (j.request_id = ${text} or j.provider_reference = ${text}
+          or position(lower(${text}) in lower(j.last_error ->> 'message')) > 0)`
+  return sourcesOf(sql, section, conditions, { few_unknown: few }).map(({ table, key: column, base }) => {
+    const key = sql(`j.${column}`)
+    const onwards =
+      from === undefined
+        ? sql``
+        : from.backwards
+          ? sql`and ${key} >= ${from.at} and (${key}, j.id) > (${from.at}, ${from.id})`
+          : sql`and ${key} <= ${from.at} and (${key}, j.id) < (${from.at}, ${from.id})`
+    // What is named is little, and found first: the offset keeps a plan from walking through all jobs for it.
+    const rows =
+      named === undefined
+        ? sql`${sql(table)} j`
+        : sql`(select ${jobColumns(sql)} from ${sql(table)} j where ${named(sql)} offset 0) j`
+    return {
+      inner: sql`select ${jobColumns(sql)}, ${key} as at from ${rows} where ${base} ${onwards}`,
+      outer: sql`${matches(sql, conditions)} ${said}`,
+      key: sql`${key}`,
+    }
+  })
+}
+
+function comesBefore(a: { at: string; id: string }, b: { at: string; id: string }): boolean {
+  return a.at === b.at ? a.id < b.id : a.at < b.at
+}
+
+const CURSOR = /^(open|over)_(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z)_([0-9a-f-]{36})$/
+
+function cursorOf(place: Place | undefined): string | null {
+  return place === undefined ? null : `${place.section}_${place.at}_${place.id}`
+}
+
+function placeOf(cursor: string | undefined): Place | undefined {
+  if (cursor === undefined) return undefined
+  const [, section, at, id] = CURSOR.exec(cursor) ?? []
+  if ((section !== 'open' && section !== 'over') || at === undefined || !z.uuid().safeParse(id).success)
+    throw new AppError('invalid_request', {
+      param: 'after',
+      message: 'This is no place in the list of jobs.',
+    })
+  return { section, at, id: id! }
+}

@@ -1,0 +1,168 @@
+// What operators ask for in the dashboard, of one job or of all that a filter finds: its shapes, and how it is read.
+import { z } from 'zod'
+import { QUEUES } from '#core/config/queues.ts'
+import { newId } from '#core/ids.ts'
+import { AppError } from '#core/errors.ts'
+import type { Fragment, Sql } from '#core/db.ts'
+import { dateTime, timestamp } from '#core/time.ts'
+
+/** The jobs that an act by filter is for. What is over has no states here: only what was discarded can be opened again. */
+export const ACT_STATES = ['open', 'parked', 'ready', 'running', 'unknown', 'discarded'] as const
+/** An act by filter takes no more jobs than this; `more` says that there were more. */
+export const MOST_ITEMS = 100_000
+/** So many acts may be unfinished at once. */
+const MOST_OPEN_ACTS = 20
+/** Acts are kept for so long after they were finished. */
+const KEPT_DAYS = 90
+
+const actKind = z.enum(['retry', 'discard', 'run_now'])
+export const actFilterSchema = z.strictObject({
+  state: z.enum(ACT_STATES),
+  queue: z.enum(QUEUES).optional(),
+  name: z.string().min(1).max(100).optional(),
+  tenant_id: z.uuid().optional(),
+  subject_id: z.uuid().optional(),
+  created_from: dateTime.optional(),
+  created_to: dateTime.optional(),
+})
+export type ActFilter = z.output<typeof actFilterSchema>
+
+/** What an operator asks for: for one job, or for those that a filter finds. */
+export const askedActSchema = z
+  .strictObject({
+    act: actKind,
+    job_id: z.uuid().optional(),
+    filter: actFilterSchema.optional(),
+    reason: z.string().trim().min(1).max(1000),
+  })
+  .refine(({ job_id, filter }) => (job_id === undefined) !== (filter === undefined), {
+    message: 'Name a job or give a filter, and not both.',
+  })
+export type AskedAct = z.output<typeof askedActSchema>
+
+/**
+ * An act in answers. `matched` was counted when it was asked for; `found` are the jobs that it found when it began, of which
+ * `done` and `refused` are over. `look_only` of an item: its call is looked up and not sent.
+ */
+export const operatorActSchema = z.object({
+  id: z.uuid(),
+  act: actKind,
+  job_id: z.uuid().nullable(),
+  filter: actFilterSchema.nullable(),
+  who: z.string(),
+  reason: z.string(),
+  state: z.enum(['asked', 'running', 'done', 'canceled', 'failed']),
+  matched: z.int(),
+  found: z.int(),
+  done: z.int(),
+  refused: z.int(),
+  more: z.boolean(),
+  error: z.string().nullable(),
+  canceled_by: z.string().nullable(),
+  created_at: timestamp,
+  started_at: timestamp.nullable(),
+  finished_at: timestamp.nullable(),
+})
+export type OperatorAct = z.output<typeof operatorActSchema>
+
+/** What became of a job of an act; `at` is null until the act has come to it, `after` where it was refused. */
+export const actItemSchema = z.object({
+  job_id: z.uuid(),
+  at: timestamp.nullable(),
+  before: z.string().nullable(),
+  after: z.string().nullable(),
+  look_only: z.boolean(),
+  refused: z.string().nullable(),
+})
+export type ActItem = z.output<typeof actItemSchema>
+
+/**
+ * Records what an operator asks for, to be carried out by a worker within a second, and returns its id. `matched`: how
+ * many jobs the operator was told of. Throws `rate_limited` while too many acts are unfinished.
+ */
+export async function askForAct(
+  sql: Sql,
+  asked: AskedAct,
+  { who, matched }: { who: string; matched: number },
+): Promise<string> {
+  const id = newId()
+  const { count } = await sql`
+    insert into operator_acts (id, act, job_id, filter, who, reason, matched)
+    select ${id}, ${asked.act}, ${asked.job_id ?? null}::uuid,
+      nullif(${sql.json(asked.filter ?? null)}::jsonb, 'null'), ${who}, ${asked.reason}, ${matched}::integer
+    where (select count(*) from operator_acts where finished_at is null) < ${MOST_OPEN_ACTS}`
+  if (count === 0)
+    throw new AppError('rate_limited', {
+      message: `${MOST_OPEN_ACTS} acts are not finished yet: wait for one, or cancel it.`,
+    })
+  return id
+}
+
+/** Asks that an act stops before its next jobs; what is done stays done. False when it is over or does not exist. */
+export async function cancelAct(sql: Sql, id: string, who: string): Promise<boolean> {
+  const { count } = await sql`
+    insert into operator_act_cancellations (act_id, who)
+    select id, ${who} from operator_acts where id = ${id} and finished_at is null
+    on conflict do nothing`
+  return count > 0
+}
+
+/** An act with its progress, or undefined. */
+export async function findAct(sql: Sql, id: string): Promise<OperatorAct | undefined> {
+  const [act] = await sql<OperatorAct[]>`select ${columns(sql)} from ${acts(sql)} where a.id = ${id}`
+  return act
+}
+
+/** Acts, newest first, those before `before` (exclusive): the id of an act. */
+export async function listActs(
+  sql: Sql,
+  { before = null, limit }: { before?: string | null; limit: number },
+): Promise<OperatorAct[]> {
+  return await sql<OperatorAct[]>`
+    select ${columns(sql)} from ${acts(sql)}
+    where ${before}::uuid is null
+      or (a.created_at, a.id) < (select o.created_at, o.id from operator_acts o where o.id = ${before})
+    order by a.created_at desc, a.id desc limit ${limit}`
+}
+
+/** The jobs of an act by their ids, those after `after`. `outcome` takes those done, refused or not reached yet. */
+export async function findActItems(
+  sql: Sql,
+  act_id: string,
+  { after = null, outcome, limit }: ActItemFilters,
+): Promise<ActItem[]> {
+  const of = {
+    done: sql`i.after is not null`,
+    refused: sql`i.refused is not null`,
+    waiting: sql`i.at is null`,
+  }
+  return await sql<ActItem[]>`
+    select job_id, at, before, after, look_only, refused from operator_act_items i
+    where i.act_id = ${act_id} and (${after}::uuid is null or i.job_id > ${after})
+      and ${outcome === undefined ? sql`true` : of[outcome]}
+    order by i.job_id limit ${limit}`
+}
+
+export type ActItemFilters = {
+  after?: string | null
+  outcome?: 'done' | 'refused' | 'waiting'
+  limit: number
+}
+
+/** Forgets acts that were finished long ago, with their items. Answers how many. */
+export async function forgetOldActs(sql: Sql, most: number): Promise<number> {
+  const { count } = await sql`
+    delete from operator_acts where id = any(array(
+      select id from operator_acts where finished_at < now() - ${KEPT_DAYS} * interval '1 day' limit ${most}))`
+  return count
+}
+
+function acts(sql: Sql): Fragment {
+  return sql`operator_acts a left join operator_act_cancellations c on c.act_id = a.id`
+}
+
+function columns(sql: Sql): Fragment {
+  return sql`
+    a.id, a.act, a.job_id, a.filter, a.who, a.reason, a.state, a.matched, a.found, a.done, a.refused, a.more, a.error,
+    c.who as canceled_by, a.created_at, a.started_at, a.finished_at`
+}

@@ -1,0 +1,145 @@
+// Carries out what operators asked for, in steps. What a step does and how far it got are one transaction: after a crash
+// nothing is done twice and nothing is left out.
+import { z } from 'zod'
+import { databaseCode, isOfOneRow, type Sql, type Tx } from '#core/db.ts'
+import { discardJob, retryJob, runJobNow, type Act, type ActResult } from '../interventions/act.ts'
+import { matchingJobs } from '../interventions/matching.ts'
+import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
+
+/** Jobs of one step. Their rows are locked until it ends. */
+const AT_ONCE = 100
+const LOCK_MS = 1_000
+const HOPELESS = 'Its jobs could not be found, or not in time: ask for fewer.'
+const STATEMENT_CANCELED = '57014'
+const PERFORMING = { retry: retryJob, discard: discardJob, run_now: runJobNow }
+
+type OpenAct = Pick<OperatorAct, 'id' | 'act' | 'job_id' | 'state' | 'who' | 'reason'> & {
+  filter: unknown
+  is_canceled: boolean
+}
+
+/**
+ * Makes the next step of the act that waited longest: the first finds its jobs, the others act on some of them, the last one
+ * ends it. Several workers do different acts. Answers whether there was one. Throws when the step fails: it is tried again when
+ * the others have had their turns.
+ */
+export async function carryOutNextStep(sql: Sql): Promise<boolean> {
+  let act: OpenAct | undefined
+  try {
+    return await sql.begin(async (tx) => {
+      // A job that somebody holds for long holds up its own act, and no other.
+      await tx`select set_config('lock_timeout', ${String(LOCK_MS)}, true)`
+      // Its lock comes first: whoever makes the next step sees what this one did.
+      const [found] = await tx<OpenAct[]>`
+        select id, act, job_id, filter, state, who, reason,
+          exists (select from operator_act_cancellations c where c.act_id = a.id) as is_canceled
+        from operator_acts a where finished_at is null order by updated_at limit 1 for update skip locked`
+      act = found
+      if (act === undefined) return false
+      if (act.is_canceled) await end(tx, act.id, 'canceled')
+      else if (act.state === 'asked') await begin(tx, act)
+      else await takeStep(tx, act)
+      return true
+    })
+  } catch (error) {
+    if (act !== undefined) await passOver(sql, act, error).catch(() => undefined)
+    throw error
+  }
+}
+
+/** Finds the jobs that it is for. Those that come later are not. */
+async function begin(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
+  const jobs =
+    job_id === null
+      ? tx`select j.id from ${matchingJobs(tx, actFilterSchema.parse(filter))} j limit ${MOST_ITEMS + 1}`
+      : tx`select ${job_id}::uuid as id`
+  await tx`
+    with matching as materialized (${jobs}),
+    item as (
+      insert into operator_act_items (act_id, job_id)
+      select ${id}, id from matching order by id limit ${MOST_ITEMS} returning job_id
+    )
+    update operator_acts set state = 'running', started_at = now(), updated_at = clock_timestamp(),
+      found = (select count(*) from item), more = (select count(*) from matching) > ${MOST_ITEMS}
+    where id = ${id}`
+}
+
+async function takeStep(tx: Tx, { id, act, who, reason }: OpenAct): Promise<void> {
+  // In the order of their ids, as all batches lock jobs.
+  const items = await tx<{ job_id: string }[]>`
+    select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${AT_ONCE}`
+  const results = []
+  for (const { job_id } of items)
+    results.push({ job_id, ...(await perform(tx, act, { job_id, who, reason })) })
+  await tx`
+    with result as (
+      select * from jsonb_to_recordset(${tx.json(results)}) as r(
+        job_id uuid, before text, after text, look_only boolean, refused text)
+    ), item as (
+      update operator_act_items i set at = clock_timestamp(), before = r.before, after = r.after,
+        look_only = coalesce(r.look_only, false), refused = r.refused
+      from result r where i.act_id = ${id} and i.job_id = r.job_id
+      returning i.refused
+    )
+    update operator_acts set updated_at = clock_timestamp(), error = null,
+      done = done + (select count(*) from item where refused is null),
+      refused = refused + (select count(*) from item where refused is not null)
+    where id = ${id}`
+  if (items.length < AT_ONCE) await end(tx, id, 'done')
+}
+
+type ItemResult = NonNullable<ActResult> | { before: string | null; refused: string }
+
+async function perform(tx: Tx, act: OpenAct['act'], asked: Act): Promise<ItemResult> {
+  try {
+    const done = await tx.savepoint(async (part) => await PERFORMING[act](part, asked))
+    return done ?? (await whyNot(tx, act, asked.job_id))
+  } catch (error) {
+    // One row that cannot be written does not hold up the others.
+    if (!isOfOneRow(error)) throw error
+    return { before: null, refused: `The database refused it: ${(error as Error).message}`.slice(0, 500) }
+  }
+}
+
+/** Why a job's state did not allow the act. */
+async function whyNot(tx: Tx, act: OpenAct['act'], job_id: string): Promise<ItemResult> {
+  const [job] = await tx<{ state: string; has_call: boolean; parked: boolean; moved: boolean }[]>`
+    select state, operation is not null as has_call, run_at = 'infinity' as parked, false as moved
+    from jobs where id = ${job_id}
+    union all
+    select state, operation is not null, false, true from job_history where id = ${job_id}`
+  if (job === undefined) return { before: null, refused: 'There is no such job.' }
+  const { state: before } = job
+  if (before === 'running') return { before, refused: 'It is being performed at this moment: ask again.' }
+  if (before === 'discarded' && act === 'retry' && job.has_call)
+    return { before, refused: 'It was discarded, and has a call to a provider: ask for what it did anew.' }
+  if (job.moved || !['ready', 'unknown'].includes(before))
+    return { before, refused: `It is over: it has the state ${before}.` }
+  if (act === 'discard')
+    return { before, refused: 'What its call is about waits for it: resolve says what became of that.' }
+  if (act === 'run_now' && job.parked) return { before, refused: 'It is parked: retry performs it again.' }
+  if (act === 'run_now' && before === 'unknown')
+    return { before, refused: 'The effect of its call is unknown: retry looks it up now.' }
+  return {
+    before,
+    refused: act === 'run_now' ? 'It is due already.' : 'Its state has just changed: ask again.',
+  }
+}
+
+async function end(tx: Tx, id: string, state: 'done' | 'canceled'): Promise<void> {
+  await tx`
+    update operator_acts set state = ${state}, finished_at = clock_timestamp(), updated_at = clock_timestamp()
+    where id = ${id}`
+}
+
+/** What the step wrote is gone: its act goes behind the others, or ends where its jobs cannot be found in time. */
+async function passOver(sql: Sql, { id, state }: OpenAct, error: unknown): Promise<void> {
+  const hopeless =
+    state === 'asked' && (databaseCode(error) === STATEMENT_CANCELED || error instanceof z.ZodError)
+  await sql`
+    update operator_acts set updated_at = clock_timestamp(),
+      error = ${hopeless ? HOPELESS : 'A step failed; it is tried again.'},
+      state = case when ${hopeless} then 'failed' else state end,
+      finished_at = case when ${hopeless} then clock_timestamp() end
+    where id = ${id} and finished_at is null`
+}

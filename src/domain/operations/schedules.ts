@@ -1,0 +1,48 @@
+// Work that comes again by the clock, as operators see it.
+import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
+
+/** What each kind does, for people; a kind that a newer version has added has no words here. */
+const ABOUT: Record<string, string> = {
+  audit: 'Checks the books, jobs and events that changed since the last run.',
+  reconciling: 'Asks providers about rows that stand still, and keeps the drifts of unknown jobs.',
+  'moving what is finished': 'Moves finished jobs into the history.',
+  'moving notifications': 'Moves notifications that are over into the history.',
+}
+const EVENTS_OF = 'events of '
+const ABOUT_EVENTS = 'Reads events that never arrived as notifications from the list of the provider.'
+
+/**
+ * A kind of recurring work. `state`: `running`; `ended`: the last run ended; `lost`: its worker died in it, and another
+ * one goes on; `new`: it has not run yet. `worker` does the run or did the last one; `duration_ms` is of the last run that
+ * ended; `result` is what that found. `next_run_at` is null while it runs.
+ */
+export const scheduleSchema = z.object({
+  name: z.string(),
+  about: z.string().nullable(),
+  state: z.enum(['new', 'running', 'ended', 'lost']),
+  worker: z.string().nullable(),
+  started_at: timestamp.nullable(),
+  ended_at: timestamp.nullable(),
+  duration_ms: z.number().nullable(),
+  next_run_at: timestamp.nullable(),
+  result: z.unknown(),
+})
+export type Schedule = z.output<typeof scheduleSchema>
+
+/** All recurring work of which a run is on record, by name. */
+export async function findSchedules(sql: Sql): Promise<Schedule[]> {
+  const rows = await sql<Omit<Schedule, 'about'>[]>`
+    select name,
+      case when lease_until > now() then 'running' when lease_until is not null then 'lost'
+        when ended_at is null then 'new' else 'ended' end as state,
+      worker, started_at, ended_at, duration_ms, case when lease_until is null then due_at end as next_run_at,
+      -- The audit keeps the rows with problems there, of which it has a report of its own.
+      case when jsonb_typeof(result) = 'object' then result - 'rows' else result end as result
+    from recurring_work order by name`
+  return rows.map((row) => ({
+    ...row,
+    about: row.name.startsWith(EVENTS_OF) ? ABOUT_EVENTS : (ABOUT[row.name] ?? null),
+  }))
+}

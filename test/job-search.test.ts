@@ -1,0 +1,139 @@
+// The search for jobs: what operators filter by, in pages that hold while jobs come and go, however many there are.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Sql } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { findJob } from '#domain/interventions/find.ts'
+import { countJobs, searchJobs, type JobSearch } from '#domain/interventions/search.ts'
+import { freshKey } from '#test/client.ts'
+import { capturedPayment, refund } from '#test/payments.ts'
+import { urlAs } from '#test/users.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+/** As the dashboard connects. */
+let dashboard: Sql
+beforeAll(async () => {
+  world = await createWorld({ notifications: false })
+  dashboard = connectDatabase(urlAs('dashboard', world.config.DATABASE_URL!), {
+    max: 2,
+    application_name: 'test-dashboard',
+  })
+})
+afterAll(async () => {
+  await dashboard?.end()
+  await world?.close()
+})
+
+const find = async (search: JobSearch, limit = 100) =>
+  (await searchJobs(dashboard, search, { limit })).items.map(({ id }) => id)
+
+test('a job is found by all that people have of it', async () => {
+  const { client } = world
+  const payment = await capturedPayment(client)
+  const key = freshKey()
+  const { body } = await refund(client, payment.id, { amount_minor: 300, idempotency_key: key })
+  await world.drain()
+  const [job, capture] = (
+    await searchJobs(dashboard, { state: 'all', subject_id: payment.id }, { limit: 10 })
+  ).items
+  expect([job!.name, capture!.name]).toEqual(['refund.create', 'payment.capture'])
+  const { id } = job!
+  const [asked] = await world.sql<{ request_id: string }[]>`select request_id from jobs where id = ${id}`
+  for (const moved of [false, true]) {
+    if (moved) {
+      await world.sql`update jobs set finished_at = finished_at - interval '2 hours' where finished_at is not null`
+      await world.sql`select move_finished_jobs('-infinity', ${newId()}, 1000)`
+    }
+    expect(await world.sql`select from jobs where id = ${id}`).toHaveLength(moved ? 0 : 1)
+    for (const search of [
+      id,
+      `${id}:1`,
+      payment.id,
+      payment.processor_reference,
+      body.processor_reference,
+      key,
+      asked!.request_id,
+    ])
+      expect([search, await find({ state: 'all', search })]).toEqual([search, expect.arrayContaining([id])])
+    expect(await find({ state: 'all', search: id, queue: 'ai' })).toEqual([])
+    expect(await find({ state: 'failed', search: id })).toEqual([])
+    expect(await find({ state: 'all', search: id, tenant: 'acme', name: 'refund.create' })).toEqual([id])
+    expect(await find({ state: 'all', search: id, tenant: 'nobody' })).toEqual([])
+    expect(await findJob(dashboard, id)).toMatchObject({
+      state: 'succeeded',
+      works_on: {
+        noun: 'refund',
+        id: body.id,
+        amount_minor: 300,
+        currency: 'USD',
+        status: 'succeeded',
+        provider_reference: body.processor_reference,
+        idempotency_key: key,
+      },
+      attempts: [{ attempt: 1, outcome: 'done', ended_at: expect.any(String) }],
+      calls: [{ generation: 1, outcome: 'done' }],
+    })
+  }
+})
+
+/** Open jobs, or such that are over, of this name. */
+async function jobs(name: string, count: number, over = false): Promise<void> {
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at, state, created_at, finished_at, last_error)
+    select uuidv7(), ${world.tenant_id}, 'compliance', ${name}, '{}', 1, 'infinity',
+      ${over ? 'failed' : 'ready'}, now() - n * interval '1 second',
+      case when ${over} then now() - n * interval '1 second' end, '{"message": "It SAID no."}'
+    from generate_series(1, ${count}) n`
+}
+
+test('pages go on and back over open jobs, those that are over and their history, while jobs arrive', async () => {
+  await jobs('some.work', 25)
+  await jobs('some.work', 7000, true)
+  // Those older than an hour are in the history then.
+  await world.sql`select move_finished_jobs('-infinity', ${newId()}, 20000)`
+  const search = { state: 'all', name: 'some.work' } as const
+  const all = await find(search, 7025)
+  expect(new Set(all).size).toBe(7025)
+  expect(await countJobs(dashboard, search, 10_000)).toEqual({ count: 7025, more: false })
+  expect(await countJobs(dashboard, search, 100)).toEqual({ count: 100, more: true })
+
+  const pages: Awaited<ReturnType<typeof searchJobs>>[] = []
+  for (let after: string | undefined; ; after = pages.at(-1)!.next!) {
+    pages.push(await searchJobs(dashboard, search, { limit: 1000, ...(after && { after }) }))
+    await jobs('some.work', 1)
+    if (pages.at(-1)!.next === null) break
+    expect(pages.length).toBeLessThan(10)
+  }
+  expect(pages.flatMap(({ items }) => items.map(({ id }) => id))).toEqual(all)
+  // Back to the first page, and what has come meanwhile before it.
+  const back: string[] = []
+  let before = pages.at(-1)!.previous
+  while (before !== null) {
+    const page = await searchJobs(dashboard, search, { limit: 1000, before })
+    back.unshift(...page.items.map(({ id }) => id))
+    expect(back.length).toBeLessThan(10_000)
+    before = page.previous
+  }
+  const before_last = all.slice(0, -pages.at(-1)!.items.length)
+  expect(back.slice(-before_last.length)).toEqual(before_last)
+  expect(back).toHaveLength(before_last.length + pages.length)
+})
+
+test('a search for what is rare looks at a part, says how far, and finds it in the end', async () => {
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, created_at, finished_at, last_error)
+    values (${newId()}, ${world.tenant_id}, 'ai', 'rare.work', '{}', 1, 'failed', now() - interval '9 days',
+      now() - interval '9 days', '{"message": "Nobody ANSWERED."}')`
+  await world.sql`select move_finished_jobs('-infinity', ${newId()}, 1000)`
+  const search = { state: 'failed', search: 'nobody answered' } as const
+  const first = await searchJobs(dashboard, search, { limit: 10, look: 500 })
+  expect(first).toMatchObject({ items: [], next: expect.any(String), looked_until: expect.any(String) })
+  let page = first
+  for (let pages = 0; page.next !== null && pages < 100; pages++)
+    page = await searchJobs(dashboard, search, { limit: 10, look: 500, after: page.next })
+  expect(page.items).toMatchObject([{ name: 'rare.work', error: 'Nobody ANSWERED.' }])
+  await expect(searchJobs(dashboard, search, { limit: 1, after: 'x' })).rejects.toMatchObject({
+    code: 'invalid_request',
+  })
+})

@@ -1,0 +1,198 @@
+// What operators ask for in the dashboard: workers carry it out once for each job, whatever happens to them meanwhile.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Sql } from '#core/db.ts'
+import { newIdsInOrder } from '#core/ids.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { findJob } from '#domain/interventions/find.ts'
+import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import {
+  askForAct,
+  cancelAct,
+  findAct,
+  findActItems,
+  listActs,
+  type AskedAct,
+  type OperatorAct,
+} from '#domain/operations/act.ts'
+import { findAllDrifts, findParkedNotifications } from '#domain/operations/doubts.ts'
+import { findProcesses } from '#domain/operations/processes.ts'
+import { findSchedules } from '#domain/operations/schedules.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
+import { until } from '#test/process.ts'
+import { urlAs } from '#test/users.ts'
+
+let deployment: Deployment
+/** As the dashboard connects. */
+let dashboard: Sql
+beforeAll(async () => {
+  deployment = await createDeployment({ queue: 'redis' })
+  dashboard = connectDatabase(urlAs('dashboard', deployment.env['DATABASE_URL']!), {
+    max: 2,
+    application_name: 'test-dashboard',
+  })
+})
+afterAll(async () => {
+  await dashboard?.end()
+  await deployment?.close()
+})
+
+/** Jobs that no version performs, parked in this queue; their ids in order. */
+async function parked(count: number, queue: string, run_at = 'infinity'): Promise<string[]> {
+  const ids = newIdsInOrder(count)
+  await deployment.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+    select id, ${deployment.tenant_id}, ${queue}, 'nobody.knows', '{}', 1, ${run_at} from unnest(${ids}::uuid[]) id`
+  return ids
+}
+
+async function ask(asked: AskedAct): Promise<string> {
+  return await askForAct(dashboard, asked, { who: 'ada@example.com', matched: 1 })
+}
+
+async function reaches(id: string, expected: Partial<OperatorAct>): Promise<OperatorAct> {
+  let act: OperatorAct | undefined
+  await until(`the act is ${JSON.stringify(expected)}`, async () => {
+    act = await findAct(dashboard, id)
+    const now = new Map<string, unknown>(Object.entries(act ?? {}))
+    return Object.entries(expected).every(([name, value]) => now.get(name) === value)
+  })
+  return act!
+}
+
+/** Holds the row of a job until it is released. */
+async function hold(id: string): Promise<{ release(): Promise<void> }> {
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let taken = () => {}
+  const has_it = new Promise<void>((resolve) => {
+    taken = resolve
+  })
+  const holding = deployment.sql.begin(async (tx) => {
+    await tx`select from jobs where id = ${id} for update`
+    taken()
+    await held
+  })
+  await has_it
+  return {
+    async release() {
+      release()
+      await holding
+    },
+  }
+}
+
+test('300 parked jobs are retried once each, although the worker is killed in the middle', async () => {
+  const ids = await parked(300, 'compliance')
+  const held = await hold(ids[150]!)
+  const worker = await deployment.startWorker()
+  const id = await ask({
+    act: 'retry',
+    filter: { state: 'parked', queue: 'compliance' },
+    reason: 'the provider is back',
+  })
+  expect(await reaches(id, { done: 100 })).toMatchObject({ state: 'running', found: 300, more: false })
+
+  // Another act goes on although this one cannot.
+  const [other] = await parked(1, 'ai')
+  await reaches(await ask({ act: 'retry', job_id: other!, reason: 'alone' }), { state: 'done', done: 1 })
+
+  await worker.end()
+  await held.release()
+  await deployment.startWorker()
+  expect(await reaches(id, { state: 'done' })).toMatchObject({
+    done: 300,
+    refused: 0,
+    who: 'ada@example.com',
+  })
+  const [counts] = await deployment.sql`
+    select count(*)::integer as acts, count(distinct job_id)::integer as jobs from job_interventions
+    where job_id = any(${ids}::uuid[]) and act = 'retry' and who = 'ada@example.com' and reason = 'the provider is back'`
+  expect(counts).toEqual({ acts: 300, jobs: 300 })
+  const first = await findActItems(dashboard, id, { limit: 200 })
+  const second = await findActItems(dashboard, id, { limit: 200, after: first.at(-1)!.job_id })
+  expect([...first, ...second].map(({ job_id }) => job_id)).toEqual(ids)
+  expect(second.at(-1)).toMatchObject({ before: 'ready', after: 'ready', refused: null })
+  expect((await listActs(dashboard, { limit: 1 })).map((act) => act.act)).toEqual(['retry'])
+  expect((await listActs(dashboard, { limit: 5, before: id })).map((act) => act.id)).not.toContain(id)
+})
+
+test('a canceled act stops, and what it has done stays', async () => {
+  const ids = await parked(300, 'messages')
+  const held = await hold(ids[150]!)
+  const id = await ask({ act: 'discard', filter: { state: 'open', queue: 'messages' }, reason: 'by mistake' })
+  await reaches(id, { done: 100 })
+  expect(await cancelAct(dashboard, id, 'grace@example.com')).toBe(true)
+  await held.release()
+  const act = await reaches(id, { state: 'canceled' })
+  expect(act).toMatchObject({ found: 300, canceled_by: 'grace@example.com' })
+  expect(act.done).toBeLessThan(300)
+  expect(await findActItems(dashboard, id, { outcome: 'waiting', limit: 300 })).toHaveLength(300 - act.done)
+  expect((await findJob(dashboard, ids[299]!))!.state).toBe('ready')
+  expect(await cancelAct(dashboard, id, 'grace@example.com')).toBe(false)
+})
+
+test('a job that waits for its time runs now; each of the others says why not', async () => {
+  const [later] = await parked(1, 'payouts', '2100-01-01')
+  const [is_parked] = await parked(1, 'payouts')
+  const [due] = await parked(1, 'payouts', '2020-01-01')
+  const [running] = await parked(1, 'payouts')
+  await deployment.sql`
+    update jobs set state = 'running', lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour', worker = 'w',
+      started_at = now() where id = ${running!}`
+  const id = await ask({ act: 'run_now', filter: { state: 'open', queue: 'payouts' }, reason: 'they wait' })
+  expect(await reaches(id, { state: 'done' })).toMatchObject({ found: 4, done: 1, refused: 3 })
+  const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 10 })
+  expect(Object.fromEntries(refused.map((item) => [item.job_id, item.refused]))).toEqual({
+    [is_parked!]: 'It is parked: retry performs it again.',
+    [due!]: 'It is due already.',
+    [running!]: 'It is being performed at this moment: ask again.',
+  })
+  const job = (await findJob(dashboard, later!))!
+  expect(job).toMatchObject({ attempt: 0, interventions: [{ act: 'run_now', who: 'ada@example.com' }] })
+  expect(Date.parse(job.run_at!)).toBeLessThanOrEqual(Date.now() + 1_000)
+
+  const gone = await ask({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'mistyped' })
+  await reaches(gone, { state: 'done', refused: 1 })
+  expect(await findActItems(dashboard, gone, { limit: 1 })).toMatchObject([
+    { refused: 'There is no such job.' },
+  ])
+})
+
+test('so many acts may wait, and no more', async () => {
+  await deployment.killWorkers()
+  const asked = () => ask({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'again' })
+  const acts = await Promise.all(Array.from({ length: 20 }, asked))
+  expect(new Set(acts).size).toBe(20)
+  await expect(asked()).rejects.toMatchObject({ code: 'rate_limited' })
+})
+
+test('the dashboard sees processes, schedules and doubts, and pauses on record', async () => {
+  await deployment.startWorker()
+  await until('a run has ended', async () =>
+    (await findSchedules(dashboard)).some((each) => each.worker !== null && each.duration_ms !== null),
+  )
+  const processes = await findProcesses(dashboard)
+  expect(processes.at(-1)).toMatchObject({
+    name: 'worker',
+    is_gone: false,
+    queues: expect.arrayContaining(['ai']),
+  })
+  await deployment.sql`update processes set seen_at = now() - interval '2 minutes'`
+  expect((await findProcesses(dashboard))[0]!.is_gone).toBe(true)
+  expect(await findAllDrifts(dashboard, { limit: 10 })).toEqual([])
+  expect(await findParkedNotifications(dashboard, { limit: 10 })).toEqual([])
+  const what = { queue: 'ai', who: 'ada@example.com', reason: 'too dear' }
+  expect(await pauseJobs(dashboard, what)).toBe(true)
+  expect(await findPauses(dashboard)).toMatchObject([{ ...what, tenant: null }])
+  expect(await resumeJobs(dashboard, { queue: 'ai' })).toBe(true)
+})
+
+test('an orderly stop removes the process from the list', async () => {
+  const worker = await deployment.startWorker()
+  const seen = async () => (await findProcesses(dashboard)).some(({ pid }) => pid === worker.pid)
+  await until('it is seen', seen)
+  await worker.end('SIGTERM')
+  expect(await seen()).toBe(false)
+})
