@@ -218,7 +218,19 @@ begin
     ('sluice_worker', 'all_job_attempts', 'select'),
     ('sluice_worker', 'all_provider_calls', 'select'),
     ('sluice_worker', 'all_notifications', 'select'),
-    ('sluice_worker', 'partitions', 'select')
+    ('sluice_worker', 'partitions', 'select'),
+    ('sluice_worker', 'job_rollups', 'select, insert, update, delete'),
+    ('sluice_worker', 'tenant_rollups', 'select, insert, update, delete'),
+    ('sluice_worker', 'payment_days', 'select, insert, update, delete'),
+    ('sluice_worker', 'payment_cursors', 'select, insert, update'),
+
+    ('sluice_dashboard', 'job_rollups', 'select'),
+    ('sluice_dashboard', 'tenant_rollups', 'select'),
+    ('sluice_dashboard', 'payment_days', 'select'),
+    ('sluice_dashboard', 'payment_cursors', 'select'),
+    ('sluice_dashboard', 'pauses', 'select'),
+    ('sluice_dashboard', 'tenants', 'select (id, slug)'),
+    ('sluice_dashboard', 'jobs', 'select (priority, unknown_since)')
   ) as granted(role, name, privileges) loop
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
@@ -232,7 +244,7 @@ begin
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
-      and c.relname not in ('schema_migrations', 'recurring_work', 'partitions')
+      and c.relname not in ('schema_migrations', 'recurring_work', 'partitions', 'job_rollups')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
