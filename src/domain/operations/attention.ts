@@ -61,8 +61,8 @@ const FINDERS: Record<Attention['kind'], (sql: Sql, tenant_id: string) => Fragme
     select p.id, p.capture_before as since, 1 as weight
     from (
       select e.subject_id from events e
-      where e.sequenced and e.tenant_id = ${tenant_id} and e.type = 'payment.capture_expiring' and e.sequence is not null
-        and e.created_at > now() - interval '25 hours'
+      where e.sequenced and e.tenant_id = ${tenant_id} and e.type = 'payment.capture_expiring'
+        and e.sequence is not null and e.created_at > now() - interval '25 hours'
       order by e.sequence desc ${enough(sql)}
     ) warned
     join payments p on p.tenant_id = ${tenant_id} and p.id = warned.subject_id

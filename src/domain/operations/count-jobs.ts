@@ -95,14 +95,15 @@ async function findFinished(
 ): Promise<{ groups: FinishedGroup[]; reached: { after: string; after_id: string } | null }> {
   const bounds = tx`${BOUNDS_LITERAL}::text::float8[]`
   const columns = tx`tenant_id, id, queue, name, state, outcome, attempt, run_at, started_at, finished_at`
-  const next = tx`where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to}`
+  const next = tx`
+    where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${most}`
   const rows = await tx<(FinishedGroup & { looked_at: number; last_at: string; last_id: string })[]>`
     with picked as materialized (
       -- After a long pause of the clock some are history already.
       select *, extract(epoch from finished_at - started_at)::float8 * 1000 as run_ms from (
-        select ${columns} from jobs ${next}
+        (select ${columns} from jobs ${next})
         union all
-        select ${columns} from job_history ${next}
+        (select ${columns} from job_history ${next})
       ) j
       order by finished_at, id limit ${most}
     ), ${addTenants(tx)}, counted as (

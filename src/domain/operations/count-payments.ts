@@ -15,9 +15,9 @@ export const PAYMENT_KINDS = [
   { kind: 'refund_failed', type: 'refund.failed', amount: 'amount_minor' },
 ] as const satisfies { kind: string; type: EventType; amount: string }[]
 
-/** How many tenants one step looks at, and how many events of each. */
+/** How many tenants one step looks at, and how many events in all: about 150 ms of the database's time. */
 const TENANTS = 50
-const EVENTS = 1000
+const EVENTS = 10_000
 
 /**
  * One step: counts the next events of the tenants that were counted longest ago, with how far it got in one transaction.
@@ -38,6 +38,8 @@ export async function countPayments(
         from event_sequences s left join payment_cursors c on c.tenant_id = s.tenant_id
         where s.last_sequence > coalesce(c.sequence, 0) and s.tenant_id <> ${SYSTEM_TENANT_ID}
         order by c.counted_at nulls first limit ${tenants}
+      ), each_gets as materialized (
+        select greatest(1, ${events}::integer / greatest(1, count(*))) as most from tenant
       ), kind as materialized (
         select * from ${kinds}
       ), picked as materialized (
@@ -49,7 +51,7 @@ export async function countPayments(
             select e.sequence, e.type, e.created_at, e.data from events e
             where e.sequenced and e.tenant_id = t.tenant_id and e.sequence > t.sequence
               and e.sequence <= t.last_sequence
-            order by e.sequence limit ${events}
+            order by e.sequence limit (select most from each_gets)
           ) e
           left join kind k on k.type = e.type
         ) e
@@ -57,7 +59,8 @@ export async function countPayments(
         select tenant_id, count(*) as looked_at, max(sequence) as sequence from picked group by tenant_id
       ), moved as (
         insert into payment_cursors as c (tenant_id, sequence)
-        select t.tenant_id, case when r.looked_at >= ${events} then r.sequence else t.last_sequence end
+        select t.tenant_id,
+          case when r.looked_at >= (select most from each_gets) then r.sequence else t.last_sequence end
         from tenant t left join reached r on r.tenant_id = t.tenant_id order by 1
         on conflict (tenant_id) do update set sequence = excluded.sequence, counted_at = clock_timestamp()
       ), counted as (
@@ -69,7 +72,7 @@ export async function countPayments(
           do update set count = d.count + excluded.count, amount_minor = d.amount_minor + excluded.amount_minor
       )
       select (select count(*) from tenant) >= ${tenants}
-        or exists (select from reached where looked_at >= ${events}) as more`
+        or exists (select from reached where looked_at >= (select most from each_gets)) as more`
     return row!
   })
 }

@@ -1,5 +1,6 @@
 // How the providers do: what came of the calls to each, and which are refused, in doubt or unknown.
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
 import { asOf, countField, lastSample, latestOf, sumRollups } from './figures.ts'
@@ -10,7 +11,7 @@ export const providerHealthSchema = z
   .object({
     providers: z.array(
       z.object({
-        provider: z.string().meta({ description: 'Its name.', example: 'stripe' }),
+        provider: z.string().meta({ description: 'Its name.', example: PAYMENTS.provider }),
         calls: countField('Jobs with a call to it that finished in the last 15 minutes.', 1200),
         done: countField('Those whose effect happened.', 1190),
         declined: countField('Those that it declined.', 10),

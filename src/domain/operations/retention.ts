@@ -11,10 +11,12 @@ const PAYMENT_DAYS_KEPT = 400
 export async function forgetOldRollups(sql: Sql, limit: number): Promise<number> {
   const jobs = await sql`
     delete from job_rollups r using (
-      select o.* from (values (60::smallint, ${MINUTES_KEPT_H}::integer), (3600, ${HOURS_KEPT_DAYS * 24})) kept(resolution, hours)
+      select o.* from (values (60::smallint, ${MINUTES_KEPT_H}::integer), (3600, ${HOURS_KEPT_DAYS * 24}))
+        kept(resolution, hours)
       cross join lateral (
         select o.resolution, o.queue, o.name, o.at from job_rollups o
-        where o.resolution = kept.resolution and o.at < now() - kept.hours * interval '1 hour' order by o.at limit ${limit}
+        where o.resolution = kept.resolution and o.at < now() - kept.hours * interval '1 hour'
+        order by o.at limit ${limit}
       ) o
     ) old
     where r.resolution = old.resolution and r.queue = old.queue and r.name = old.name and r.at = old.at`

@@ -59,8 +59,8 @@ export async function writeRollups(tx: Tx, rolled: RollupRows): Promise<void> {
         when r.resolution = 60 then excluded.${tx(name)} else greatest(r.${tx(name)}, excluded.${tx(name)}) end,`,
   )
   await tx`
-    insert into job_rollups as r (resolution, at, queue, name, succeeded, failed, discarded, declined, attempts, arrived,
-      wait, run, due, later, running, unknown, parked, refused, in_doubt, oldest_due_s, sampled_at)
+    insert into job_rollups as r (resolution, at, queue, name, succeeded, failed, discarded, declined, attempts,
+      arrived, wait, run, due, later, running, unknown, parked, refused, in_doubt, oldest_due_s, sampled_at)
     select resolution, at, queue, name, succeeded, failed, discarded, declined, attempts, arrived,
       wait, run, due, later, running, unknown, parked, refused, in_doubt, oldest_due_s, case when sampled then now() end
     from jsonb_to_recordset(${tx.json(rows)}) as c(resolution smallint, at timestamptz, queue text, name text,

@@ -50,7 +50,8 @@ export async function findTenantShares(
         select tenant_id, finished, run_ms from tenant_rollups r
         where r.resolution = 60 and ${of_queue} and r.at >= case when ${resolution}::integer = 60
           then now() - ${span_s} * interval '1 second'
-          else coalesce((select max(at) from tenant_rollups where resolution = 3600) + interval '1 hour', '-infinity') end
+          else coalesce(
+            (select max(at) from tenant_rollups where resolution = 3600) + interval '1 hour', '-infinity') end
       ) r
       group by tenant_id
     )
