@@ -38,7 +38,8 @@ export async function isSettled(sql: Sql, { at, transactions }: AwaitedTime): Pr
     select not exists (
       select from pg_locks l
       where l.locktype = 'virtualxid' and l.mode = 'ExclusiveLock'
-        and l.virtualtransaction = any(${transactions}::text[]) and (clock_timestamp() < ${at}::timestamptz + ${ANY_S} * interval '1 second' or exists (
+        and l.virtualtransaction = any(${transactions}::text[])
+        and (clock_timestamp() < ${at}::timestamptz + ${ANY_S} * interval '1 second' or exists (
           select from pg_locks j
           where j.virtualtransaction = l.virtualtransaction and j.locktype = 'relation'
             and j.relation = 'jobs'::regclass and j.mode in ('RowShareLock', 'RowExclusiveLock')))

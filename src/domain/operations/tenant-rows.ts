@@ -16,7 +16,7 @@ export function addTenants(tx: Tx): Fragment {
       select date_trunc('minute', finished_at) as at, queue, tenant_id, count(*) as finished,
         coalesce(sum(run_ms), 0)::bigint as run_ms
       from picked group by 1, 2, 3
-    ), minute_of as (
+    ), minute_of as materialized (
       select at, queue, coalesce(array_agg(t.tenant_id), '{}') as tenants
       from (select distinct at, queue from share) s
       cross join lateral (
