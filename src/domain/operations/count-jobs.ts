@@ -93,7 +93,6 @@ async function findFinished(
   to: string,
   most: number,
 ): Promise<{ groups: FinishedGroup[]; reached: { after: string; after_id: string } | null }> {
-  const bounds = tx`${BOUNDS_LITERAL}::text::float8[]`
   const columns = tx`tenant_id, id, queue, name, state, outcome, attempt, run_at, started_at, finished_at`
   const next = tx`
     where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${most}`
@@ -106,12 +105,15 @@ async function findFinished(
         (select ${columns} from job_history ${next})
       ) j
       order by finished_at, id limit ${most}
-    ), ${addTenants(tx)}, counted as (
+    ), ${addTenants(tx)}, scale as materialized (
+      -- Read once; for each row that would take five times as long as all the rest.
+      select ${BOUNDS_LITERAL}::text::float8[] as bounds
+    ), counted as (
       select date_trunc('minute', finished_at) as minute, queue, name, state, outcome = 'declined' as is_declined,
         case when started_at is not null and isfinite(run_at)
-          then width_bucket(extract(epoch from started_at - run_at)::float8 * 1000, ${bounds}) end as wait,
-        width_bucket(run_ms, ${bounds}) as run, count(*) as count, sum(attempt)::bigint as attempts
-      from picked group by 1, 2, 3, 4, 5, 6, 7
+          then width_bucket(extract(epoch from started_at - run_at)::float8 * 1000, bounds) end as wait,
+        width_bucket(run_ms, bounds) as run, count(*) as count, sum(attempt)::bigint as attempts
+      from picked cross join scale group by 1, 2, 3, 4, 5, 6, 7
     )
     select minute, queue, name, case when state = 'succeeded' then count else 0 end as succeeded,
       case when state = 'failed' then count else 0 end as failed,
