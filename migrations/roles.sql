@@ -253,7 +253,18 @@ begin
     ('sluice_dashboard', 'job_history', 'select (max_attempts, unknown_since, lease_until, request_id)'),
     ('sluice_dashboard', 'notifications', 'select (reason, waits_for, parked_at)'),
     ('sluice_dashboard', 'pauses', 'select, insert (queue, tenant_id, reason, who), delete'),
-    ('sluice_dashboard', 'recurring_work', 'select')
+    ('sluice_dashboard', 'recurring_work', 'select'),
+
+    ('sluice_worker', 'job_rollups', 'select, insert, update, delete'),
+    ('sluice_worker', 'tenant_rollups', 'select, insert, update, delete'),
+    ('sluice_worker', 'payment_days', 'select, insert, update, delete'),
+    ('sluice_worker', 'payment_cursors', 'select, insert, update'),
+
+    ('sluice_dashboard', 'job_rollups', 'select'),
+    ('sluice_dashboard', 'tenant_rollups', 'select'),
+    ('sluice_dashboard', 'payment_days', 'select'),
+    ('sluice_dashboard', 'payment_cursors', 'select'),
+    ('sluice_dashboard', 'jobs', 'select (priority)')
   ) as granted(role, name, privileges) loop
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
@@ -272,7 +283,7 @@ begin
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
-        'operator_act_cancellations')
+        'operator_act_cancellations', 'job_rollups')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),

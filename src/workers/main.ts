@@ -26,6 +26,7 @@ import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
 import { gauge } from './recurring/gauges.ts'
 import { expire } from './recurring/holds.ts'
+import { rollUp } from './recurring/rollups.ts'
 import { cancelAbandoned } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { dispatch } from './dispatch.ts'
@@ -98,6 +99,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     cancelAbandoned(recurring, config.KYC_TTL_DAYS),
     gauge(recurring),
     carryOutActs(recurring),
+    rollUp(recurring),
     retain(recurring, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
     audits(recurring, config.AUDIT_EVERY_S),
     ...(rolesIn(queues).includes('processor')

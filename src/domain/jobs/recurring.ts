@@ -1,5 +1,5 @@
 // Recurring work: each run is done by one worker, under a lease, and stores how far it got.
-import type { Json, Sql } from '#core/db.ts'
+import type { Json, Sql, Tx } from '#core/db.ts'
 import { PROCESS_NAME } from '#core/heartbeat.ts'
 
 /** A run of some recurring work by one worker. `token` is the fencing token of everything the run writes. */
@@ -44,7 +44,7 @@ export async function beginRun(
 }
 
 /** Saves how far the run got and renews its lease; false when it is no longer ours. */
-export async function renewRun(sql: Sql, run: Run, position: Json): Promise<boolean> {
+export async function renewRun(sql: Sql | Tx, run: Run, position: Json): Promise<boolean> {
   const renewed = await sql`
     update recurring_work set position = ${sql.json(position)},
       lease_until = now() + ${RUN_LEASE_S} * interval '1 second'

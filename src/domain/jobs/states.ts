@@ -1,5 +1,5 @@
 // Reads the states of jobs for requests that wait for them, and counts open jobs.
-import type { Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Settlement } from './settle.ts'
 
 export type JobState = { id: string; state: string; last_error: Settlement['error'] }
@@ -44,9 +44,14 @@ export async function countOpenJobs(sql: Sql): Promise<OpenJobs[]> {
       count(*) filter (where stage = 'parked') as parked,
       coalesce(extract(epoch from now() - min(run_at) filter (where stage = 'due')), 0)::integer as oldest_due_s
     from (
-      select queue, run_at, case when run_at = 'infinity' then 'parked' when unknown_since is not null then 'unknown'
-        when state = 'running' then 'running' when run_at <= now() then 'due' else 'later' end as stage
-      from jobs where finished_at is null
+      select queue, run_at, ${openStage(sql)} as stage from jobs where finished_at is null
     ) j
     group by queue`
+}
+
+/** Where an open job stands: `parked`, `unknown`, `running`, `due` or `later`. */
+export function openStage(sql: Sql | Tx): Fragment {
+  return sql`
+    case when run_at = 'infinity' then 'parked' when unknown_since is not null then 'unknown'
+      when state = 'running' then 'running' when run_at <= now() then 'due' else 'later' end`
 }

@@ -1,0 +1,95 @@
+// What of a tenant needs a person: each kind with how many there are and the oldest of them, found by their indexes.
+import { z } from 'zod'
+import { unionAll, type Fragment, type Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
+import { BUCKETS } from '../webhook-endpoints/numbers.ts'
+
+/** Counting stops here. */
+export const MOST_COUNTED = 1000
+const EXAMPLES = 3
+/** Deliveries that failed earlier are no news. */
+const DELIVERIES_H = 24
+
+const ATTENTION_KINDS = [
+  'hold_lapses',
+  'effect_unknown',
+  'drift',
+  'deliveries_failed',
+  'endpoint_disabled',
+  'verification_open',
+  'dispute_needs_response',
+] as const
+
+export const attentionSchema = z
+  .object({
+    kind: z.enum(ATTENTION_KINDS).meta({
+      description:
+        '`hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `verification_open`: people of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
+      example: 'hold_lapses',
+    }),
+    count: z.int().meta({ description: 'How many; counting stops at 1,000.', example: 3 }),
+    is_more: z.boolean().meta({ description: 'Whether there are more than that.', example: false }),
+    oldest_at: timestamp.meta({
+      description: 'Since when the oldest is so; of holds, when the first lapses.',
+    }),
+    examples: z.array(z.uuid()).meta({
+      description:
+        'The ids of up to three, the oldest first: payments, jobs, drifts, endpoints, verifications or disputes.',
+    }),
+  })
+  .meta({ id: 'Attention', description: 'Something that needs a person.' })
+export type Attention = z.output<typeof attentionSchema>
+
+/** What needs a person now; kinds of which there is nothing are left out. */
+export async function findAttention(sql: Sql, tenant_id: string): Promise<Attention[]> {
+  const counted = ATTENTION_KINDS.map(
+    (kind) => sql`
+      select ${kind} as kind, least(coalesce(sum(f.weight), 0), ${MOST_COUNTED})::bigint as count,
+        coalesce(sum(f.weight), 0) > ${MOST_COUNTED} as is_more, min(f.since) as oldest_at,
+        to_jsonb((array_agg(f.id order by f.since, f.id))[1:${EXAMPLES}]) as examples
+      from (${FINDERS[kind](sql, tenant_id)}) f`,
+  )
+  return await sql<Attention[]>`select * from (${unionAll(sql, counted)}) found where count > 0`
+}
+
+const enough = (sql: Sql) => sql`limit ${MOST_COUNTED + 1}`
+
+/** Each selects `id, since, weight`: how many it stands for. */
+const FINDERS: Record<Attention['kind'], (sql: Sql, tenant_id: string) => Fragment> = {
+  // Found by their warnings, because the index of holds is of all tenants.
+  hold_lapses: (sql, tenant_id) => sql`
+    select p.id, p.capture_before as since, 1 as weight
+    from (
+      select e.subject_id from events e
+      where e.sequenced and e.tenant_id = ${tenant_id} and e.type = 'payment.capture_expiring'
+        and e.sequence is not null and e.created_at > now() - interval '25 hours'
+      order by e.sequence desc ${enough(sql)}
+    ) warned
+    join payments p on p.tenant_id = ${tenant_id} and p.id = warned.subject_id
+    where p.status = 'authorized' and p.capture_before > now()`,
+  effect_unknown: (sql, tenant_id) => sql`
+    select id, unknown_since as since, 1 as weight from jobs
+    where tenant_id = ${tenant_id} and finished_at is null and unknown_since is not null ${enough(sql)}`,
+  drift: (sql, tenant_id) => sql`
+    select id, since, 1 as weight from drifts
+    where tenant_id = ${tenant_id} and mended_at is null order by created_at ${enough(sql)}`,
+  deliveries_failed: (sql, tenant_id) => sql`
+    select s.endpoint_id as id, min(s.hour) as since, sum(s.count)::bigint as weight
+    from webhook_stats s join webhook_endpoints p on p.tenant_id = s.tenant_id and p.id = s.endpoint_id
+    where s.tenant_id = ${tenant_id} and s.bucket = ${BUCKETS.undelivered}
+      and s.hour > now() - ${DELIVERIES_H} * interval '1 hour' and p.tenant_id = ${tenant_id} and p.deleted_at is null
+    group by s.endpoint_id`,
+  endpoint_disabled: (sql, tenant_id) => sql`
+    select id, coalesce(disabled_at, updated_at) as since, 1 as weight from webhook_endpoints
+    where tenant_id = ${tenant_id} and deleted_at is null and status = 'disabled'
+      and disabled_reason in ('gone', 'failing')`,
+  verification_open: (sql, tenant_id) => sql`
+    select id, created_at as since, 1 as weight from verifications
+    where tenant_id = ${tenant_id} and open order by created_at ${enough(sql)}`,
+  dispute_needs_response: (sql, tenant_id) => sql`
+    select id, opened_at as since, 1 as weight from (
+      select id, opened_at, status from disputes
+      where tenant_id = ${tenant_id} and closed_at is null order by created_at ${enough(sql)}
+    ) d
+    where status = 'needs_response'`,
+}

@@ -1,0 +1,203 @@
+// Counts jobs for the roll-ups: those that finished since the last count, and from time to time all that are open.
+import { z } from 'zod'
+import type { Sql, Tx } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
+import { renewRun, type Run } from '../jobs/recurring.ts'
+import { openStage } from '../jobs/states.ts'
+import { BOUNDS_LITERAL } from './histograms.ts'
+import { addToRollups, writeRollups, type OpenFigures, type RollupRows } from './rollup-rows.ts'
+import { awaitedTimeSchema, isSettled, lookAtTransactions } from './settled-time.ts'
+import { addTenants, closeTenantHours } from './tenant-rows.ts'
+
+/** Open jobs are counted so seldom that it takes a hundredth of the database's time at most. */
+const SAMPLE_SHARE = 100
+
+const numbers = z.record(z.string(), z.number())
+
+/** How far the count has got: jobs that finished before (`after`, `after_id`) are counted. */
+export const countPositionSchema = z.object({
+  after: z.string(),
+  after_id: z.string(),
+  /** The time up to which is counted next, once all that happened before can be seen. */
+  awaited: awaitedTimeSchema.nullable(),
+  /** Of each queue and name: how many were open when they were last counted, and how many finished since. */
+  open: numbers.nullable(),
+  finished: numbers,
+  /** Open jobs are not counted before this. */
+  sample_at_ms: z.number(),
+})
+export type CountPosition = z.output<typeof countPositionSchema>
+
+/** The position of the first count: it begins now. */
+export async function beginCounting(sql: Sql): Promise<CountPosition> {
+  const { at } = await lookAtTransactions(sql)
+  return { after: at, after_id: LOWEST_ID, awaited: null, open: null, finished: {}, sample_at_ms: 0 }
+}
+
+/**
+ * One step: counts at most `most` jobs that finished, oldest first, with the position in one transaction. `more`: whether
+ * there are more to count now. `waits`: for transactions that may still finish a job of before; ask again. Undefined when
+ * the run is no longer ours: then nothing was written.
+ */
+export async function countJobsForRollups(
+  sql: Sql,
+  run: Run,
+  position: CountPosition,
+  { queues, most }: { queues: readonly string[]; most: number },
+): Promise<{ position: CountPosition; more: boolean; waits: boolean } | undefined> {
+  const awaited = position.awaited ?? (await lookAtTransactions(sql))
+  if (!(await isSettled(sql, awaited)))
+    return { position: { ...position, awaited }, more: false, waits: true }
+  return await sql.begin(async (tx) => {
+    if (!(await renewRun(tx, run, run.position))) return undefined
+    const rows: RollupRows = new Map()
+    const batch = await findFinished(tx, position, awaited.at, most)
+    const finished = { ...position.finished }
+    for (const { minute, queue, name, count, ...counted } of batch.groups) {
+      addToRollups(rows, minute, { queue, name }, { ...counted, count })
+      finished[keyOf({ queue, name })] = (finished[keyOf({ queue, name })] ?? 0) + count
+    }
+    await closeTenantHours(tx, position.after, batch.reached?.after ?? awaited.at)
+    let next: CountPosition = { ...position, awaited, finished, ...batch.reached }
+    if (batch.reached === null) {
+      next = { ...next, after: awaited.at, after_id: LOWEST_ID, awaited: null }
+      if (Date.parse(awaited.at) >= position.sample_at_ms) next = await sample(tx, next, queues, rows)
+    }
+    await writeRollups(tx, rows)
+    await renewRun(tx, run, next)
+    return { position: next, more: batch.reached !== null, waits: false }
+  })
+}
+
+type FinishedGroup = {
+  minute: string
+  queue: string
+  name: string
+  succeeded: number
+  failed: number
+  discarded: number
+  declined: number
+  attempts: number
+  wait: number | null
+  run: number | null
+  count: number
+}
+
+/**
+ * The next finished jobs, in groups of one minute, name, outcome and bucket; their tenants are added on the way. `reached`:
+ * the last of them; null when there are no more before `to`.
+ */
+async function findFinished(
+  tx: Tx,
+  { after, after_id }: CountPosition,
+  to: string,
+  most: number,
+): Promise<{ groups: FinishedGroup[]; reached: { after: string; after_id: string } | null }> {
+  const columns = tx`tenant_id, id, queue, name, state, outcome, attempt, run_at, started_at, finished_at`
+  const next = tx`
+    where (finished_at, id) > (${after}, ${after_id}) and finished_at < ${to} order by finished_at, id limit ${most}`
+  const rows = await tx<(FinishedGroup & { looked_at: number; last_at: string; last_id: string })[]>`
+    with picked as materialized (
+      -- After a long pause of the clock some are history already.
+      select *, extract(epoch from finished_at - started_at)::float8 * 1000 as run_ms from (
+        (select ${columns} from jobs ${next})
+        union all
+        (select ${columns} from job_history ${next})
+      ) j
+      order by finished_at, id limit ${most}
+    ), ${addTenants(tx)}, scale as materialized (
+      -- Read once; for each row that would take five times as long as all the rest.
+      select ${BOUNDS_LITERAL}::text::float8[] as bounds
+    ), counted as (
+      select date_trunc('minute', finished_at) as minute, queue, name, state, outcome = 'declined' as is_declined,
+        case when started_at is not null and isfinite(run_at)
+          then width_bucket(extract(epoch from started_at - run_at)::float8 * 1000, bounds) end as wait,
+        width_bucket(run_ms, bounds) as run, count(*) as count, sum(attempt)::bigint as attempts
+      from picked cross join scale group by 1, 2, 3, 4, 5, 6, 7
+    )
+    select minute, queue, name, case when state = 'succeeded' then count else 0 end as succeeded,
+      case when state = 'failed' then count else 0 end as failed,
+      case when state = 'discarded' then count else 0 end as discarded,
+      case when is_declined then count else 0 end as declined, attempts, wait, run, count,
+      (select count(*) from picked) as looked_at, last.finished_at as last_at, last.id as last_id
+    from counted cross join (select finished_at, id from picked order by finished_at desc, id desc limit 1) last`
+  const [first] = rows
+  const groups = rows.map(({ looked_at: _looked_at, last_at: _at, last_id: _id, ...group }) => group)
+  if (first === undefined || first.looked_at < most) return { groups, reached: null }
+  return { groups, reached: { after: first.last_at, after_id: first.last_id } }
+}
+
+/**
+ * Counts open jobs, and with them those that came: as many as are open more than at the last count, and as finished since.
+ * Both counts are as of the time up to which finished ones were counted, so none is missed or counted twice.
+ */
+async function sample(
+  tx: Tx,
+  position: CountPosition,
+  queues: readonly string[],
+  rows: RollupRows,
+): Promise<CountPosition> {
+  const began_ms = performance.now()
+  const at = position.after
+  const found = await tx<(OpenFigures & { queue: string; name: string; open_then: number })[]>`
+    select queue, name, count(*) filter (where stage = 'due') as due, count(*) filter (where stage = 'later') as later,
+      count(*) filter (where stage = 'running') as running, count(*) filter (where stage = 'unknown') as unknown,
+      count(*) filter (where stage = 'parked') as parked, count(*) filter (where refused) as refused,
+      count(*) filter (where in_doubt) as in_doubt,
+      coalesce(extract(epoch from now() - min(run_at) filter (where stage = 'due')), 0)::integer as oldest_due_s,
+      count(*) filter (where created_at < ${at}) as open_then
+    from (
+      select queue, name, run_at, created_at, refused_since is not null as refused, in_doubt, ${openStage(tx)} as stage
+      from jobs where finished_at is null
+      union all
+      select queue, name, run_at, created_at, false, false, 'finished' from jobs where finished_at >= ${at}
+    ) j
+    group by queue, name`
+  const minute = `${at.slice(0, 16)}:00.000000Z`
+  const none = {
+    due: 0,
+    later: 0,
+    running: 0,
+    unknown: 0,
+    parked: 0,
+    refused: 0,
+    in_doubt: 0,
+    oldest_due_s: 0,
+  }
+  for (const queue of queues) addToRollups(rows, minute, { queue, name: '' }, { open: none })
+  const open: Record<string, number> = {}
+  const seen = new Map(found.map((each) => [keyOf(each), each]))
+  // Those that have none any more must say so.
+  for (const key of new Set([
+    ...seen.keys(),
+    ...Object.keys(position.open ?? {}),
+    ...Object.keys(position.finished),
+  ])) {
+    const { open_then, ...figures } = seen.get(key) ?? { ...none, open_then: 0 }
+    const arrived =
+      position.open === null ? 0 : open_then - (position.open[key] ?? 0) + (position.finished[key] ?? 0)
+    const { queue, name } = partsOf(key)
+    const { due, later, running, unknown, parked, refused, in_doubt, oldest_due_s } = figures
+    addToRollups(
+      rows,
+      minute,
+      { queue, name },
+      {
+        arrived,
+        open: { due, later, running, unknown, parked, refused, in_doubt, oldest_due_s },
+      },
+    )
+    if (open_then > 0 || due + later + running + unknown + parked > 0) open[key] = open_then
+  }
+  const sample_at_ms = Date.parse(at) + SAMPLE_SHARE * (performance.now() - began_ms)
+  return { ...position, open, finished: {}, sample_at_ms }
+}
+
+function keyOf({ queue, name }: { queue: string; name: string }): string {
+  return `${queue} ${name}`
+}
+
+function partsOf(key: string): { queue: string; name: string } {
+  const space = key.indexOf(' ')
+  return { queue: key.slice(0, space), name: key.slice(space + 1) }
+}

@@ -1,0 +1,78 @@
+// Counts what becomes of payments, by tenant, day and currency, as their events tell.
+import type { Sql } from '#core/db.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import type { EventType } from '../events.ts'
+import { renewRun, type Run } from '../jobs/recurring.ts'
+
+/** What is counted: for each event of the type one, with that amount of its data. A refund that succeeded can fail later. */
+export const PAYMENT_KINDS = [
+  { kind: 'created', type: 'payment.created', amount: 'amount_minor' },
+  { kind: 'authorized', type: 'payment.authorized', amount: 'amount_minor' },
+  { kind: 'captured', type: 'payment.captured', amount: 'amount_captured_minor' },
+  { kind: 'canceled', type: 'payment.canceled', amount: 'amount_minor' },
+  { kind: 'failed', type: 'payment.failed', amount: 'amount_minor' },
+  { kind: 'refunded', type: 'refund.succeeded', amount: 'amount_minor' },
+  { kind: 'refund_failed', type: 'refund.failed', amount: 'amount_minor' },
+] as const satisfies { kind: string; type: EventType; amount: string }[]
+
+/** How many tenants one step looks at, and how many events in all: about 150 ms of the database's time. */
+const TENANTS = 50
+const EVENTS = 10_000
+
+/**
+ * One step: counts the next events of the tenants that were counted longest ago, with how far it got in one transaction.
+ * The sequences of a tenant have no gaps and nothing comes later below the last, so each event is counted once. Answers
+ * whether there are more; undefined when the run is no longer ours: then nothing was written.
+ */
+export async function countPayments(
+  sql: Sql,
+  run: Run,
+  { tenants = TENANTS, events = EVENTS } = {},
+): Promise<{ more: boolean } | undefined> {
+  return await sql.begin(async (tx) => {
+    if (!(await renewRun(tx, run, run.position))) return undefined
+    const kinds = tx`jsonb_to_recordset(${tx.json([...PAYMENT_KINDS])}) as k(kind text, type text, amount text)`
+    const [row] = await tx<{ more: boolean }[]>`
+      with tenant as materialized (
+        select s.tenant_id, s.last_sequence, coalesce(c.sequence, 0) as sequence
+        from event_sequences s left join payment_cursors c on c.tenant_id = s.tenant_id
+        where s.last_sequence > coalesce(c.sequence, 0) and s.tenant_id <> ${SYSTEM_TENANT_ID}
+        order by c.counted_at nulls first limit ${tenants}
+      ), each_gets as materialized (
+        select greatest(1, ${events}::integer / greatest(1, count(*))) as most from tenant
+      ), kind as materialized (
+        select * from ${kinds}
+      ), picked as materialized (
+        select t.tenant_id, e.sequence, e.kind, e.created_at, e.currency, e.amount_minor
+        from tenant t cross join lateral (
+          select e.sequence, e.created_at, k.kind, e.data ->> 'currency' as currency,
+            (e.data ->> k.amount)::numeric as amount_minor
+          from (
+            select e.sequence, e.type, e.created_at, e.data from events e
+            where e.sequenced and e.tenant_id = t.tenant_id and e.sequence > t.sequence
+              and e.sequence <= t.last_sequence
+            order by e.sequence limit (select most from each_gets)
+          ) e
+          left join kind k on k.type = e.type
+        ) e
+      ), reached as (
+        select tenant_id, count(*) as looked_at, max(sequence) as sequence from picked group by tenant_id
+      ), moved as (
+        insert into payment_cursors as c (tenant_id, sequence)
+        select t.tenant_id,
+          case when r.looked_at >= (select most from each_gets) then r.sequence else t.last_sequence end
+        from tenant t left join reached r on r.tenant_id = t.tenant_id order by 1
+        on conflict (tenant_id) do update set sequence = excluded.sequence, counted_at = clock_timestamp()
+      ), counted as (
+        insert into payment_days as d (tenant_id, day, currency, kind, count, amount_minor)
+        select tenant_id, (created_at at time zone 'UTC')::date, upper(currency), kind, count(*),
+          coalesce(sum(amount_minor), 0)
+        from picked where kind is not null and currency is not null group by 1, 2, 3, 4 order by 1, 2, 3, 4
+        on conflict (tenant_id, day, currency, kind)
+          do update set count = d.count + excluded.count, amount_minor = d.amount_minor + excluded.amount_minor
+      )
+      select (select count(*) from tenant) >= ${tenants}
+        or exists (select from reached where looked_at >= (select most from each_gets)) as more`
+    return row!
+  })
+}

@@ -1,0 +1,53 @@
+// Histograms of durations: the bounds of their buckets, adding them up, and what they say of percentiles.
+import { z } from 'zod'
+
+const LONGEST_MS = 7 * 24 * 3600_000
+const GROWTH = 1.25
+
+/**
+ * The lower bounds of the buckets after the first, in ms: 1, then each a quarter above the one before, up to a week. The
+ * first bucket holds what took less than 1 ms, the last all that took longer than its bound. What is stored refers to
+ * this list: it never changes.
+ */
+export const BOUNDS_MS: readonly number[] = Array.from(
+  { length: Math.ceil(Math.log(LONGEST_MS) / Math.log(GROWTH)) },
+  (_, index) => Number((GROWTH ** index).toPrecision(6)),
+)
+
+/** A parameter of `width_bucket`, which says the bucket of a duration. */
+export const BOUNDS_LITERAL = `{${BOUNDS_MS.join(',')}}`
+
+const ms = (description: string) => z.number().nullable().meta({ description, example: 84 })
+
+export const percentilesSchema = z.object({
+  p50_ms: ms('How long half of them took at most; null: there were none.'),
+  p95_ms: ms('How long 95 in 100 took at most, within a quarter.'),
+  p99_ms: ms('How long 99 in 100 took at most.'),
+})
+export type Percentiles = z.output<typeof percentilesSchema>
+
+/** Adds the numbers of `more` to those of `counts`, bucket by bucket. */
+export function addCounts(counts: number[], more: readonly number[]): void {
+  for (const [bucket, count] of more.entries()) counts[bucket] = (counts[bucket] ?? 0) + count
+}
+
+/** The percentiles of a histogram, each within the bounds of its bucket. */
+export function percentilesOf(counts: readonly number[]): Percentiles {
+  return { p50_ms: quantile(counts, 0.5), p95_ms: quantile(counts, 0.95), p99_ms: quantile(counts, 0.99) }
+}
+
+function quantile(counts: readonly number[], share: number): number | null {
+  const total = counts.reduce((sum, count) => sum + count, 0)
+  if (total === 0) return null
+  const rank = share * total
+  let below = 0
+  for (const [bucket, count] of counts.entries()) {
+    if (count > 0 && below + count >= rank) {
+      const from = bucket === 0 ? 0 : BOUNDS_MS[bucket - 1]!
+      const to = BOUNDS_MS[bucket] ?? from
+      return Number((from + ((rank - below) / count) * (to - from)).toPrecision(3))
+    }
+    below += count
+  }
+  return null
+}

@@ -1,0 +1,129 @@
+// The overview of a tenant: whether money moves, whether anything is stuck, and what needs a person.
+import { z } from 'zod'
+import { QUEUES } from '#core/config/queues.ts'
+import type { Sql } from '#core/db.ts'
+import { lowerCurrency } from '#core/money.ts'
+import { timestamp } from '#core/time.ts'
+import { listWalletBalances, walletBalanceSchema } from '../wallet/balances.ts'
+import { attentionSchema, findAttention } from './attention.ts'
+import type { PAYMENT_KINDS } from './count-payments.ts'
+
+/** A week and the one before it. */
+const DAYS = 14
+const WEEK = 7
+
+const sum = (description: string, example: number) => z.int().meta({ description, example })
+const success = z
+  .number()
+  .nullable()
+  .meta({ description: 'The part of authorizations that succeeded; null: there were none.', example: 0.97 })
+
+const paymentDaySchema = z.object({
+  day: z.string().meta({ description: 'The day, UTC.', example: '2026-11-20' }),
+  captured: sum('Payments that were captured.', 40),
+  captured_minor: sum('What was captured.', 40_000),
+  refunded: sum('Refunds that succeeded.', 1),
+  refunded_minor: sum('What was refunded.', 1000),
+  authorized: sum('Payments that were authorized.', 42),
+  failed: sum('Payments whose authorization failed.', 2),
+  success_rate: success,
+})
+type PaymentDay = z.output<typeof paymentDaySchema>
+
+const weekSchema = paymentDaySchema.omit({ day: true })
+
+export const overviewSchema = z
+  .object({
+    currencies: z.array(
+      z.object({
+        currency: lowerCurrency,
+        days: z
+          .array(paymentDaySchema)
+          .meta({ description: 'The last 14 days, the oldest first; the last is today.' }),
+        week: weekSchema.meta({ description: 'The last seven of these together.' }),
+        week_before: weekSchema.meta({ description: 'The seven before.' }),
+      }),
+    ),
+    balances: z.array(walletBalanceSchema),
+    attention: z.array(attentionSchema),
+    oldest_due_s: z.int().meta({
+      description: 'For how long the oldest of its jobs has been due, in seconds; 0: none waits.',
+      example: 0,
+    }),
+    uncounted_events: z.int().meta({
+      description: 'Events that are not yet in the numbers of days: as a rule those of the last seconds.',
+      example: 0,
+    }),
+    as_of: timestamp.meta({ description: 'When this was read.' }),
+  })
+  .meta({ id: 'Overview', description: 'How a tenant is doing.' })
+export type Overview = z.output<typeof overviewSchema>
+
+type Counted = {
+  day: string
+  currency: string
+  kind: (typeof PAYMENT_KINDS)[number]['kind']
+  count: number
+  amount_minor: number
+}
+
+/** How a tenant is doing. Days are UTC and of the events that they count: a payment may be authorized on one and captured on another. */
+export async function findOverview(sql: Sql, tenant_id: string): Promise<Overview> {
+  const [[now], rows, balances, attention] = await Promise.all([
+    sql<{ as_of: string; today: string; oldest_due_s: number; uncounted_events: number }[]>`
+      select clock_timestamp() as as_of, (now() at time zone 'UTC')::date::text as today,
+        coalesce(s.last_sequence - coalesce(c.sequence, 0), 0) as uncounted_events,
+        coalesce(floor(extract(epoch from now() - oldest.run_at)), 0)::integer as oldest_due_s
+      from (select ${tenant_id}::uuid as tenant_id) t
+      left join event_sequences s on s.tenant_id = t.tenant_id
+      left join payment_cursors c on c.tenant_id = t.tenant_id
+      cross join lateral (
+        select min(first.run_at) as run_at from unnest(${[...QUEUES]}::text[]) as asked(queue)
+        cross join lateral (
+          select j.run_at from jobs j
+          where j.queue = asked.queue and j.tenant_id = ${tenant_id} and j.finished_at is null and j.run_at <= now()
+            and j.state = 'ready'
+          order by j.priority, j.run_at limit 1
+        ) first
+      ) oldest`,
+    // More than is safe in JSON is shown as the most that is.
+    sql<Counted[]>`
+      select day::text as day, lower(currency) as currency, kind, count,
+        least(amount_minor, ${Number.MAX_SAFE_INTEGER}::bigint)::bigint as amount_minor
+      from payment_days
+      where tenant_id = ${tenant_id} and day > (now() at time zone 'UTC')::date - ${DAYS}::integer`,
+    listWalletBalances(sql, tenant_id),
+    findAttention(sql, tenant_id),
+  ])
+  const { as_of, today, oldest_due_s, uncounted_events } = now!
+  const currencies = Array.from(
+    Map.groupBy(rows, ({ currency }) => currency),
+    ([currency, of_currency]) => {
+      const days = Array.from({ length: DAYS }, (_, nth) => {
+        const day = new Date(Date.parse(today) - (DAYS - 1 - nth) * 86_400_000).toISOString().slice(0, 10)
+        return { day, ...daysTogether(of_currency.filter((row) => row.day === day)) }
+      })
+      const of = (some: PaymentDay[]) => {
+        const names = new Set(some.map(({ day }) => day))
+        return daysTogether(of_currency.filter(({ day }) => names.has(day)))
+      }
+      return { currency, days, week: of(days.slice(-WEEK)), week_before: of(days.slice(0, -WEEK)) }
+    },
+  ).toSorted((a, b) => (a.currency < b.currency ? -1 : 1))
+  return { currencies, balances, attention, oldest_due_s, uncounted_events, as_of }
+}
+
+function daysTogether(rows: Counted[]): Omit<PaymentDay, 'day'> {
+  const of = (kind: Counted['kind'], what: 'count' | 'amount_minor') =>
+    rows.reduce((total, row) => total + (row.kind === kind ? row[what] : 0), 0)
+  const [authorized, failed] = [of('authorized', 'count'), of('failed', 'count')]
+  return {
+    captured: of('captured', 'count'),
+    captured_minor: of('captured', 'amount_minor'),
+    refunded: of('refunded', 'count'),
+    refunded_minor: of('refunded', 'amount_minor'),
+    authorized,
+    failed,
+    success_rate: authorized + failed === 0 ? null : authorized / (authorized + failed),
+  }
+}

@@ -1,0 +1,95 @@
+// The figures of the queues: what waits, how fast work comes and goes, and how long it waits and runs.
+import { z } from 'zod'
+import { QUEUES } from '#core/config/queues.ts'
+import type { Sql } from '#core/db.ts'
+import { findPauses } from '../jobs/pauses.ts'
+import {
+  asOf,
+  countField,
+  lastSample,
+  latestOf,
+  rollupColumns,
+  sumRollups,
+  type RollupFigures,
+} from './figures.ts'
+import { percentilesSchema } from './histograms.ts'
+
+const MINUTES = 60
+
+const rate = (description: string) => z.number().meta({ description, example: 12.5 })
+const lately = z.object({ last_5m: percentilesSchema, last_1h: percentilesSchema })
+
+const queueFiguresSchema = z.object({
+  queue: z.enum(QUEUES).meta({ description: 'Its name.', example: 'payments' }),
+  due: countField('Jobs that could begin now.'),
+  later: countField('Jobs that wait for their time.'),
+  running: countField('Jobs under way.'),
+  unknown: countField('Jobs whose effect is not known.', 0),
+  parked: countField('Jobs that wait for an operator.', 0),
+  oldest_due_s: countField('For how long the oldest has been due, in seconds.', 0),
+  in_per_s_1m: rate('Jobs that came, each second of the last whole minute.'),
+  out_per_s_1m: rate('Jobs that finished.'),
+  in_per_s_5m: rate('Jobs that came, each second of the last five minutes.'),
+  out_per_s_5m: rate('Jobs that finished.'),
+  wait: lately.meta({ description: 'From when a job was due to when its last attempt began.' }),
+  run: lately.meta({ description: 'From when its last attempt began to when it finished.' }),
+  failed_1h: countField('Jobs that failed or were discarded in the last hour.', 0),
+  out_by_minute: z.array(z.int()).meta({ description: 'Jobs that finished in each of the last 60 minutes.' }),
+  paused: z.boolean().meta({ description: 'Whether nothing of it begins.' }),
+  paused_tenants: countField('Of how many tenants nothing of it begins.', 0),
+  as_of: asOf,
+})
+
+export const queuesFiguresSchema = z
+  .object({ queues: z.array(queueFiguresSchema), as_of: asOf })
+  .meta({ id: 'QueuesFigures', description: 'Each queue with its figures.' })
+export type QueuesFigures = z.output<typeof queuesFiguresSchema>
+
+/** The figures of all queues. Rates and times are of whole minutes that were counted, up to the last. */
+export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
+  const [rows, pauses] = await Promise.all([
+    sql<RollupFigures[]>`
+      select ${rollupColumns(sql)} from unnest(${[...QUEUES]}::text[]) as asked(of_queue)
+      cross join lateral (
+        select * from job_rollups r
+        where r.resolution = 60 and r.queue = asked.of_queue and r.name = '' and r.at >= (
+          select max(at) from job_rollups where resolution = 60) - ${MINUTES} * interval '1 minute'
+      ) r
+      order by at`,
+    findPauses(sql),
+  ])
+  // The last minute is not over.
+  const end_ms = Date.parse(rows.at(-1)?.at ?? '')
+  const queues = QUEUES.map((queue) => {
+    const mine = rows.filter((row) => row.queue === queue)
+    const of = (minutes: number) =>
+      mine.filter(({ at }) => Date.parse(at) >= end_ms - minutes * 60_000 && Date.parse(at) < end_ms)
+    const [minute, five, hour] = [sumRollups(of(1)), sumRollups(of(5)), sumRollups(of(MINUTES))]
+    const out_by_minute = Array<number>(MINUTES).fill(0)
+    for (const row of of(MINUTES))
+      out_by_minute[MINUTES - Math.round((end_ms - Date.parse(row.at)) / 60_000)] = sumRollups([row]).out
+    const open = lastSample(mine)
+    const paused = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
+    return {
+      queue,
+      due: open?.due ?? 0,
+      later: open?.later ?? 0,
+      running: open?.running ?? 0,
+      unknown: open?.unknown ?? 0,
+      parked: open?.parked ?? 0,
+      oldest_due_s: open?.oldest_due_s ?? 0,
+      in_per_s_1m: minute.in / 60,
+      out_per_s_1m: minute.out / 60,
+      in_per_s_5m: five.in / 300,
+      out_per_s_5m: five.out / 300,
+      wait: { last_5m: five.wait, last_1h: hour.wait },
+      run: { last_5m: five.run, last_1h: hour.run },
+      failed_1h: hour.failed + hour.discarded,
+      out_by_minute,
+      paused: paused.some(({ tenant }) => tenant === null),
+      paused_tenants: new Set(paused.flatMap(({ tenant }) => tenant ?? [])).size,
+      as_of: open?.sampled_at ?? null,
+    }
+  })
+  return { queues, as_of: latestOf(queues.map(({ as_of }) => as_of)) }
+}

@@ -1,0 +1,100 @@
+// What happened in a queue over time, for charts.
+import { z } from 'zod'
+import { QUEUES, type QueueName } from '#core/config/queues.ts'
+import type { Sql } from '#core/db.ts'
+import { dateTime, timestamp } from '#core/time.ts'
+import { asOf, countField, latestOf, rollupColumns, sumRollups, type RollupFigures } from './figures.ts'
+import { percentilesSchema } from './histograms.ts'
+import { MINUTES_KEPT_H } from './retention.ts'
+
+const MOST_POINTS = 500
+/** Longer times are read by the hour. */
+const BY_MINUTE_S = 12 * 3600
+
+export const seriesQuerySchema = z.object({
+  queue: z.enum(QUEUES).meta({ description: 'Of which queue.', example: 'payments' }),
+  name: z
+    .string()
+    .min(1)
+    .optional()
+    .meta({ description: 'Only jobs of this name.', example: 'payment.capture' }),
+  from: dateTime.meta({ description: 'Where it begins.' }),
+  to: dateTime.meta({ description: 'Where it ends.' }),
+  points: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(MOST_POINTS)
+    .default(60)
+    .meta({ description: 'How many points at most.', example: 60 }),
+})
+
+export type SeriesQuery = { queue: QueueName; name?: string; from: string; to: string; points: number }
+
+const most = (description: string) => z.int().nullable().meta({ description, example: 3 })
+
+export const seriesSchema = z
+  .object({
+    step_s: countField('How many seconds each point stands for.', 60),
+    points: z.array(
+      z.object({
+        at: timestamp.meta({ description: 'Where it begins.' }),
+        in: countField('Jobs that came.'),
+        out: countField('Jobs that finished.'),
+        failed: countField('Those of them that failed or were discarded.', 0),
+        due: most('The most that were seen due; null: nobody looked.'),
+        oldest_due_s: most('The most that one had been due, in seconds.'),
+        wait: percentilesSchema.meta({ description: 'From when a job was due to its last attempt.' }),
+        run: percentilesSchema.meta({ description: 'From the beginning of that to its end.' }),
+      }),
+    ),
+    as_of: asOf,
+  })
+  .meta({ id: 'JobSeries', description: 'A queue, or one kind of its jobs, over time.' })
+export type Series = z.output<typeof seriesSchema>
+
+/**
+ * A queue over time. Each point is of the same number of whole minutes, or of hours where the time is longer than half a day or
+ * older than minutes are kept; points in which nothing happened are there too. `to` is not after now.
+ */
+export async function findSeries(
+  sql: Sql,
+  { queue, name = '', from, to, points }: SeriesQuery,
+): Promise<Series> {
+  const to_ms = Math.min(Date.parse(to), Date.now())
+  const span_s = Math.max(60, (to_ms - Date.parse(from)) / 1000)
+  const is_kept = Date.parse(from) > Date.now() - MINUTES_KEPT_H * 3600_000
+  const resolution = span_s <= BY_MINUTE_S && is_kept ? 60 : 3600
+  const step_s = resolution * Math.ceil(span_s / resolution / points)
+  const begin_ms = Math.floor(Date.parse(from) / (resolution * 1000)) * resolution * 1000
+  const rows = await sql<RollupFigures[]>`
+    select ${rollupColumns(sql)} from job_rollups
+    where resolution = ${resolution} and queue = ${queue} and name = ${name}
+      and at >= ${new Date(begin_ms).toISOString()} and at < ${new Date(to_ms).toISOString()}
+    order by at`
+  const count = Math.max(0, Math.ceil((to_ms - begin_ms) / (step_s * 1000)))
+  const steps = Array.from({ length: count }, (): RollupFigures[] => [])
+  for (const row of rows) steps[Math.floor((Date.parse(row.at) - begin_ms) / (step_s * 1000))]?.push(row)
+  return {
+    step_s,
+    points: steps.map((of_step, nth) => {
+      const { in: arrived, out, failed, discarded, wait, run } = sumRollups(of_step)
+      return {
+        at: new Date(begin_ms + nth * step_s * 1000).toISOString().replace('Z', '000Z'),
+        in: arrived,
+        out,
+        failed: failed + discarded,
+        due: mostOf(of_step.map(({ due }) => due)),
+        oldest_due_s: mostOf(of_step.map(({ oldest_due_s }) => oldest_due_s)),
+        wait,
+        run,
+      }
+    }),
+    as_of: latestOf(rows.map(({ sampled_at }) => sampled_at)),
+  }
+}
+
+function mostOf(values: (number | null)[]): number | null {
+  const known = values.filter((value) => value !== null)
+  return known.length === 0 ? null : Math.max(...known)
+}

@@ -1,0 +1,79 @@
+// Whose jobs keep the queues busy.
+import { z } from 'zod'
+import type { QueueName } from '#core/config/queues.ts'
+import type { Sql } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
+import { asOf, countField, figureWindow, spanOf, type FigureWindow } from './figures.ts'
+
+const SHOWN = 50
+
+export const tenantSharesSchema = z
+  .object({
+    window: figureWindow,
+    finished: countField('Jobs that finished.', 1200),
+    run_ms: countField('How long their last attempts took, together.', 96_000),
+    tenants: z.array(
+      z.object({
+        tenant_id: z.uuid().nullable().meta({
+          description: 'Whose; null: of all others.',
+          example: '0198f6ef-9a00-7000-8000-00000000ac3e',
+        }),
+        slug: z.string().nullable().meta({ description: 'The name of the tenant.', example: 'acme' }),
+        finished: countField('Jobs of this tenant that finished.', 300),
+        run_ms: countField('How long their last attempts took, together.', 24_000),
+        share: z.number().meta({ description: 'The part of all that finished.', example: 0.25 }),
+      }),
+    ),
+    as_of: asOf,
+  })
+  .meta({ id: 'TenantShares', description: 'Whose jobs finished, the busiest tenants first.' })
+export type TenantShares = z.output<typeof tenantSharesSchema>
+
+/**
+ * The tenants with the most jobs that finished in the window, of one queue or of all. In a minute only so many tenants are
+ * counted by name: a tenant with few jobs may be among the others in some minutes. Windows of over an hour begin with a whole one.
+ */
+export async function findTenantShares(
+  sql: Sql,
+  { queue, window }: { queue?: QueueName; window: FigureWindow },
+): Promise<TenantShares> {
+  const { span_s, resolution } = spanOf(window)
+  const of_queue = sql`r.queue = coalesce(${queue ?? null}, r.queue)`
+  const rows = await sql<{ tenant_id: string; slug: string | null; finished: number; run_ms: number }[]>`
+    with summed as (
+      select tenant_id, sum(finished)::bigint as finished, sum(run_ms)::bigint as run_ms from (
+        select tenant_id, finished, run_ms from tenant_rollups r
+        where r.resolution = 3600 and ${resolution}::integer = 3600
+          and r.at >= date_trunc('hour', now() - ${span_s} * interval '1 second') and ${of_queue}
+        union all
+        -- The hour that is not over, or of the last minutes.
+        select tenant_id, finished, run_ms from tenant_rollups r
+        where r.resolution = 60 and ${of_queue} and r.at >= case when ${resolution}::integer = 60
+          then now() - ${span_s} * interval '1 second'
+          else coalesce(
+            (select max(at) from tenant_rollups where resolution = 3600) + interval '1 hour', '-infinity') end
+      ) r
+      group by tenant_id
+    )
+    select s.*, t.slug from summed s left join tenants t on t.id = s.tenant_id
+    order by s.finished desc, s.tenant_id`
+  const [counted] = await sql<{ at: string | null }[]>`
+    select max(at) as at from job_rollups where resolution = 60`
+  const total = sumOf(rows)
+  const named = rows.filter(({ tenant_id }) => tenant_id !== LOWEST_ID)
+  const others = sumOf([...rows.filter(({ tenant_id }) => tenant_id === LOWEST_ID), ...named.slice(SHOWN)])
+  const share = (finished: number) => (total.finished === 0 ? 0 : finished / total.finished)
+  const tenants: TenantShares['tenants'] = named
+    .slice(0, SHOWN)
+    .map((row) => ({ ...row, share: share(row.finished) }))
+  if (others.finished > 0)
+    tenants.push({ tenant_id: null, slug: null, ...others, share: share(others.finished) })
+  return { window, ...total, tenants, as_of: counted?.at ?? null }
+}
+
+function sumOf(rows: { finished: number; run_ms: number }[]): { finished: number; run_ms: number } {
+  return {
+    finished: rows.reduce((sum, row) => sum + row.finished, 0),
+    run_ms: rows.reduce((sum, row) => sum + row.run_ms, 0),
+  }
+}

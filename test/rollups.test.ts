@@ -1,0 +1,277 @@
+// The numbers of the dashboard: they are those of a recount, whatever happens to the clock.
+import postgres from 'postgres'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { QUEUES } from '#core/config/queues.ts'
+import { connectDatabase } from '#core/pool.ts'
+import type { Sql } from '#core/db.ts'
+import { LOWEST_ID, newId } from '#core/ids.ts'
+import { overviewSchema, findOverview } from '#domain/operations/overview.ts'
+import { findProviderHealth, providerHealthSchema } from '#domain/operations/provider-health.ts'
+import { findNameFigures, nameFiguresSchema } from '#domain/operations/job-names.ts'
+import { BOUNDS_MS, percentilesOf } from '#domain/operations/histograms.ts'
+import { findQueueFigures, queuesFiguresSchema } from '#domain/operations/queues.ts'
+import { findSeries, seriesSchema } from '#domain/operations/series.ts'
+import { findTenantShares, tenantSharesSchema } from '#domain/operations/tenant-shares.ts'
+import { beginRun } from '#domain/jobs/recurring.ts'
+import { beginCounting, countJobsForRollups } from '#domain/operations/count-jobs.ts'
+import { countPayments } from '#domain/operations/count-payments.ts'
+import { rollUpOnce } from '#workers/recurring/rollups.ts'
+import { createDatabase } from '#test/databases.ts'
+import { capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
+import { urlAs } from '#test/users.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+/** As the clock and the dashboard see it. */
+let worker: Sql
+let dashboard: Sql
+beforeAll(async () => {
+  world = await createWorld()
+  const open = (role: 'worker' | 'dashboard') =>
+    connectDatabase(urlAs(role, world.config.DATABASE_URL!), { max: 3, application_name: `test-${role}` })
+  worker = open('worker')
+  dashboard = open('dashboard')
+})
+afterAll(async () => {
+  await worker?.end()
+  await dashboard?.end()
+  await world?.close()
+})
+
+/** Runs the clock until it has counted all that finished before now. */
+async function countAll(): Promise<void> {
+  const [now] = await world.sql<{ at: string }[]>`select clock_timestamp() as at`
+  await eventually(async () => {
+    await world.sql`update recurring_work set due_at = now() where name = 'roll-ups'`
+    await rollUpOnce(worker, { jobs_at_once: 3 })
+    const [reached] = await world.sql<{ after: string }[]>`
+      select position ->> 'after' as after from recurring_work where name = 'roll-ups'`
+    expect(reached!.after > now!.at).toBe(true)
+  })
+}
+
+/** What the jobs themselves say, of those that finished since the clock began. */
+async function recount(): Promise<object[]> {
+  return [
+    ...(await world.sql`
+    select queue, name, count(*) filter (where state = 'succeeded') as succeeded,
+      count(*) filter (where state = 'failed') as failed, count(*) filter (where state = 'discarded') as discarded
+    from jobs where finished_at >= (select began_at from clock_began) group by 1, 2 order by 1, 2`),
+  ]
+}
+
+async function rolledUp(resolution: number): Promise<object[]> {
+  return [
+    ...(await world.sql`
+    select queue, name, sum(succeeded)::bigint as succeeded, sum(failed)::bigint as failed,
+      sum(discarded)::bigint as discarded
+    from job_rollups where resolution = ${resolution} and name <> '' group by 1, 2
+    having sum(succeeded + failed + discarded) > 0 order by 1, 2`),
+  ]
+}
+
+test('jobs, tenants and payments are counted once each', async () => {
+  const { client, sql, tenant_id } = world
+  await eventually(async () => {
+    await rollUpOnce(worker)
+    expect(
+      await sql`select from recurring_work where name = 'roll-ups' and position is not null`,
+    ).toHaveLength(1)
+  })
+  await sql`
+    create table clock_began as
+    select (position ->> 'after')::timestamptz as began_at from recurring_work where name = 'roll-ups'`
+  const { id } = await capturedPayment(client)
+  await refund(client, id, { amount_minor: 300 })
+  await capturedPayment(client, { currency: 'eur', amount_minor: 500 })
+  await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
+  const other = await world.clientOf()
+  await capturedPayment(other)
+  await world.drain()
+  await countAll()
+
+  const counted = await recount()
+  expect(counted.length).toBeGreaterThan(2)
+  expect(await rolledUp(60)).toEqual(counted)
+  expect(await rolledUp(3600)).toEqual(counted)
+  // What came is what finished: nothing is open, and nothing was when the clock began. Open jobs are counted less often.
+  await eventually(async () => {
+    await countAll()
+    const [flow] = await sql`
+      select sum(arrived)::bigint as came, sum(succeeded + failed + discarded)::bigint as went from job_rollups
+      where resolution = 60 and name = ''`
+    expect(flow!['came']).toBe(flow!['went'])
+  })
+
+  const shares = tenantSharesSchema.parse(
+    await findTenantShares(dashboard, { queue: 'payments', window: '1h' }),
+  )
+  const whose = await sql`
+    select tenant_id, count(*) as finished from jobs where queue = 'payments' group by 1 order by 2 desc`
+  expect(
+    shares.tenants.map(({ tenant_id: whose_id, finished }) => ({ tenant_id: whose_id, finished })),
+  ).toEqual([...whose])
+
+  await eventually(async () => {
+    await countAll()
+    expect(await findOverview(dashboard, tenant_id)).toMatchObject({ uncounted_events: 0 })
+  })
+  const overview = overviewSchema.parse(await findOverview(dashboard, tenant_id))
+  const today = overview.currencies.map(({ currency, week }) => ({ currency, ...week }))
+  const one = { captured: 1, refunded: 0, refunded_minor: 0, authorized: 1, failed: 0, success_rate: 1 }
+  const refunded = { refunded: 1, refunded_minor: 300, failed: 1, success_rate: 0.5 }
+  expect(today).toEqual([
+    { ...one, currency: 'eur', captured_minor: 500 },
+    { ...one, ...refunded, currency: 'usd', captured_minor: 1000 },
+  ])
+  expect(overview.balances).toHaveLength(2)
+
+  const now = new Date()
+  const series = await findSeries(dashboard, {
+    queue: 'payments',
+    from: new Date(now.getTime() - 600_000).toISOString(),
+    to: new Date(now.getTime() + 60_000).toISOString(),
+    points: 30,
+  })
+  const finished = whose.reduce((sum, { finished: count }) => sum + count, 0)
+  expect(seriesSchema.parse(series).points.reduce((sum, { out }) => sum + out, 0)).toBe(finished)
+  const { names } = nameFiguresSchema.parse(
+    await findNameFigures(dashboard, { queue: 'payments', window: '24h' }),
+  )
+  expect(names.reduce((sum, { out }) => sum + out, 0)).toBe(finished)
+  const { providers } = providerHealthSchema.parse(await findProviderHealth(dashboard))
+  expect(providers.find(({ provider }) => provider === 'stripe')).toMatchObject({
+    calls: 8,
+    done: 7,
+    declined: 1,
+  })
+})
+
+test('a transaction that commits late is waited for, and a clock that dies leaves nothing half counted', async () => {
+  const { sql, tenant_id } = world
+  await countAll()
+  const name = 'payment.capture'
+  const insert = (state: string) => sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
+    values (${newId()}, ${tenant_id}, 'payments', ${name}, '{}', 1, ${state}, now())`
+  const late = await sql.reserve()
+  try {
+    await late`begin`
+    await late`
+      insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
+      values (${newId()}, ${tenant_id}, 'payments', ${name}, '{}', 1, 'failed', now())`
+    await insert('failed')
+    // The clock looks, and waits; even when so much time has passed that it waits for nobody else.
+    await sql`update recurring_work set due_at = now(), lease_until = null where name = 'roll-ups'`
+    const run = await beginRun(worker, 'roll-ups')
+    const began = await beginCounting(worker)
+    const options = { queues: QUEUES, most: 10 }
+    await sql`select pg_sleep(1.1)`
+    const first = await countJobsForRollups(worker, run!, began, options)
+    expect(first).toMatchObject({ waits: true, more: false })
+    const at = '2026-01-01T00:00:00.000000Z'
+    const { transactions } = first!.position.awaited!
+    const later = { ...first!.position, awaited: { at, transactions } }
+    expect(await countJobsForRollups(worker, run!, later, options)).toMatchObject({ waits: true })
+    await late`commit`
+    expect(await countJobsForRollups(worker, run!, first!.position, options)).toMatchObject({ waits: false })
+    // Another clock has taken the run: what this one still writes is refused, and then undone.
+    await sql`update recurring_work set lease_token = gen_random_uuid() where name = 'roll-ups'`
+    expect(await countJobsForRollups(worker, run!, first!.position, options)).toBeUndefined()
+    expect(await countPayments(worker, run!)).toBeUndefined()
+    // It died after its last step, and the next goes on from there.
+    await sql`update recurring_work set lease_token = null, lease_until = null where name = 'roll-ups'`
+  } finally {
+    await late`rollback`.catch(() => {})
+    late.release()
+  }
+  await countAll()
+  expect(await rolledUp(60)).toEqual(await recount())
+})
+
+test('an hour of many tenants has few rows, and percentiles are right within their bucket', async () => {
+  const { sql } = world
+  const before = await findTenantShares(dashboard, { queue: 'ai', window: '1h' })
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, run_at, started_at, finished_at)
+    select gen_random_uuid(), md5((n % 200)::text)::uuid, 'ai', 'ai_task.run', '{}', 1, 'succeeded',
+      now() - n * interval '1 millisecond' - interval '2 ms', now() - interval '2 ms', now()
+    from generate_series(1, 1000) n`
+  await countAll()
+  const rows =
+    await sql`select count(*) as count, queue, at from tenant_rollups where queue = 'ai' group by 2, 3`
+  for (const { count } of rows) expect(count).toBeLessThanOrEqual(21)
+  const shares = await findTenantShares(dashboard, { queue: 'ai', window: '1h' })
+  expect(shares.finished - before.finished).toBe(1000)
+  expect(shares.tenants.at(-1)).toMatchObject({ tenant_id: null })
+  expect(JSON.stringify(shares)).not.toContain(LOWEST_ID)
+  const { names } = await findNameFigures(dashboard, { queue: 'ai', window: '1h' })
+  const { wait, run } = names[0]!
+  const near = (value: number | null, exact: number) => {
+    const upper = BOUNDS_MS.findIndex((bound) => bound > exact)
+    expect(value).toBeGreaterThanOrEqual(BOUNDS_MS[upper - 1]!)
+    expect(value).toBeLessThanOrEqual(BOUNDS_MS[upper]!)
+  }
+  near(wait.p50_ms, 500)
+  near(wait.p95_ms, 950)
+  near(wait.p99_ms, 990)
+  near(run.p50_ms, 2)
+  expect(percentilesOf([])).toEqual({ p50_ms: null, p95_ms: null, p99_ms: null })
+})
+
+test('a queue shows what waits in it, and a pause', async () => {
+  const { sql, tenant_id } = world
+  await sql`insert into pauses (queue) values ('compliance')`
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
+    select gen_random_uuid(), ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, now() + at from unnest(
+      array[interval '-90 s', interval '-10 s', interval '1 hour', interval 'infinity']) at`
+  const seen = async () => {
+    await countAll()
+    const { queues, as_of } = queuesFiguresSchema.parse(await findQueueFigures(dashboard))
+    expect(as_of).not.toBeNull()
+    return queues.find(({ queue }) => queue === 'compliance')!
+  }
+  await eventually(async () => {
+    const compliance = await seen()
+    expect(compliance).toMatchObject({ due: 2, later: 1, running: 0, unknown: 0, parked: 1, paused: true })
+    expect(compliance.oldest_due_s).toBeGreaterThanOrEqual(90)
+  })
+  await sql`delete from jobs where queue = 'compliance'`
+  await eventually(async () =>
+    expect(await seen()).toMatchObject({ due: 0, later: 0, parked: 0, oldest_due_s: 0 }),
+  )
+  await sql`delete from pauses`
+})
+
+test('no read and no count looks through a table of jobs, payments or events', async () => {
+  const database = await createDatabase()
+  onTestFinished(() => database.drop())
+  const open = (role: 'worker' | 'dashboard') =>
+    connectDatabase(urlAs(role, database.url), { max: 1, application_name: `test-${role}` })
+  const [clock, reader] = [open('worker'), open('dashboard')]
+  await rollUpOnce(clock)
+  await findQueueFigures(reader)
+  const to = new Date().toISOString()
+  await findSeries(reader, { queue: 'payments', from: '2026-01-01T00:00:00Z', to, points: 10 })
+  await findNameFigures(reader, { queue: 'payments', window: '24h' })
+  await findTenantShares(reader, { window: '7d' })
+  await findProviderHealth(reader)
+  await findOverview(reader, newId())
+  for (const sql of [clock, reader]) {
+    await sql`select pg_stat_force_next_flush()`
+    await sql`select 1`
+    await sql.end()
+  }
+  const sql = postgres(database.url, { max: 1 })
+  const used = await sql<{ relname: string; seq_scan: string; idx_scan: string }[]>`
+    select relname, seq_scan, idx_scan from pg_stat_user_tables where seq_scan > 0 or idx_scan > 0`
+  await sql.end()
+  const names = used.map(({ relname }) => relname)
+  expect(names).toEqual(expect.arrayContaining(['jobs', 'job_rollups', 'payment_days', 'webhook_endpoints']))
+  const read_whole = used.filter(({ seq_scan }) => seq_scan !== '0').map(({ relname }) => relname)
+  expect(read_whole.filter((name) => !SMALL.has(name))).toEqual([])
+})
+
+/** One row for each tenant, or fewer. */
+const SMALL = new Set(['pauses', 'recurring_work', 'event_sequences'])
