@@ -22,7 +22,7 @@ export type Parameter = {
   required?: boolean
   schema: Schema
 }
-export type Content = { content?: Record<string, { schema: Schema }> }
+type Content = { content?: Record<string, { schema: Schema }> }
 export type Operation = {
   operationId: string
   summary: string

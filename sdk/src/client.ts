@@ -102,7 +102,7 @@ export function createClient(settings: SluiceOptions): Client {
 }
 
 /** A random name of 128 bits. */
-export function randomId(): string {
+function randomId(): string {
   // `crypto.randomUUID` is missing in pages that came over plain http.
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
@@ -142,7 +142,8 @@ async function attemptOnce<T>(
     late = true
     controller.abort()
   }, timeout_ms)
-  const request = `${init.method} ${url}`
+  // Filters can hold what does not belong into a log.
+  const request = `${init.method} ${url.split('?')[0]}`
   const request_id = init.headers.get('x-request-id')
   try {
     const response = await send(url, { ...init, signal: controller.signal })
@@ -164,7 +165,7 @@ async function attemptOnce<T>(
 function read<T>(response: Response, text: string, sent_id: string | null): Received<T> | SluiceErrorOf {
   const { status, headers } = response
   const json = parse(text)
-  if (response.ok && json !== undefined) return { data: json as T, response }
+  if (response.ok && (json !== undefined || text === '')) return { data: json as T, response }
   const told = (json as { error?: Partial<ErrorBody> } | undefined)?.error
   const request_id = told?.request_id ?? headers.get('x-request-id') ?? sent_id
   const retry_after_s = secondsOf(headers.get('retry-after'))

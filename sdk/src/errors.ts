@@ -3,7 +3,7 @@ import type { ErrorContexts } from './error-contexts.ts'
 import type { ErrorCode, ErrorDetail } from './generated/schemas.ts'
 
 /** Codes of this package, for what the API has not said. */
-export type ClientErrorCode = 'connection_failed' | 'timed_out' | 'unreadable_answer' | 'invalid_signature'
+type ClientErrorCode = 'connection_failed' | 'timed_out' | 'unreadable_answer' | 'invalid_signature'
 /** Every code of an error. There can be new ones at any time: go by the `status` of one that you do not know. */
 export type SluiceErrorCode = ErrorCode | ClientErrorCode
 /** The facts of a code. */
