@@ -1,0 +1,81 @@
+// What the generator reads of an OpenAPI document, and how text of it becomes a comment.
+
+export type Schema = {
+  $ref?: string
+  type?: string | string[]
+  enum?: (string | number | null)[]
+  const?: string | number | boolean
+  anyOf?: Schema[]
+  oneOf?: Schema[]
+  items?: Schema
+  properties?: Record<string, Schema>
+  required?: string[]
+  additionalProperties?: Schema | boolean
+  description?: string
+  default?: unknown
+}
+export type Parameter = {
+  $ref?: string
+  name: string
+  in: string
+  description?: string
+  required?: boolean
+  schema: Schema
+}
+type Content = { content?: Record<string, { schema: Schema }> }
+export type Operation = {
+  operationId: string
+  summary: string
+  description?: string
+  tags: string[]
+  parameters?: Parameter[]
+  requestBody?: Content & { required?: boolean }
+  responses: Record<string, Content>
+}
+export type Document = {
+  paths: Record<string, Record<string, Operation>>
+  webhooks: Record<string, { post: Operation }>
+  components: { schemas: Record<string, Schema> }
+  tags: { name: string; description: string }[]
+}
+
+const COLUMNS = 100
+
+/** The name that a reference ends in. */
+export function nameIn(reference: string): string {
+  return reference.split('/').at(-1)!
+}
+
+/** `top_ups` is `topUps`. */
+export function camelCase(name: string): string {
+  return name.replaceAll(/_(\w)/g, (_match, letter: string) => letter.toUpperCase())
+}
+
+/** `top_ups` is `TopUps`, `listCustomers` is `ListCustomers`. */
+export function pascalCase(name: string): string {
+  return camelCase(`_${name}`)
+}
+
+/** A doc comment of these paragraphs, with a line break behind; nothing where there are none. */
+export function comment(...paragraphs: (string | undefined)[]): string {
+  const text = paragraphs.filter(Boolean).join('\n\n')
+  if (text === '') return ''
+  // The guides' addresses are those of an installation, and not known here.
+  const plain = text
+    .replaceAll(/ \[[^\]]+\]\(\/docs[^)]*\)\.(?=\s|$)/g, '')
+    .replaceAll(/\[([^\]]+)\]\(\/docs[^)]*\)/g, '$1')
+    .replaceAll('*/', '*\\/')
+  const lines = plain.split('\n').flatMap(wrapped)
+  if (lines.length === 1) return `/** ${lines[0]} */\n`
+  return `/**\n${lines.map((line) => ` * ${line}`.trimEnd()).join('\n')}\n */\n`
+}
+
+function wrapped(paragraph: string): string[] {
+  const lines = ['']
+  for (const word of paragraph.split(' ')) {
+    const last = lines.at(-1)!
+    if (last !== '' && last.length + word.length >= COLUMNS) lines.push(word)
+    else lines[lines.length - 1] = last === '' ? word : `${last} ${word}`
+  }
+  return lines
+}

@@ -1,0 +1,232 @@
+// The operations of an OpenAPI document as classes: one for each resource, with a method for each operation.
+import {
+  camelCase,
+  comment,
+  nameIn,
+  pascalCase,
+  type Document,
+  type Operation,
+  type Parameter,
+  type Schema,
+} from './document.ts'
+import { bodyOf, membersOf, typeName, typeOf } from './schemas.ts'
+
+/**
+ * Names go by the path: `POST /v1/wallet/top_ups` is `wallet.topUps.create`, and what follows an id is the method:
+ * `POST /v1/payments/{id}/capture` is `payments.capture(id)`. These are the exceptions, with what their id is of.
+ */
+const EXCEPTIONS: Record<string, { name: string; id?: string }> = {
+  createRefund: { name: 'refunds.create', id: 'payment_id' },
+  listRefunds: { name: 'refunds.list', id: 'payment_id' },
+  listWebhookDeliveries: { name: 'webhookDeliveries.list', id: 'endpoint_id' },
+  getIdempotencyKey: { name: 'idempotencyKeys.list' },
+  sendEmail: { name: 'messages.sendEmail' },
+  sendEmails: { name: 'messages.sendEmailBatch' },
+  sendSms: { name: 'messages.sendSms' },
+  sendManySms: { name: 'messages.sendSmsBatch' },
+}
+/** Methods of a path that ends in a name, and of one that ends in an id. */
+const VERBS: Record<string, Record<string, string>> = {
+  name: { get: 'list', post: 'create' },
+  id: { get: 'retrieve', patch: 'update', delete: 'delete' },
+}
+
+type Method = { name: string; code: string; uses: string[]; query: string | undefined }
+/** `path` is where it is found: `['wallet', 'topUps']`. */
+type Group = { path: string[]; methods: Method[]; children: Group[]; tag: string | undefined; about?: string }
+
+/** The file of each resource, by name, and the one that has them all. */
+export function resourceFiles(document: Document): Map<string, string> {
+  const root: Group = { path: [], methods: [], children: [], tag: undefined }
+  for (const [path, operations] of Object.entries(document.paths))
+    for (const [verb, operation] of Object.entries(operations)) {
+      const name = EXCEPTIONS[operation.operationId]?.name ?? nameOf(verb, path, operation)
+      const group = groupAt(root, name.split('.').slice(0, -1))
+      group.tag ??= operation.tags[0]
+      group.methods.push(methodOf(name, verb, path, operation, document))
+    }
+  const all = descendants(root)
+  const named = new Set(all.map(({ path }) => path.at(-1)!))
+  for (const group of all) {
+    // What is listed under the tag of another resource is not described by it.
+    const tag =
+      document.tags.find(({ name }) => camelCase(name) === group.path.at(-1)) ??
+      document.tags.find(({ name }) => name === group.tag && !named.has(camelCase(name)))
+    if (tag !== undefined) group.about = tag.description
+  }
+  return new Map([
+    ...all.map((group): [string, string] => [fileOf(group), groupFile(group)]),
+    ['resources.ts', rootFile(root)],
+  ])
+}
+
+function nameOf(verb: string, path: string, { operationId }: Operation): string {
+  const parts = path.split('/').slice(2)
+  const at = parts.findIndex((part) => part.startsWith('{'))
+  const [group, rest] = at === -1 ? [parts, []] : [parts.slice(0, at), parts.slice(at + 1)]
+  if (rest.length > 1) throw new Error(`${operationId} needs a name of its own`)
+  const usual = VERBS[at === -1 ? 'name' : 'id']![verb]
+  const method = rest[0] ?? (operationId.startsWith('archive') ? 'archive' : usual)
+  if (method === undefined) throw new Error(`${operationId} needs a name of its own`)
+  return [...group, method].map(camelCase).join('.')
+}
+
+function groupAt(root: Group, path: string[]): Group {
+  let group = root
+  for (const [depth, name] of path.entries()) {
+    let next = group.children.find((child) => child.path.at(-1) === name)
+    if (next === undefined) {
+      next = { path: path.slice(0, depth + 1), methods: [], children: [], tag: undefined }
+      group.children.push(next)
+    }
+    group = next
+  }
+  return group
+}
+
+function descendants(group: Group): Group[] {
+  return group.children.flatMap((child) => [child, ...descendants(child)])
+}
+
+function methodOf(
+  full: string,
+  verb: string,
+  path: string,
+  operation: Operation,
+  document: Document,
+): Method {
+  const { operationId, summary, description, requestBody, responses } = operation
+  const name = full.split('.').at(-1)!
+  const parameters = operation.parameters ?? []
+  const sent: string[] = []
+  const given: string[] = []
+  const uses: string[] = []
+  const use = (schema: Schema) => {
+    const type = typeOf(schema)
+    uses.push(type.replace('[]', ''))
+    return type
+  }
+  const id = EXCEPTIONS[operationId]?.id
+  for (const parameter of parameters.filter((each) => each.in === 'path'))
+    given.push(`${id ?? parameter.name}: string`)
+  const address = path.replaceAll(/\{(\w+)\}/g, (_match, param: string) => `\${part(${id ?? param})}`)
+  const target = address === path ? `'${path}'` : `\`${address}\``
+
+  const filters = parameters.filter((each) => each.in === 'query')
+  const queryName = `${pascalCase(operationId)}Query`
+  if (filters.length > 0) {
+    given.push(`query?: ${queryName}`)
+    sent.push('query')
+  }
+  if (requestBody !== undefined) {
+    const optional = requestBody.required === true ? '' : '?'
+    given.push(`body${optional}: ${use(bodyOf(requestBody))}`)
+    sent.push('body')
+  }
+  const key = keyOf(verb, operation, document)
+  if (key !== undefined) sent.push(`key: '${key}'`)
+  given.push('options?: RequestOptions')
+
+  const [, answer] = Object.entries(responses).find(([status]) => status.startsWith('2'))!
+  const schema = bodyOf(answer)
+  const paged = schema.type === 'array' && filters.some((each) => ['before', 'after'].includes(each.name))
+  const result = use(paged ? schema.items! : schema)
+  const content = sent.length > 0 ? `{ ${sent.join(', ')} }` : '{}'
+  const call = paged
+    ? `return this.pages(${target}, query, options)`
+    : `return this.send('${verb.toUpperCase()}', ${target}, ${content}, options)`
+  const returns = paged ? `Pages<${result}>` : `Answer<${result}>`
+  return {
+    name,
+    uses: [...uses, paged ? 'Pages' : 'Answer', ...(target.includes('part(') ? ['part'] : [])],
+    query: filters.length > 0 ? queryType(queryName, full, filters) : undefined,
+    code: `${comment(`${summary}.`, description, `\`${verb.toUpperCase()} ${path}\``)}${name}(${given.join(', ')}): ${returns} {\n${call}\n}`,
+  }
+}
+
+/** How a POST can be repeated: by a key of its own, by the keys of what it lists, or because it changes nothing. */
+function keyOf(verb: string, operation: Operation, document: Document): string | undefined {
+  if (verb !== 'post') return undefined
+  const references = (operation.parameters ?? []).map(({ $ref }) => $ref && nameIn($ref))
+  if (references.includes('IdempotencyKey')) return 'header'
+  const { $ref } = bodyOf(operation.requestBody!)
+  const { messages } = document.components.schemas[nameIn($ref!)]!.properties!
+  return messages === undefined ? 'needless' : 'messages'
+}
+
+function queryType(name: string, of: string, filters: Parameter[]): string {
+  const properties = filters.map((each): [string, Schema] => [
+    each.name,
+    { ...each.schema, ...(each.description !== undefined && { description: each.description }) },
+  ])
+  const schema: Schema = { properties: Object.fromEntries(properties) }
+  return `${comment(`What \`${of}\` can be asked for.`)}export interface ${name} {\n${membersOf(schema)}\n}`
+}
+
+function groupFile(group: Group): string {
+  const { path, methods, children, about } = group
+  const queries = methods.flatMap(({ query }) => query ?? [])
+  const uses = new Set(methods.flatMap((method) => method.uses))
+  // The types of filters are names of schemas, or made of strings and numbers.
+  for (const query of queries) for (const [, type] of query.matchAll(/\?: ([A-Z]\w+)$/gm)) uses.add(type!)
+  const runtime = ['Answer', 'Pages']
+  const own = new Set([...runtime, 'part', 'Record<string, string>'])
+  const events = ['FeedEvent'].filter((type) => uses.has(type))
+  const schemas = [...uses].filter((type) => !own.has(type) && !events.includes(type) && type !== 'Record')
+  const up = path.length > 1 ? '../../..' : '../..'
+  const generated = path.length > 1 ? '../..' : '..'
+  return [
+    `// \`sluice.${path.join('.')}\`.`,
+    [
+      uses.has('Answer') && `import type { Answer } from '${up}/answer.ts'`,
+      methods.length > 0 && `import type { RequestOptions } from '${up}/client.ts'`,
+      uses.has('Pages') && `import type { Pages } from '${up}/pages.ts'`,
+      `import { ${uses.has('part') ? 'part, ' : ''}Resource } from '${up}/resource.ts'`,
+      events.length > 0 && `import type { ${events.join(', ')} } from '${generated}/events.ts'`,
+      schemas.length > 0 && `import type { ${schemas.toSorted().join(', ')} } from '${generated}/schemas.ts'`,
+      ...children.map(
+        (child) =>
+          `import { ${className(child)} } from './${kebabCase(path.at(-1)!)}/${kebabCase(child.path.at(-1)!)}.ts'`,
+      ),
+    ]
+      .filter(Boolean)
+      .join('\n'),
+    ...queries,
+    `${comment(about)}export class ${className(group)} extends Resource {\n${[
+      children.map(memberOf).join('\n'),
+      ...methods.map(({ code }) => code),
+    ]
+      .filter(Boolean)
+      .join('\n\n')}\n}`,
+  ].join('\n\n')
+}
+
+function rootFile({ children }: Group): string {
+  return [
+    '// All resources.',
+    [
+      "import { Resource } from '../resource.ts'",
+      ...children.map(
+        (child) => `import { ${className(child)} } from './resources/${kebabCase(child.path.at(-1)!)}.ts'`,
+      ),
+    ].join('\n'),
+    `/** One member for each resource of the API. */\nexport class Resources extends Resource {\n${children.map(memberOf).join('\n')}\n}`,
+  ].join('\n\n')
+}
+
+function memberOf(child: Group): string {
+  return `${comment(child.about)}readonly ${child.path.at(-1)} = new ${className(child)}(this.client)`
+}
+
+function fileOf({ path }: Group): string {
+  return `resources/${path.map(kebabCase).join('/')}.ts`
+}
+
+function className({ path }: Group): string {
+  return typeName(`${path.map(pascalCase).join('')}Resource`)
+}
+
+/** `topUps` is `top-ups`. */
+function kebabCase(name: string): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+}

@@ -1,0 +1,137 @@
+// Schemas of an OpenAPI document as types of TypeScript.
+import { comment, nameIn, type Document, type Schema } from './document.ts'
+
+/** What has another name here, since JavaScript has things called so. */
+const RENAMED: Record<string, string> = { Error: 'ErrorAnswer', Event: 'FeedEvent' }
+/** These are made from the list of events: their data go by their type. */
+const BY_TYPE = ['Event']
+
+/** The file of all named schemas. */
+export function schemasFile({ components }: Document): string {
+  const types = Object.entries(components.schemas)
+    .filter(([name]) => !BY_TYPE.includes(name))
+    .map(([name, schema]) => named(typeName(name), schema))
+  return ['// The resources of the API, and what is sent to it.', ...types].join('\n\n')
+}
+
+/** The file of the events, by type. */
+export function eventsFile({ webhooks, components }: Document): string {
+  const data = Object.entries(webhooks).map(([type, { post }]) => {
+    const [whole] = propertyOf(bodyOf(post.requestBody!), 'data').anyOf!
+    return { type, name: typeOf(whole!), description: post.description!.split(' `GET ')[0] }
+  })
+  const names = [...new Set(data.map(({ name }) => name)), 'TruncatedData'].toSorted()
+  const delivered = bodyOf(webhooks[data[0]!.type]!.post.requestBody!)
+  return [
+    '// What events tell, by type.',
+    `import type { ${names.join(', ')} } from './schemas.ts'`,
+    `/** The resource that an event of this type is about, as it then stood. */
+export interface EventDataByType {
+${data.map(({ type, name, description }) => `${comment(description)}'${type}': ${name}`).join('\n')}
+}`,
+    '/** What can happen. There can be new types at any time: pass over those that you do not know. */\nexport type EventType = keyof EventDataByType',
+    `/** An event of the feed. \`event.type\` tells what its \`data\` are. */
+export type FeedEvent = { [Type in EventType]: FeedEventOf<Type> }[EventType]`,
+    `/** An event of the feed, of this type. */
+export interface FeedEventOf<Type extends EventType> ${eventBody(components.schemas['Event']!, 'EventDataByType[Type]')}`,
+    `/** An event that came as a webhook. \`event.type\` tells what its \`data\` are. */
+export type WebhookEvent = { [Type in EventType]: WebhookEventOf<Type> }[EventType]`,
+    `/** An event that came as a webhook, of this type. */
+export interface WebhookEventOf<Type extends EventType> ${eventBody(delivered, 'EventDataByType[Type] | TruncatedData')}`,
+  ].join('\n\n')
+}
+
+/** The schema as a type. */
+export function typeOf(schema: Schema): string {
+  if (schema.$ref !== undefined) return typeName(nameIn(schema.$ref))
+  if (schema.const !== undefined) return literal(schema.const)
+  if (schema.enum !== undefined) return union(schema.enum.map(literal))
+  const alternatives = schema.anyOf ?? schema.oneOf
+  if (alternatives !== undefined) return union(alternatives.map(typeOf))
+  const types = [schema.type ?? []].flat()
+  return types.length === 0 ? 'unknown' : union(types.map((type) => typeOfKind(type, schema)))
+}
+
+/** The members of an object. */
+export function membersOf({ properties = {}, required = [] }: Schema): string {
+  return Object.entries(properties)
+    .map(([name, schema]) => {
+      const optional = required.includes(name) ? '' : '?'
+      return `${comment(...describe(schema))}${name}${optional}: ${typeOf(schema)}`
+    })
+    .join('\n')
+}
+
+/** The name of a component here. */
+export function typeName(component: string): string {
+  return RENAMED[component] ?? component
+}
+
+/** The schema of a JSON body or answer. */
+export function bodyOf({ content = {} }: { content?: Record<string, { schema: Schema }> }): Schema {
+  const json = content['application/json']
+  if (json === undefined) throw new Error(`Neither sent nor answered as JSON: ${Object.keys(content).join()}`)
+  return json.schema
+}
+
+function named(name: string, schema: Schema): string {
+  const head = comment(...describe(schema))
+  if (schema.properties === undefined) return `${head}export type ${name} = ${typeOf(schema)}`
+  return `${head}export interface ${name} {\n${membersOf(withoutKey(schema))}\n}`
+}
+
+/** What is sent: without the key being required, since the client makes one where none is given. */
+function withoutKey(schema: Schema): Schema {
+  const isSent = schema.additionalProperties === false
+  return isSent
+    ? { ...schema, required: schema.required?.filter((name) => name !== 'idempotency_key') }
+    : schema
+}
+
+function eventBody(schema: Schema, data: string): string {
+  const members = Object.entries(schema.properties!).map(([name, each]) => {
+    const type = name === 'type' ? 'Type' : name === 'data' ? data : typeOf(each)
+    return `${comment(...describe(each))}${name}: ${type}`
+  })
+  return `{\n${members.join('\n')}\n}`
+}
+
+function describe({ description, default: standard }: Schema): (string | undefined)[] {
+  const isPlain = ['string', 'number', 'boolean'].includes(typeof standard)
+  return [description, isPlain ? `\`${JSON.stringify(standard)}\` unless said otherwise.` : undefined]
+}
+
+function typeOfKind(type: string, schema: Schema): string {
+  switch (type) {
+    case 'string':
+    case 'boolean':
+    case 'null':
+      return type
+    case 'integer':
+    case 'number':
+      return 'number'
+    case 'array': {
+      const item = typeOf(schema.items!)
+      return item.includes(' ') ? `(${item})[]` : `${item}[]`
+    }
+    case 'object': {
+      if (schema.properties !== undefined) return `{\n${membersOf(schema)}\n}`
+      const { additionalProperties: value } = schema
+      return `Record<string, ${typeof value === 'object' ? typeOf(value) : 'unknown'}>`
+    }
+    default:
+      throw new Error(`No type for ${type}`)
+  }
+}
+
+function propertyOf(schema: Schema, name: string): Schema {
+  return schema.properties![name]!
+}
+
+function literal(value: string | number | boolean | null): string {
+  return typeof value === 'string' ? `'${value}'` : String(value)
+}
+
+function union(types: string[]): string {
+  return [...new Set(types)].join(' | ')
+}

@@ -1,0 +1,238 @@
+// Requests: what is sent with each, how long it may take, and when it is sent again.
+import type { Received } from './answer.ts'
+import { SluiceConnectionError, SluiceErrorOf, SluiceTimeoutError, type SluiceErrorCode } from './errors.ts'
+import type { ErrorBody } from './generated/schemas.ts'
+
+export type SluiceOptions = {
+  /** `sk_live_...`. Without one no `Authorization` is sent, as for a page that has a session. */
+  api_key?: string | undefined
+  /** Where the API is: `https://api.example.com`, or `/api` on the host of a page. */
+  base_url: string
+  /** How often a request that failed is sent again; 2 unless said otherwise. */
+  max_retries?: number | undefined
+  /** How long one attempt may take, in milliseconds; 60,000 unless said otherwise. */
+  timeout_ms?: number | undefined
+  /** Stands in for the `fetch` of the platform. */
+  fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
+  /** Sent with every request. */
+  headers?: Readonly<Record<string, string>> | undefined
+}
+
+export type RequestOptions = {
+  /** The key of this request, where its body has none. One is made unless you give it; yours also survives a crash. */
+  idempotency_key?: string | undefined
+  /** Ends the request, and the waiting for the next attempt, with the reason of the signal. */
+  signal?: AbortSignal | undefined
+  /** How many seconds the answer may wait for the provider, 0 to 30. */
+  wait_s?: number | undefined
+  /** The header `Prefer`, in the place of `wait_s`: `respond-async`. */
+  prefer?: string | undefined
+  headers?: Readonly<Record<string, string>> | undefined
+  timeout_ms?: number | undefined
+  max_retries?: number | undefined
+}
+
+type Filter = string | number | boolean | null | undefined
+export type Query = Readonly<Record<string, Filter | Readonly<Record<string, string>>>>
+/**
+ * What is sent. `key` is how a POST can be repeated: by a key in its header or body, by keys of its `messages`, or
+ * `needless`. One without is sent once.
+ */
+export type Content = {
+  query?: object | undefined
+  body?: unknown
+  key?: 'header' | 'messages' | 'needless' | undefined
+}
+export type Client = <T>(
+  method: string,
+  path: string,
+  content?: Content,
+  options?: RequestOptions,
+) => Promise<Received<T>>
+
+/** A longer `Retry-After` is left to the caller. */
+const LONGEST_WAIT_S = 60
+const BACKOFF_MS = { first: 500, most: 8000 } as const
+/** Server errors that stay: with the same key they are answered again. */
+const FINAL = new Set<string>([
+  'email_send_failed',
+  'sms_send_failed',
+  'processor_error',
+  'misconfigured_gateway',
+])
+
+/** A client of the API at `base_url`. */
+export function createClient(settings: SluiceOptions): Client {
+  const { fetch: send = (url, init) => fetch(url, init) } = settings
+  const base = settings.base_url.replace(/\/+$/, '')
+
+  return async <T>(
+    method: string,
+    path: string,
+    { query, body, key }: Content = {},
+    options: RequestOptions = {},
+  ) => {
+    const headers = new Headers(settings.headers)
+    if (settings.api_key !== undefined) headers.set('authorization', `Bearer ${settings.api_key}`)
+    for (const [name, value] of Object.entries(options.headers ?? {})) headers.set(name, value)
+    // The same for all attempts, so that also one without an answer can be found.
+    if (!headers.has('x-request-id')) headers.set('x-request-id', randomId())
+    const { wait_s, prefer = wait_s === undefined ? undefined : `wait=${wait_s}` } = options
+    if (prefer !== undefined) headers.set('prefer', prefer)
+    const content = key === 'messages' ? withKeys(body) : body
+    if (key === 'header') setKey(headers, content, options.idempotency_key)
+    if (content !== undefined) headers.set('content-type', 'application/json')
+    const init = {
+      method,
+      headers,
+      ...(content !== undefined && { body: JSON.stringify(content) }),
+    }
+    const url = `${base}${path}${queryString(query as Query | undefined)}`
+    const timeout_ms = options.timeout_ms ?? settings.timeout_ms ?? 60_000
+    const repeatable = method !== 'POST' || key !== undefined
+    const retries = repeatable ? (options.max_retries ?? settings.max_retries ?? 2) : 0
+
+    for (let attempt = 0; ; attempt += 1) {
+      const received = await attemptOnce<T>(send, url, init, timeout_ms, options.signal)
+      if (!(received instanceof Error)) return received
+      if (attempt >= retries || !mayPass(received)) throw received
+      await sleep(delayOf(attempt, received.retry_after_s), options.signal)
+    }
+  }
+}
+
+/** A random name of 128 bits. */
+function randomId(): string {
+  // `crypto.randomUUID` is missing in pages that came over plain http.
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+/** Milliseconds, ended early by the signal. */
+async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  signal?.throwIfAborted()
+  await new Promise<void>((resolve, reject) => {
+    const abort = () => {
+      clearTimeout(timer)
+      reject(signal!.reason as Error)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', abort)
+      resolve()
+    }, ms)
+    signal?.addEventListener('abort', abort, { once: true })
+  })
+}
+
+/** One request; what went wrong is returned, except that the caller's own abort is thrown. */
+async function attemptOnce<T>(
+  send: NonNullable<SluiceOptions['fetch']>,
+  url: string,
+  init: { method: string; headers: Headers },
+  timeout_ms: number,
+  signal: AbortSignal | undefined,
+): Promise<Received<T> | SluiceErrorOf> {
+  signal?.throwIfAborted()
+  // `AbortSignal.any` is missing in Node 20.0 and older browsers.
+  const controller = new AbortController()
+  const abort = () => controller.abort(signal!.reason)
+  signal?.addEventListener('abort', abort, { once: true })
+  let late = false
+  const timer = setTimeout(() => {
+    late = true
+    controller.abort()
+  }, timeout_ms)
+  // Filters can hold what does not belong into a log.
+  const request = `${init.method} ${url.split('?')[0]}`
+  const request_id = init.headers.get('x-request-id')
+  try {
+    const response = await send(url, { ...init, signal: controller.signal })
+    return read<T>(response, await response.text(), request_id)
+  } catch (cause) {
+    signal?.throwIfAborted()
+    if (late) {
+      const message = `${request} was not answered within ${timeout_ms} ms`
+      return new SluiceTimeoutError({ code: 'timed_out', message, request_id, cause })
+    }
+    const message = `${request} was not answered: ${reasonOf(cause)}`
+    return new SluiceConnectionError({ code: 'connection_failed', message, request_id, cause })
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', abort)
+  }
+}
+
+function read<T>(response: Response, text: string, sent_id: string | null): Received<T> | SluiceErrorOf {
+  const { status, headers } = response
+  const json = parse(text)
+  if (response.ok && (json !== undefined || text === '')) return { data: json as T, response }
+  const told = (json as { error?: Partial<ErrorBody> } | undefined)?.error
+  const request_id = told?.request_id ?? headers.get('x-request-id') ?? sent_id
+  const retry_after_s = secondsOf(headers.get('retry-after'))
+  if (typeof told?.code !== 'string') {
+    const message = `An answer that is not of the API: ${text.slice(0, 100)}`
+    return new SluiceErrorOf({ code: 'unreadable_answer', message, status, request_id, retry_after_s })
+  }
+  return new SluiceErrorOf<SluiceErrorCode>({
+    ...told,
+    code: told.code,
+    message: told.message ?? '',
+    status,
+    request_id,
+    retry_after_s,
+  })
+}
+
+function mayPass({ code, status, retry_after_s }: SluiceErrorOf): boolean {
+  if (FINAL.has(code) || (retry_after_s ?? 0) > LONGEST_WAIT_S) return false
+  return status === null || status >= 500 || [408, 425, 429].includes(status)
+}
+
+/** As long as was asked for and a little more, or anything up to a limit that doubles. */
+function delayOf(attempt: number, retry_after_s: number | null): number {
+  if (retry_after_s !== null) return retry_after_s * 1000 + Math.random() * 250
+  return Math.random() * Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** attempt)
+}
+
+function setKey(headers: Headers, body: unknown, given: string | undefined): void {
+  const own = (body as { idempotency_key?: string } | undefined)?.idempotency_key
+  if (given !== undefined || (own === undefined && !headers.has('idempotency-key')))
+    headers.set('idempotency-key', given ?? `sdk-${randomId()}`)
+}
+
+function withKeys(body: unknown): unknown {
+  const { messages } = body as { messages: object[] }
+  return { messages: messages.map((each) => ({ idempotency_key: `sdk-${randomId()}`, ...each })) }
+}
+
+function queryString(query: Query = {}): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query))
+    if (typeof value === 'object' && value !== null)
+      for (const [key, each] of Object.entries(value)) parameters.set(`${name}[${key}]`, each)
+    else if (value !== undefined && value !== null) parameters.set(name, String(value))
+  const text = parameters.toString()
+  return text === '' ? '' : `?${text}`
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return undefined
+  }
+}
+
+function secondsOf(retry_after: string | null): number | null {
+  if (retry_after === null) return null
+  const seconds = Number(retry_after)
+  if (!Number.isNaN(seconds)) return Math.max(0, seconds)
+  const at_ms = Date.parse(retry_after)
+  return Number.isNaN(at_ms) ? null : Math.max(0, (at_ms - Date.now()) / 1000)
+}
+
+/** What `fetch` of Node says is in the cause: `connect ECONNREFUSED`. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
+}

@@ -1,0 +1,37 @@
+// Which facts come with an error, by its code.
+import type { AiTaskStatus, PaymentStatus, PayoutStatus } from './generated/schemas.ts'
+
+/** What the processor or another provider has refused, by its id. */
+type Refused = {
+  payment_id?: string
+  refund_id?: string
+  payout_id?: string
+  top_up_id?: string
+  kyc_id?: string
+}
+type Unsent = { message_id?: string; provider_code?: string | null; provider_message?: string | null }
+
+/** The facts of each code that has any. A fact can be missing, and there can be more. */
+export interface ErrorContexts {
+  payment_declined: Refused & { decline_code?: string | null }
+  payment_invalid: Refused & { processor_code?: string | null }
+  payout_refused: Refused
+  kyc_refused: Refused
+  processor_error: Refused
+  email_send_failed: Unsent
+  sms_send_failed: Unsent
+  payment_not_capturable: { status?: PaymentStatus }
+  payment_not_cancelable: { status?: PaymentStatus }
+  payment_not_refundable: { status?: PaymentStatus }
+  payout_not_cancelable: { status?: PayoutStatus }
+  payout_not_failable: { status?: PayoutStatus }
+  ai_task_not_cancelable: { status?: AiTaskStatus }
+  amount_too_large: { amount_capturable_minor?: number }
+  refund_exceeds_captured: { amount_captured_minor?: number; amount_refunded_minor?: number }
+  insufficient_balance: { available_minor?: number; requested_minor?: number; currency?: string }
+  kyc_open: { kyc_id?: string }
+  recovery_in_progress: { webhook_recovery_id?: string }
+  template_invalid: { line?: number | null; variable?: string | null }
+  missing_scope: { scope?: string }
+  destination_not_allowed: { country?: string }
+}

@@ -1,0 +1,9 @@
+// `sluice.ai`.
+
+import { Resource } from '../../resource.ts'
+import { AiTasksResource } from './ai/tasks.ts'
+
+export class AiResource extends Resource {
+  /** What a language model does for you: generate a text, classify one, extract data from one. */
+  readonly tasks = new AiTasksResource(this.client)
+}

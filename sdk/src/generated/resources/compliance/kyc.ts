@@ -1,0 +1,142 @@
+// `sluice.compliance.kyc`.
+
+import type { Answer } from '../../../answer.ts'
+import type { RequestOptions } from '../../../client.ts'
+import type { Pages } from '../../../pages.ts'
+import { part, Resource } from '../../../resource.ts'
+import type {
+  CreateVerification,
+  DecideVerification,
+  KycSubjectType,
+  LinkVerification,
+  TimelineEntry,
+  Verification,
+  VerificationStatus,
+} from '../../schemas.ts'
+
+/** What `compliance.kyc.list` can be asked for. */
+export interface ListKycQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only those of this status. */
+  status?: VerificationStatus
+  /** Only those of such subjects. */
+  subject_type?: KycSubjectType
+  /** Only those of this subject. */
+  subject_id?: string
+}
+
+/** What `compliance.kyc.timeline` can be asked for. */
+export interface GetKycTimelineQuery {
+  /** The `at` of the first entry of the page that came after. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `100` unless said otherwise.
+   */
+  limit?: number
+}
+
+/** Whether customers, merchants and recipients are who they say they are. */
+export class ComplianceKycResource extends Resource {
+  /**
+   * Begin a verification.
+   *
+   * Opens a session at the identity provider. The answer carries `url`, the provider's page for the
+   * person, once: send the person there. A repetition with the same key carries it only if no answer has
+   * before. One verification of a subject is open at a time. A deleted customer and an archived merchant
+   * or recipient cannot be verified.
+   *
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
+   * finished by then answers 202.
+   *
+   * Needs the scope `compliance:write`.
+   *
+   * `POST /v1/compliance/kyc`
+   */
+  create(body: CreateVerification, options?: RequestOptions): Answer<Verification> {
+    return this.send('POST', '/v1/compliance/kyc', { body, key: 'header' }, options)
+  }
+
+  /**
+   * List verifications, newest first.
+   *
+   * Needs the scope `compliance:read`.
+   *
+   * `GET /v1/compliance/kyc`
+   */
+  list(query?: ListKycQuery, options?: RequestOptions): Pages<Verification> {
+    return this.pages('/v1/compliance/kyc', query, options)
+  }
+
+  /**
+   * Retrieve a verification.
+   *
+   * Needs the scope `compliance:read`.
+   *
+   * `GET /v1/compliance/kyc/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<Verification> {
+    return this.send('GET', `/v1/compliance/kyc/${part(id)}`, {}, options)
+  }
+
+  /**
+   * Decide by hand.
+   *
+   * Approves or rejects at once and for good, in any state and also over what the provider has decided.
+   * It can be done once. A session that still waits for the person is canceled. What the provider says
+   * later is in the timeline and changes nothing. The verification names the API key that decided.
+   *
+   * Needs the scope `compliance:write`.
+   *
+   * `POST /v1/compliance/kyc/{id}/decide`
+   */
+  decide(id: string, body: DecideVerification, options?: RequestOptions): Answer<Verification> {
+    return this.send('POST', `/v1/compliance/kyc/${part(id)}/decide`, { body, key: 'header' }, options)
+  }
+
+  /**
+   * Ask for another link.
+   *
+   * Asks the provider for another page for the person, when the first was used, lost or has expired. The
+   * answer carries it as `url`, once. There is one only while the verification requires input. While 10
+   * requests for links to one verification are unfinished, further ones are refused with `rate_limited`.
+   *
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
+   * finished by then answers 202.
+   *
+   * Needs the scope `compliance:write`.
+   *
+   * `POST /v1/compliance/kyc/{id}/link`
+   */
+  link(id: string, body?: LinkVerification, options?: RequestOptions): Answer<Verification> {
+    return this.send('POST', `/v1/compliance/kyc/${part(id)}/link`, { body, key: 'header' }, options)
+  }
+
+  /**
+   * Explain a verification.
+   *
+   * Every attempt, provider answer, webhook and event of the verification, also what the provider said
+   * after a decision, oldest first: the last `limit` of them, or the last before `before`. Entries of
+   * one moment are never parted, so there may be a few more than `limit`. A full page links to what came
+   * before it.
+   *
+   * Needs the scope `compliance:read`.
+   *
+   * `GET /v1/compliance/kyc/{id}/timeline`
+   */
+  timeline(id: string, query?: GetKycTimelineQuery, options?: RequestOptions): Pages<TimelineEntry> {
+    return this.pages(`/v1/compliance/kyc/${part(id)}/timeline`, query, options)
+  }
+}

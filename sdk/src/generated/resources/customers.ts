@@ -1,0 +1,98 @@
+// `sluice.customers`.
+
+import type { Answer } from '../../answer.ts'
+import type { RequestOptions } from '../../client.ts'
+import type { Pages } from '../../pages.ts'
+import { part, Resource } from '../../resource.ts'
+import type { CreateCustomer, Customer, UpdateCustomer } from '../schemas.ts'
+
+/** What `customers.list` can be asked for. */
+export interface ListCustomersQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only those with exactly this email. */
+  email?: string
+  /** Only those with this identifier of yours. */
+  external_id?: string
+  /**
+   * Also list deleted customers.
+   *
+   * `false` unless said otherwise.
+   */
+  deleted?: boolean
+}
+
+/** Records of the people and companies that pay. */
+export class CustomersResource extends Resource {
+  /**
+   * Create a customer.
+   *
+   * Needs the scope `customer:write`.
+   *
+   * `POST /v1/customers`
+   */
+  create(body: CreateCustomer, options?: RequestOptions): Answer<Customer> {
+    return this.send('POST', '/v1/customers', { body, key: 'header' }, options)
+  }
+
+  /**
+   * List customers, newest first.
+   *
+   * Needs a valid key and no scope.
+   *
+   * `GET /v1/customers`
+   */
+  list(query?: ListCustomersQuery, options?: RequestOptions): Pages<Customer> {
+    return this.pages('/v1/customers', query, options)
+  }
+
+  /**
+   * Retrieve a customer.
+   *
+   * Deleted customers are answered too, without what was personal.
+   *
+   * Needs a valid key and no scope.
+   *
+   * `GET /v1/customers/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<Customer> {
+    return this.send('GET', `/v1/customers/${part(id)}`, {}, options)
+  }
+
+  /**
+   * Change a customer.
+   *
+   * A field that is left out stays as it is; null empties it.
+   *
+   * Needs the scope `customer:write`.
+   *
+   * `PATCH /v1/customers/{id}`
+   */
+  update(id: string, body?: UpdateCustomer, options?: RequestOptions): Answer<Customer> {
+    return this.send('PATCH', `/v1/customers/${part(id)}`, { body }, options)
+  }
+
+  /**
+   * Delete a customer.
+   *
+   * Erases name, email, phone and metadata and keeps the id for the books. What earlier events told of
+   * them is erased soon after.
+   *
+   * Needs the scope `customer:write`.
+   *
+   * `DELETE /v1/customers/{id}`
+   */
+  delete(id: string, options?: RequestOptions): Answer<Customer> {
+    return this.send('DELETE', `/v1/customers/${part(id)}`, {}, options)
+  }
+}

@@ -1,0 +1,55 @@
+// `sluice.disputes`.
+
+import type { Answer } from '../../answer.ts'
+import type { RequestOptions } from '../../client.ts'
+import type { Pages } from '../../pages.ts'
+import { part, Resource } from '../../resource.ts'
+import type { Dispute, DisputeStatus } from '../schemas.ts'
+
+/** What `disputes.list` can be asked for. */
+export interface ListDisputesQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only those of this status. */
+  status?: DisputeStatus
+  /** Only those of this payment. */
+  payment_id?: string
+}
+
+/** Money that a buyer's bank asks back. */
+export class DisputesResource extends Resource {
+  /**
+   * List disputes, newest first.
+   *
+   * A dispute is opened by the buyer's bank and answered in the processor's dashboard; here you see how
+   * it stands and what it took from your balance.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/disputes`
+   */
+  list(query?: ListDisputesQuery, options?: RequestOptions): Pages<Dispute> {
+    return this.pages('/v1/disputes', query, options)
+  }
+
+  /**
+   * Retrieve a dispute.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/disputes/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<Dispute> {
+    return this.send('GET', `/v1/disputes/${part(id)}`, {}, options)
+  }
+}

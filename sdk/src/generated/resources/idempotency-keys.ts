@@ -1,0 +1,39 @@
+// `sluice.idempotencyKeys`.
+
+import type { RequestOptions } from '../../client.ts'
+import type { Pages } from '../../pages.ts'
+import { part, Resource } from '../../resource.ts'
+import type { RememberedRequest } from '../schemas.ts'
+
+/** What `idempotencyKeys.list` can be asked for. */
+export interface GetIdempotencyKeyQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+}
+
+/** What became of a request whose answer was lost. */
+export class IdempotencyKeysResource extends Resource {
+  /**
+   * Look up an idempotency key.
+   *
+   * Each request that this key protects, newest first: after a lost answer, this tells whether it was
+   * accepted. Kept for 30 days. Those accepted in one moment come on one page.
+   *
+   * Needs a valid key and no scope.
+   *
+   * `GET /v1/idempotency_keys/{key}`
+   */
+  list(key: string, query?: GetIdempotencyKeyQuery, options?: RequestOptions): Pages<RememberedRequest> {
+    return this.pages(`/v1/idempotency_keys/${part(key)}`, query, options)
+  }
+}

@@ -1,0 +1,94 @@
+// `sluice.merchants`.
+
+import type { Answer } from '../../answer.ts'
+import type { RequestOptions } from '../../client.ts'
+import type { Pages } from '../../pages.ts'
+import { part, Resource } from '../../resource.ts'
+import type { CreateMerchant, Merchant, UpdateMerchant } from '../schemas.ts'
+
+/** What `merchants.list` can be asked for. */
+export interface ListMerchantsQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /**
+   * List the archived ones instead of the others.
+   *
+   * `false` unless said otherwise.
+   */
+  archived?: boolean
+}
+
+/** On whose behalf you take payments. */
+export class MerchantsResource extends Resource {
+  /**
+   * Create a merchant.
+   *
+   * Needs the scope `merchants:write`.
+   *
+   * `POST /v1/merchants`
+   */
+  create(body: CreateMerchant, options?: RequestOptions): Answer<Merchant> {
+    return this.send('POST', '/v1/merchants', { body, key: 'header' }, options)
+  }
+
+  /**
+   * List merchants, newest first.
+   *
+   * Needs the scope `merchants:read`.
+   *
+   * `GET /v1/merchants`
+   */
+  list(query?: ListMerchantsQuery, options?: RequestOptions): Pages<Merchant> {
+    return this.pages('/v1/merchants', query, options)
+  }
+
+  /**
+   * Retrieve a merchant.
+   *
+   * Archived ones are answered too.
+   *
+   * Needs the scope `merchants:read`.
+   *
+   * `GET /v1/merchants/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<Merchant> {
+    return this.send('GET', `/v1/merchants/${part(id)}`, {}, options)
+  }
+
+  /**
+   * Change a merchant.
+   *
+   * A field that is left out stays as it is.
+   *
+   * Needs the scope `merchants:write`.
+   *
+   * `PATCH /v1/merchants/{id}`
+   */
+  update(id: string, body?: UpdateMerchant, options?: RequestOptions): Answer<Merchant> {
+    return this.send('PATCH', `/v1/merchants/${part(id)}`, { body }, options)
+  }
+
+  /**
+   * Archive a merchant.
+   *
+   * No new payment can name it. The merchant stays for the books, and is listed with `archived=true`
+   * only. Doing it again changes nothing.
+   *
+   * Needs the scope `merchants:write`.
+   *
+   * `DELETE /v1/merchants/{id}`
+   */
+  archive(id: string, options?: RequestOptions): Answer<Merchant> {
+    return this.send('DELETE', `/v1/merchants/${part(id)}`, {}, options)
+  }
+}

@@ -1,0 +1,82 @@
+// `sluice.messages.suppressions`.
+
+import type { Answer } from '../../../answer.ts'
+import type { RequestOptions } from '../../../client.ts'
+import type { Pages } from '../../../pages.ts'
+import { part, Resource } from '../../../resource.ts'
+import type { CreateSuppression, MessageChannel, Suppression, SuppressionReason } from '../../schemas.ts'
+
+/** What `messages.suppressions.list` can be asked for. */
+export interface ListSuppressionsQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only those of this channel. */
+  channel?: MessageChannel
+  /** Only the one of this address or number. */
+  address?: string
+  /** Only those for this reason. */
+  reason?: SuppressionReason
+}
+
+/** Addresses and numbers that get nothing any more. */
+export class MessagesSuppressionsResource extends Resource {
+  /**
+   * Suppress an address.
+   *
+   * Nothing is sent there any more, also nothing that was accepted before and has not left. One that is
+   * suppressed already is answered 200, as it is.
+   *
+   * Needs the scope `messaging:write`.
+   *
+   * `POST /v1/messages/suppressions`
+   */
+  create(body: CreateSuppression, options?: RequestOptions): Answer<Suppression> {
+    return this.send('POST', '/v1/messages/suppressions', { body, key: 'header' }, options)
+  }
+
+  /**
+   * List suppressions, newest first.
+   *
+   * Needs the scope `messaging:read`.
+   *
+   * `GET /v1/messages/suppressions`
+   */
+  list(query?: ListSuppressionsQuery, options?: RequestOptions): Pages<Suppression> {
+    return this.pages('/v1/messages/suppressions', query, options)
+  }
+
+  /**
+   * Retrieve a suppression.
+   *
+   * Needs the scope `messaging:read`.
+   *
+   * `GET /v1/messages/suppressions/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<Suppression> {
+    return this.send('GET', `/v1/messages/suppressions/${part(id)}`, {}, options)
+  }
+
+  /**
+   * Lift a suppression.
+   *
+   * The address gets messages again, and is erased here. A number that answered STOP is refused by the
+   * provider until it answers START. Answers the suppression as it was.
+   *
+   * Needs the scope `messaging:write`.
+   *
+   * `DELETE /v1/messages/suppressions/{id}`
+   */
+  delete(id: string, options?: RequestOptions): Answer<Suppression> {
+    return this.send('DELETE', `/v1/messages/suppressions/${part(id)}`, {}, options)
+  }
+}

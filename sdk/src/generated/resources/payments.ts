@@ -1,0 +1,178 @@
+// `sluice.payments`.
+
+import type { Answer } from '../../answer.ts'
+import type { RequestOptions } from '../../client.ts'
+import type { Pages } from '../../pages.ts'
+import { part, Resource } from '../../resource.ts'
+import type { FeedEvent } from '../events.ts'
+import type {
+  CancelPayment,
+  CapturePayment,
+  CreatePayment,
+  Payment,
+  PaymentStatus,
+  TimelineEntry,
+} from '../schemas.ts'
+
+/** What `payments.list` can be asked for. */
+export interface ListPaymentsQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only those of this status. */
+  status?: PaymentStatus
+  /** Only those of this customer. */
+  customer_id?: string
+  /** Only those of this merchant. */
+  merchant_id?: string
+  /** Only those in this currency. */
+  currency?: string
+  /** Only those of this `amount_minor` or more. */
+  amount_min?: number
+  /** Only those of this `amount_minor` or less. */
+  amount_max?: number
+  /**
+   * `metadata[key]=value`: payments whose metadata holds this value at the top level; at most 20 of
+   * them.
+   */
+  metadata?: Record<string, string>
+}
+
+/** What `payments.events` can be asked for. */
+export interface ListPaymentEventsQuery {
+  /** The `created_at` of the last item of the page before. */
+  after?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+}
+
+/** What `payments.timeline` can be asked for. */
+export interface GetPaymentTimelineQuery {
+  /** The `at` of the first entry of the page that came after. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `100` unless said otherwise.
+   */
+  limit?: number
+}
+
+/** Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. */
+export class PaymentsResource extends Resource {
+  /**
+   * Create a payment.
+   *
+   * Authorizes: the amount is held until it is captured or canceled.
+   *
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
+   * finished by then answers 202.
+   *
+   * Needs the scope `payments:write`.
+   *
+   * `POST /v1/payments`
+   */
+  create(body: CreatePayment, options?: RequestOptions): Answer<Payment> {
+    return this.send('POST', '/v1/payments', { body, key: 'header' }, options)
+  }
+
+  /**
+   * List payments, newest first.
+   *
+   * Strongly consistent: a payment is found by its new state as soon as the request that changed it is
+   * answered.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/payments`
+   */
+  list(query?: ListPaymentsQuery, options?: RequestOptions): Pages<Payment> {
+    return this.pages('/v1/payments', query, options)
+  }
+
+  /**
+   * Retrieve a payment.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/payments/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<Payment> {
+    return this.send('GET', `/v1/payments/${part(id)}`, {}, options)
+  }
+
+  /**
+   * Cancel a payment.
+   *
+   * Releases what is held. While the authorization is still under way the wish is recorded (202), and
+   * the hold is voided as soon as it exists. A second cancellation while one is under way joins it.
+   *
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
+   * finished by then answers 202.
+   *
+   * Needs the scope `payments:write`.
+   *
+   * `POST /v1/payments/{id}/cancel`
+   */
+  cancel(id: string, body?: CancelPayment, options?: RequestOptions): Answer<Payment> {
+    return this.send('POST', `/v1/payments/${part(id)}/cancel`, { body, key: 'header' }, options)
+  }
+
+  /**
+   * Capture a payment.
+   *
+   * Takes what is held, or a part of it and releases the rest. No body is needed.
+   *
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
+   * finished by then answers 202.
+   *
+   * Needs the scope `payments:write`.
+   *
+   * `POST /v1/payments/{id}/capture`
+   */
+  capture(id: string, body?: CapturePayment, options?: RequestOptions): Answer<Payment> {
+    return this.send('POST', `/v1/payments/${part(id)}/capture`, { body, key: 'header' }, options)
+  }
+
+  /**
+   * List the events of a payment, oldest first.
+   *
+   * Those of its refunds and disputes too, and those that are not in the feed yet. Events of one moment
+   * are never parted, so there may be a few more than `limit`.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/payments/{id}/events`
+   */
+  events(id: string, query?: ListPaymentEventsQuery, options?: RequestOptions): Pages<FeedEvent> {
+    return this.pages(`/v1/payments/${part(id)}/events`, query, options)
+  }
+
+  /**
+   * Explain a payment.
+   *
+   * Every attempt, provider answer, webhook, ledger posting and event of the payment and its refunds,
+   * oldest first: the last `limit` of them, or the last before `before`. Entries of one moment are never
+   * parted, so there may be a few more than `limit`. A full page links to what came before it.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/payments/{id}/timeline`
+   */
+  timeline(id: string, query?: GetPaymentTimelineQuery, options?: RequestOptions): Pages<TimelineEntry> {
+    return this.pages(`/v1/payments/${part(id)}/timeline`, query, options)
+  }
+}

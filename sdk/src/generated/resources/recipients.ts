@@ -1,0 +1,101 @@
+// `sluice.recipients`.
+
+import type { Answer } from '../../answer.ts'
+import type { RequestOptions } from '../../client.ts'
+import type { Pages } from '../../pages.ts'
+import { part, Resource } from '../../resource.ts'
+import type { CreateRecipient, Recipient, RecipientType, UpdateRecipient } from '../schemas.ts'
+
+/** What `recipients.list` can be asked for. */
+export interface ListRecipientsQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only those with exactly this email. */
+  email?: string
+  /** Only those of this type. */
+  type?: RecipientType
+  /** Only those in this currency. */
+  currency?: string
+  /**
+   * List the archived ones instead of the others.
+   *
+   * `false` unless said otherwise.
+   */
+  archived?: boolean
+}
+
+/** Whom payouts go to: a name and a token of the processor. */
+export class RecipientsResource extends Resource {
+  /**
+   * Create a recipient.
+   *
+   * Needs the scope `recipients:write`.
+   *
+   * `POST /v1/recipients`
+   */
+  create(body: CreateRecipient, options?: RequestOptions): Answer<Recipient> {
+    return this.send('POST', '/v1/recipients', { body, key: 'header' }, options)
+  }
+
+  /**
+   * List recipients, newest first.
+   *
+   * Needs the scope `recipients:read`.
+   *
+   * `GET /v1/recipients`
+   */
+  list(query?: ListRecipientsQuery, options?: RequestOptions): Pages<Recipient> {
+    return this.pages('/v1/recipients', query, options)
+  }
+
+  /**
+   * Retrieve a recipient.
+   *
+   * Archived ones are answered too.
+   *
+   * Needs the scope `recipients:read`.
+   *
+   * `GET /v1/recipients/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<Recipient> {
+    return this.send('GET', `/v1/recipients/${part(id)}`, {}, options)
+  }
+
+  /**
+   * Change a recipient.
+   *
+   * A field that is left out stays as it is. Where the money goes never changes: archive the recipient
+   * and create another.
+   *
+   * Needs the scope `recipients:write`.
+   *
+   * `PATCH /v1/recipients/{id}`
+   */
+  update(id: string, body?: UpdateRecipient, options?: RequestOptions): Answer<Recipient> {
+    return this.send('PATCH', `/v1/recipients/${part(id)}`, { body }, options)
+  }
+
+  /**
+   * Archive a recipient.
+   *
+   * No new payout goes there. The recipient stays for the books, and is listed with `archived=true`
+   * only. Doing it again changes nothing.
+   *
+   * Needs the scope `recipients:write`.
+   *
+   * `DELETE /v1/recipients/{id}`
+   */
+  archive(id: string, options?: RequestOptions): Answer<Recipient> {
+    return this.send('DELETE', `/v1/recipients/${part(id)}`, {}, options)
+  }
+}

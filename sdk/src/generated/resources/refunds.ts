@@ -1,0 +1,65 @@
+// `sluice.refunds`.
+
+import type { Answer } from '../../answer.ts'
+import type { RequestOptions } from '../../client.ts'
+import type { Pages } from '../../pages.ts'
+import { part, Resource } from '../../resource.ts'
+import type { CreateRefund, Refund } from '../schemas.ts'
+
+/** What `refunds.list` can be asked for. */
+export interface ListRefundsQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+}
+
+/** Money that goes back, all or in parts. */
+export class RefundsResource extends Resource {
+  /**
+   * Refund a payment.
+   *
+   * All or a part of what was captured. Concurrent refunds can never exceed it. A refund that succeeded
+   * may still fail up to 30 days later, which gives the money back.
+   *
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
+   * finished by then answers 202.
+   *
+   * Needs the scope `payments:write`.
+   *
+   * `POST /v1/payments/{id}/refunds`
+   */
+  create(payment_id: string, body: CreateRefund, options?: RequestOptions): Answer<Refund> {
+    return this.send('POST', `/v1/payments/${part(payment_id)}/refunds`, { body, key: 'header' }, options)
+  }
+
+  /**
+   * List the refunds of a payment, newest first.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/payments/{id}/refunds`
+   */
+  list(payment_id: string, query?: ListRefundsQuery, options?: RequestOptions): Pages<Refund> {
+    return this.pages(`/v1/payments/${part(payment_id)}/refunds`, query, options)
+  }
+
+  /**
+   * Retrieve a refund.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/refunds/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<Refund> {
+    return this.send('GET', `/v1/refunds/${part(id)}`, {}, options)
+  }
+}

@@ -1,0 +1,97 @@
+// `sluice.wallet.topUps`.
+
+import type { Answer } from '../../../answer.ts'
+import type { RequestOptions } from '../../../client.ts'
+import type { Pages } from '../../../pages.ts'
+import { part, Resource } from '../../../resource.ts'
+import type { CreateTopUp, TimelineEntry, TopUp, TopUpStatus } from '../../schemas.ts'
+
+/** What `wallet.topUps.list` can be asked for. */
+export interface ListTopUpsQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only those of this status. */
+  status?: TopUpStatus
+  /** Only those in this currency. */
+  currency?: string
+}
+
+/** What `wallet.topUps.timeline` can be asked for. */
+export interface GetTopUpTimelineQuery {
+  /** The `at` of the first entry of the page that came after. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `100` unless said otherwise.
+   */
+  limit?: number
+}
+
+/** Money that you bring into your balance. */
+export class WalletTopUpsResource extends Resource {
+  /**
+   * Top up a balance.
+   *
+   * Brings money into your balance through the processor, which can take days: the top-up is `pending`
+   * until the money has come. With `Prefer: wait` the answer comes when the processor has taken or
+   * refused it.
+   *
+   * Answers what was accepted and does not wait for it, unless `Prefer: wait=N` (at most 30) asks to;
+   * what is not finished by then answers 202.
+   *
+   * Needs the scope `wallet:write`.
+   *
+   * `POST /v1/wallet/top_ups`
+   */
+  create(body: CreateTopUp, options?: RequestOptions): Answer<TopUp> {
+    return this.send('POST', '/v1/wallet/top_ups', { body, key: 'header' }, options)
+  }
+
+  /**
+   * List top-ups, newest first.
+   *
+   * Needs the scope `wallet:read`.
+   *
+   * `GET /v1/wallet/top_ups`
+   */
+  list(query?: ListTopUpsQuery, options?: RequestOptions): Pages<TopUp> {
+    return this.pages('/v1/wallet/top_ups', query, options)
+  }
+
+  /**
+   * Retrieve a top-up.
+   *
+   * Needs the scope `wallet:read`.
+   *
+   * `GET /v1/wallet/top_ups/{id}`
+   */
+  retrieve(id: string, options?: RequestOptions): Answer<TopUp> {
+    return this.send('GET', `/v1/wallet/top_ups/${part(id)}`, {}, options)
+  }
+
+  /**
+   * Explain a top-up.
+   *
+   * Every attempt, provider answer, webhook, ledger posting and event of the top-up, oldest first: the
+   * last `limit` of them, or the last before `before`. Entries of one moment are never parted, so there
+   * may be a few more than `limit`. A full page links to what came before it.
+   *
+   * Needs the scope `wallet:read`.
+   *
+   * `GET /v1/wallet/top_ups/{id}/timeline`
+   */
+  timeline(id: string, query?: GetTopUpTimelineQuery, options?: RequestOptions): Pages<TimelineEntry> {
+    return this.pages(`/v1/wallet/top_ups/${part(id)}/timeline`, query, options)
+  }
+}

@@ -1,0 +1,45 @@
+// `sluice.wallet.transactions`.
+
+import type { RequestOptions } from '../../../client.ts'
+import type { Pages } from '../../../pages.ts'
+import { Resource } from '../../../resource.ts'
+import type { WalletTransaction, WalletTransactionKind } from '../../schemas.ts'
+
+/** What `wallet.transactions.list` can be asked for. */
+export interface ListWalletTransactionsQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only this currency, in upper or lower case. */
+  currency?: string
+  /** Only those of this kind. */
+  kind?: WalletTransactionKind
+  /** Only those of this payment, refund, dispute, top-up or payout. */
+  subject_id?: string
+}
+
+export class WalletTransactionsResource extends Resource {
+  /**
+   * List transactions, newest first.
+   *
+   * Every change of a balance, in the order in which it happened: of each currency,
+   * `balance_after_minor` is `amount_minor` more than that of the transaction before. Those of several
+   * currencies that happened in one moment come on one page, so there may be a few more than `limit`.
+   *
+   * Needs the scope `wallet:read`.
+   *
+   * `GET /v1/wallet/transactions`
+   */
+  list(query?: ListWalletTransactionsQuery, options?: RequestOptions): Pages<WalletTransaction> {
+    return this.pages('/v1/wallet/transactions', query, options)
+  }
+}

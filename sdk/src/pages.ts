@@ -1,0 +1,73 @@
+// Lists: one page when awaited, all items when iterated.
+import type { Client, Query, RequestOptions } from './client.ts'
+
+/** The items of a page. */
+export interface Page<T> extends Array<T> {
+  /** Whether the page is full, so that there may be another. */
+  readonly has_more: boolean
+  /** The next page; `null` where this is the last. */
+  next(): Promise<Page<T> | null>
+}
+
+/** How many items a page has unless asked otherwise. */
+const USUAL_LIMIT = 25
+
+/**
+ * A list. `await` asks for one page, `for await` goes through the items of all pages, each asked for when it is needed.
+ * Nothing is asked before.
+ */
+export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
+  readonly [Symbol.toStringTag] = 'Pages'
+  readonly #ask: () => Promise<Page<T>>
+  #first: Promise<Page<T>> | undefined
+
+  constructor(client: Client, path: string, query: object = {}, options?: RequestOptions) {
+    const ask = async (asked: Query): Promise<Page<T>> => {
+      const { data, response } = await client<T[]>('GET', path, { query: asked }, options)
+      const following = nextQuery(response.headers.get('link'))
+      const isFull = data.length >= Number(asked['limit'] ?? USUAL_LIMIT)
+      return pageOf(data, following !== null && isFull ? () => ask(following) : null)
+    }
+    this.#ask = () => ask(query as Query)
+  }
+
+  // oxlint-disable-next-line unicorn/no-thenable -- it is awaited for one page
+  then<A = Page<T>, B = never>(
+    fulfilled?: ((page: Page<T>) => A | PromiseLike<A>) | null,
+    rejected?: ((error: unknown) => B | PromiseLike<B>) | null,
+  ): Promise<A | B> {
+    return (this.#first ??= this.#ask()).then(fulfilled, rejected)
+  }
+
+  catch<B = never>(rejected?: ((error: unknown) => B | PromiseLike<B>) | null): Promise<Page<T> | B> {
+    return this.then(null, rejected)
+  }
+
+  finally(after?: (() => void) | null): Promise<Page<T>> {
+    return this.then((page) => page).finally(after)
+  }
+
+  /** All pages, one after the other. */
+  async *pages(): AsyncGenerator<Page<T>, void> {
+    for (let page: Page<T> | null = await this; page !== null; page = await page.next()) yield page
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T, void> {
+    for await (const page of this.pages()) yield* page
+  }
+}
+
+/** The query of the address that a `Link` header calls next. */
+export function nextQuery(link: string | null): Query | null {
+  const [, query] = /\?([^>]*)>; *rel="?next/.exec(link ?? '') ?? []
+  return query === undefined ? null : Object.fromEntries(new URLSearchParams(query))
+}
+
+function pageOf<T>(items: T[], ask: (() => Promise<Page<T>>) | null): Page<T> {
+  // Not enumerable, so that a page looks and compares like an array.
+  const next = async () => (ask === null ? null : await ask())
+  return Object.defineProperties(items, {
+    has_more: { value: ask !== null },
+    next: { value: next },
+  }) as Page<T>
+}

@@ -1,0 +1,69 @@
+// Whether a webhook is genuine.
+import { SluiceSignatureError } from './errors.ts'
+import type { WebhookEvent } from './generated/events.ts'
+
+/** Headers as `fetch`, Node, Express and others have them; names in any case. */
+export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>
+
+/** How far the time of a webhook may be off, both ways. */
+const TOLERANCE_S = 300
+const LEAST_KEY_BYTES = 24
+
+/**
+ * The event of a webhook that is genuine. `payload` is the body as it came, before anything has parsed it. `secret` is
+ * that of the endpoint, `whsec_...`, or several of them, of which one has to match. Throws a
+ * {@link SluiceSignatureError} for any other webhook, and for one whose time is more than 300 s off.
+ */
+export async function verifyWebhook(
+  payload: string | Uint8Array | ArrayBuffer,
+  headers: WebhookHeaders,
+  secret: string | readonly string[],
+): Promise<WebhookEvent> {
+  const [id, timestamp, signature] = ['id', 'timestamp', 'signature'].map((name) =>
+    headerOf(headers, `webhook-${name}`),
+  ) as [string, string, string]
+  if (id === '' || signature === '' || !/^\d{1,12}$/.test(timestamp))
+    throw refusal('The webhook is not signed')
+  const body = typeof payload === 'string' ? new TextEncoder().encode(payload) : new Uint8Array(payload)
+  const head = new TextEncoder().encode(`${id}.${timestamp}.`)
+  const signed = new Uint8Array(head.length + body.length)
+  signed.set(head)
+  signed.set(body, head.length)
+
+  const keys = await Promise.all([secret].flat().map(keyOf))
+  const signatures = signature.split(' ').filter((each) => each.startsWith('v1,'))
+  const tries = keys.flatMap((key) =>
+    // In constant time.
+    signatures.map((each) => crypto.subtle.verify('HMAC', key, bytesOf(each.slice('v1,'.length)), signed)),
+  )
+  if (!(await Promise.all(tries)).includes(true)) throw refusal('The signature is wrong')
+  if (Math.abs(Date.now() / 1000 - Number(timestamp)) > TOLERANCE_S)
+    throw refusal('The webhook is too old, or too new')
+  return JSON.parse(new TextDecoder().decode(body)) as WebhookEvent
+}
+
+async function keyOf(secret: string): Promise<CryptoKey> {
+  const bytes = bytesOf(secret.replace(/^whsec_/, ''))
+  if (bytes.length < LEAST_KEY_BYTES) throw refusal('The secret of the endpoint is missing, or is none')
+  return await crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify'])
+}
+
+/** None where it is no base64. */
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  try {
+    return Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0))
+  } catch {
+    return new Uint8Array()
+  }
+}
+
+function headerOf(headers: WebhookHeaders, name: string): string {
+  if (typeof headers.get === 'function') return (headers as Headers).get(name) ?? ''
+  const found = Object.entries(headers).find(([each]) => each.toLowerCase() === name)
+  // A signature may come in several headers.
+  return found?.[1] === undefined ? '' : [found[1]].flat().join(' ')
+}
+
+function refusal(message: string): SluiceSignatureError {
+  return new SluiceSignatureError({ code: 'invalid_signature', message })
+}

@@ -1,0 +1,142 @@
+// The SDK as it is installed: packed, into an empty folder, with the examples of the guides and of its README.
+import { execFile } from 'node:child_process'
+import { access, mkdir, readFile, readdir, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
+import { build } from 'vite'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { makeFolder } from '#test/folders.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const ROOT = join(import.meta.dirname, '..')
+const GUIDES = join(ROOT, 'docs/guides')
+const run = promisify(execFile)
+/** The oldest that it is made for, where the system has it. */
+const SYSTEM_NODE = '/usr/bin/node'
+
+let world: World
+let folder: Awaited<ReturnType<typeof makeFolder>>
+beforeAll(async () => {
+  world = await createWorld()
+  folder = await makeFolder('sdk')
+})
+afterAll(async () => {
+  await world?.close()
+  await folder?.remove()
+})
+
+/** Its TypeScript, as one program; null where it has none. */
+async function programOf(file: string, before: string): Promise<string | null> {
+  const text = await readFile(file, 'utf8')
+  const blocks = Array.from(text.matchAll(/^```ts\n([^]*?)^```/gm), ([, code]) => code!)
+  if (blocks.length === 0) return null
+  const program = blocks.join('\n')
+  // A program of its own names all that it needs; a guide goes on where the quickstart began.
+  const whole = program.includes('new Sluice(') ? program : `${before}\n${program}`
+  const imports = /^import \{([^}]+)\} from '@sluice\/sdk'\n/gm
+  const names = new Set(
+    Array.from(whole.matchAll(imports)).flatMap(([, list]) => list!.split(',').map((name) => name.trim())),
+  )
+  return `import { ${[...names].join(', ')} } from '@sluice/sdk'\n${whole.replaceAll(imports, '')}`
+}
+
+test(
+  'the package works in an empty folder, under strict TypeScript, with every example',
+  { timeout: 120_000 },
+  async () => {
+    const { path } = folder
+    await run('npm', ['pack', '--pack-destination', path], { cwd: join(ROOT, 'sdk') })
+    const [packed] = (await readdir(path)).filter((name) => name.endsWith('.tgz'))
+    await writeFile(join(path, 'package.json'), '{ "type": "module", "private": true }')
+    await run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(path, packed!)], { cwd: path })
+
+    // All of it, as a page loads it.
+    const entry = join(path, 'node_modules/@sluice/sdk/dist/index.js')
+    const lib = { entry, formats: ['es' as const] }
+    const built = await build({ root: path, logLevel: 'error', build: { lib, write: false, minify: true } })
+    const [bundle] = [built].flat()
+    if (bundle === undefined || !('output' in bundle)) throw new Error('Nothing was built')
+    const [{ code }] = bundle.output
+    expect(gzipSync(code).length).toBeLessThan(5000)
+    expect(code).not.toContain('node:')
+
+    const [begin] = /^import [^]*?^\}\)\n/m.exec(await readFile(join(GUIDES, 'quickstart.md'), 'utf8'))!
+    const guides = (await readdir(GUIDES)).filter((name) => name.endsWith('.md'))
+    const sources = [...guides.map((name) => join(GUIDES, name)), join(ROOT, 'sdk/README.md')]
+    const programs: string[] = []
+    await mkdir(join(path, 'examples'))
+    for (const source of sources) {
+      const program = await programOf(source, begin)
+      if (program === null) continue
+      const name = basename(source, '.md').toLowerCase()
+      programs.push(name)
+      await writeFile(
+        join(path, `examples/${name}.ts`),
+        `declare const process: { env: Record<string, string | undefined> }\n${program}`,
+      )
+    }
+    expect(programs).toEqual(expect.arrayContaining(['quickstart', 'refunds', 'readme']))
+    await writeFile(join(path, 'examples/page.ts'), PAGE)
+    const files = [...programs, 'page'].map((name) => `examples/${name}.ts`)
+    const strict = [
+      '--ignoreConfig',
+      '--strict',
+      '--exactOptionalPropertyTypes',
+      '--noUncheckedIndexedAccess',
+      '--target',
+      'es2022',
+      '--lib',
+      'es2022,dom',
+      '--types',
+      '',
+    ]
+    const check = async (...options: string[]) =>
+      await run(join(ROOT, 'node_modules/.bin/tsc'), [...strict, ...options, ...files], { cwd: path }).catch(
+        ({ stdout }: { stdout: string }) => {
+          throw new Error(stdout)
+        },
+      )
+    await check('--module', 'esnext', '--moduleResolution', 'bundler', '--noEmit')
+    await check('--module', 'nodenext')
+
+    const node = await access(SYSTEM_NODE).then(
+      () => SYSTEM_NODE,
+      () => process.execPath,
+    )
+    const ran = programs.map(async (name) => {
+      const env = { SLUICE_URL: world.client.url, SLUICE_KEY: world.client.key }
+      const { stdout } = await run(node, [`examples/${name}.js`], { cwd: path, env, timeout: 60_000 })
+      return [name, stdout.trim().split('\n')]
+    })
+    const said = Object.fromEntries(await Promise.all(ran)) as Record<string, string[]>
+    expect(said['quickstart']).toEqual(['captured succeeded'])
+    expect(said['idempotency']).toEqual(['true'])
+    expect(said['refunds']).toEqual(['700'])
+    expect([said['readme']!.at(0), said['readme']!.at(-1)]).toEqual(['succeeded', 'authorized'])
+  },
+)
+
+/** What the types promise: codes narrow contexts, types narrow data, and a wrong field does not compile. */
+const PAGE = `
+import { Sluice, SluiceError, type Page, type Payment } from '@sluice/sdk'
+const sluice = new Sluice({ base_url: '/api' })
+export async function show(id: string): Promise<Page<Payment>> {
+  try {
+    await sluice.payments.capture(id)
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error
+    if (error.code === 'insufficient_balance') error.context.available_minor?.toFixed()
+    // @ts-expect-error -- a capture that is refused says the status
+    if (error.code === 'payment_not_capturable') error.context.available_minor?.toFixed()
+  }
+  for await (const event of sluice.events.list()) {
+    if (event.type === 'refund.failed') event.data.amount_minor.toFixed()
+    // @ts-expect-error -- a customer has no amount
+    if (event.type === 'customer.created') event.data.amount_minor.toFixed()
+  }
+  // @ts-expect-error -- there is no such status
+  await sluice.payments.list({ status: 'paid' })
+  return await sluice.payments.list()
+}
+`

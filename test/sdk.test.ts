@@ -1,0 +1,295 @@
+// The SDK against a whole system and against servers that misbehave.
+import { readFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { newWebhookSecret, signStandardWebhook } from '#core/standard-webhooks.ts'
+import {
+  Sluice,
+  SluiceConnectionError,
+  SluiceError,
+  SluiceSignatureError,
+  SluiceTimeoutError,
+  verifyWebhook,
+  type FeedEvent,
+  type SluiceOptions,
+  type WebhookHeaders,
+} from '#sdk/index.ts'
+import { BY_CARD } from '#test/client.ts'
+import { eventually } from '#test/payments.ts'
+import { startProxy } from '#test/proxy.ts'
+import { httpAnswer, openReceiver, type TestReceiver } from '#test/receiver.ts'
+import { sdkSources } from '#test/sdk-sources.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const GENERATED = join(import.meta.dirname, '../sdk/src/generated')
+const JSON_TYPE = { 'content-type': 'application/json' }
+
+let world: World
+let sluice: Sluice
+beforeAll(async () => {
+  world = await createWorld({ env: { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' } })
+  sluice = clientAt(world.client.url)
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+function clientAt(base_url: string, options: Partial<SluiceOptions> = {}): Sluice {
+  return new Sluice({ api_key: world.client.key, base_url, ...options })
+}
+
+/** What the promise fails with. */
+async function errorOf(promise: PromiseLike<unknown>): Promise<SluiceError> {
+  const error: unknown = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  if (!(error instanceof SluiceError)) throw new Error(`No error of the SDK: ${String(error)}`)
+  return error
+}
+
+/** A server that answers as told, one answer for each request; the last is repeated. */
+async function serverWith(...answers: string[]): Promise<{ client: Sluice; server: TestReceiver }> {
+  const server = await openReceiver((socket) => {
+    socket.write(answers[Math.min(server.requests.length, answers.length) - 1]!)
+  })
+  onTestFinished(() => server.close())
+  return { client: clientAt(`http://127.0.0.1:${server.port}`), server }
+}
+
+function headersIn(request: string): Headers {
+  const [head] = request.split('\r\n\r\n')
+  return new Headers(
+    head!
+      .split('\r\n')
+      .slice(1)
+      .map((line) => line.split(': ') as [string, string]),
+  )
+}
+
+const refusal = (code: string) => JSON.stringify({ error: { code, message: 'No.', request_id: 'req-1' } })
+
+test('what is committed is what the OpenAPI document makes: if not, run `npm run sdk`', async () => {
+  const made = await sdkSources()
+  const files = (await readdir(GENERATED, { recursive: true })).filter((name) => name.endsWith('.ts'))
+  expect(files.toSorted()).toEqual([...made.keys()].toSorted())
+  for (const [name, text] of made)
+    expect([name, await readFile(join(GENERATED, name), 'utf8')]).toEqual([name, text])
+})
+
+test('a payment is held, captured and refunded, and a refusal says why', async () => {
+  const customer = await sluice.customers.create({ name: 'Ada', metadata: { plan: 'pro' } })
+  expect(await sluice.customers.retrieve(customer.id)).toEqual(customer)
+  const payment = await sluice.payments.create({ amount_minor: 1000, customer_id: customer.id, ...BY_CARD })
+  expect(payment.status).toBe('authorized')
+  const captured = await sluice.payments.capture(payment.id, { amount_minor: 700 })
+  expect([captured.status, captured.amount_captured_minor]).toEqual(['captured', 700])
+  const refund = await sluice.refunds.create(payment.id, { amount_minor: 200 })
+  expect(await sluice.refunds.list(payment.id)).toEqual([refund])
+
+  const error = await errorOf(sluice.payments.capture(payment.id))
+  expect(error.code).toBe('payment_not_capturable')
+  expect([error.status, error.name, error.context]).toMatchObject([
+    409,
+    'SluiceError',
+    { status: 'captured' },
+  ])
+  expect(error.message).toContain(`(payment_not_capturable, 409, request ${error.request_id})`)
+  // @ts-expect-error -- a number is asked for
+  const invalid = await errorOf(sluice.payments.create({ ...BY_CARD, amount_minor: 'ten' }))
+  expect([invalid.code, invalid.param]).toEqual(['invalid_request', 'amount_minor'])
+
+  const asked = { idempotency_key: 'sdk-own-key', name: 'Ada' }
+  const first = await sluice.customers.create(asked)
+  const { data, response } = await sluice.customers.create(asked).withResponse()
+  expect([data, response.headers.get('idempotent-replayed')]).toEqual([first, 'true'])
+  const optional = { idempotency_key: 'sdk-optional-key' }
+  expect((await sluice.customers.create({ name: 'Grace' }, optional)).idempotency_key).toBe(
+    'sdk-optional-key',
+  )
+  const batch = await sluice.messages.sendSmsBatch({ messages: [{ to: '+14155552671', body: 'One' }] })
+  expect(batch.map(({ status }) => status)).toEqual([202])
+  const later = await sluice.payments
+    .create({ amount_minor: 100, ...BY_CARD }, { prefer: 'respond-async' })
+    .withResponse()
+  expect([later.response.status, later.data.status]).toEqual([202, 'pending'])
+  expect(() => sluice.payments.retrieve('..')).toThrow(TypeError)
+})
+
+test('a list is one page when awaited and everything when iterated', async () => {
+  const email = 'pages@example.com'
+  const made = []
+  for (let nth = 0; nth < 5; nth += 1) made.push(await sluice.customers.create({ email }))
+  const newest = made.toReversed().map(({ id }) => id)
+
+  const page = await sluice.customers.list({ email, limit: 2 })
+  expect([page.map(({ id }) => id), page.has_more]).toEqual([newest.slice(0, 2), true])
+  const last = await (await page.next())!.next()
+  expect([last!.map(({ id }) => id), last!.has_more, await last!.next()]).toEqual([
+    newest.slice(4),
+    false,
+    null,
+  ])
+
+  const seen: string[] = []
+  for await (const { id } of sluice.customers.list({ email, limit: 2 })) seen.push(id)
+  expect(seen).toEqual(newest)
+  expect(await sluice.payments.list({ metadata: { order: 'none' } })).toEqual([])
+})
+
+test('the feed is read to its end, and followed until the signal', async () => {
+  const mark = 'sdk-follow'
+  const stop = new AbortController()
+  const followed: FeedEvent[] = []
+  const { id } = await sluice.customers.create({ external_id: mark })
+  const following = (async () => {
+    for await (const event of sluice.events.follow({ subject_id: id, signal: stop.signal })) {
+      followed.push(event)
+      // What comes next has not happened yet when the loop waits for it.
+      if (event.type === 'customer.created') void sluice.customers.update(id, { name: 'Ada' })
+      if (event.type === 'customer.updated') void sluice.customers.delete(id)
+      if (event.type === 'customer.deleted') stop.abort()
+    }
+  })()
+  await following
+  expect(followed.map(({ type }) => type)).toEqual([
+    'customer.created',
+    'customer.updated',
+    'customer.deleted',
+  ])
+  const read: FeedEvent[] = []
+  for await (const event of sluice.events.list({ subject_id: id, limit: 2 })) read.push(event)
+  expect(read.map(({ sequence }) => sequence)).toEqual(followed.map(({ sequence }) => sequence))
+})
+
+test('a request whose answer was lost is sent again with the same key, and done once', async () => {
+  const proxy = await startProxy(world.client.url)
+  onTestFinished(() => proxy.close())
+  const external_id = 'sdk-lost-answer'
+  proxy.withholdAnswersTo(external_id)
+  const creating = clientAt(proxy.url).customers.create({ external_id }).withResponse()
+  const [made] = await eventually(async () => {
+    const found = await sluice.customers.list({ external_id })
+    expect(found.length).toBe(1)
+    return found
+  })
+  proxy.withholdAnswersTo()
+  const { data, response } = await creating
+  expect([data.id, response.headers.get('idempotent-replayed')]).toEqual([made!.id, 'true'])
+  expect((await sluice.customers.list({ external_id })).length).toBe(1)
+})
+
+test('Retry-After holds, all attempts carry one key and one id, and what is final is not repeated', async () => {
+  const busy = httpAnswer(503, refusal('overloaded'), { ...JSON_TYPE, 'retry-after': '1' })
+  const { client, server } = await serverWith(busy, httpAnswer(201, '{"id":"1"}', JSON_TYPE))
+  const begun = performance.now()
+  expect(await client.customers.create({ name: 'Ada' })).toEqual({ id: '1' })
+  expect(performance.now() - begun).toBeGreaterThanOrEqual(1000)
+  for (const name of ['idempotency-key', 'x-request-id']) {
+    const sent = new Set(server.requests.map((request) => headersIn(request).get(name)))
+    expect([name, server.requests.length, sent.size, sent.has(null)]).toEqual([name, 2, 1, false])
+  }
+
+  const long = await serverWith(
+    httpAnswer(429, refusal('rate_limited'), { ...JSON_TYPE, 'retry-after': '61' }),
+  )
+  const limited = await errorOf(long.client.customers.list())
+  expect([limited.code, limited.retry_after_s, long.server.requests.length]).toEqual(['rate_limited', 61, 1])
+  for (const [status, body, code, attempts] of [
+    [502, refusal('processor_error'), 'processor_error', 1],
+    [500, refusal('internal_error'), 'internal_error', 3],
+    [409, refusal('payout_not_failable'), 'payout_not_failable', 1],
+    [504, '<html>Gateway', 'unreadable_answer', 3],
+    [200, '<html>Welcome', 'unreadable_answer', 1],
+  ] as const) {
+    const failing = await serverWith(httpAnswer(status, body, JSON_TYPE))
+    const error = await errorOf(failing.client.payouts.fail('1', { reason: 'x' }))
+    expect([error.code, error.status, failing.server.requests.length]).toEqual([code, status, attempts])
+    expect(error.request_id).not.toBeNull()
+  }
+})
+
+test('without an answer the error says so, with the id of the request; an abort throws its reason', async () => {
+  const arrivals = Promise.withResolvers<void>()
+  const silent = await openReceiver(() => arrivals.resolve())
+  onTestFinished(() => silent.close())
+  const base_url = `http://127.0.0.1:${silent.port}`
+  const stop = new AbortController()
+  void arrivals.promise.then(() => stop.abort('enough'))
+  const listing = clientAt(base_url).customers.list({}, { signal: stop.signal })
+  await expect(listing).rejects.toBe('enough')
+  expect(silent.requests.length).toBe(1)
+
+  const late = await errorOf(clientAt(base_url, { timeout_ms: 300, max_retries: 1 }).customers.list())
+  expect([late instanceof SluiceTimeoutError, late.code, late.status]).toEqual([true, 'timed_out', null])
+  const ids = silent.requests.slice(1).map((request) => headersIn(request).get('x-request-id'))
+  expect(ids).toEqual([late.request_id, late.request_id])
+
+  const gone = await openReceiver(() => {})
+  await gone.close()
+  const nobody = clientAt(`http://127.0.0.1:${gone.port}`, { max_retries: 0 })
+  const refused = await errorOf(nobody.customers.list({ email: 'ada@example.com' }))
+  expect([refused instanceof SluiceConnectionError, refused.code]).toEqual([true, 'connection_failed'])
+  // Who looks for whom is nobody else's business.
+  expect(refused.message).not.toContain('ada')
+  expect(refused.message).toContain(`request ${refused.request_id}`)
+})
+
+test('a page needs no key and no address of a host', async () => {
+  const asked: [string, Headers][] = []
+  const page = new Sluice({
+    base_url: '/api/',
+    headers: { 'x-page': '1' },
+    fetch: async (url, { headers }) => {
+      asked.push([url, new Headers(headers)])
+      return Response.json([])
+    },
+  })
+  await page.payments.list({ status: 'captured', metadata: { order: 'A 1' } }, { headers: { 'x-more': '2' } })
+  const [url, headers] = asked[0]!
+  expect(url).toBe('/api/v1/payments?status=captured&metadata%5Border%5D=A+1')
+  expect(['authorization', 'x-page', 'x-more'].map((name) => headers.get(name))).toEqual([null, '1', '2'])
+})
+
+test('a webhook that we send is taken, and any other is refused', async () => {
+  const receiver = await openReceiver((socket) => socket.write(httpAnswer(204)))
+  onTestFinished(() => receiver.close())
+  const url = `http://127.0.0.1:${receiver.port}/hook`
+  const { id, secret } = await sluice.webhookEndpoints.create({ url, types: ['customer.created'] })
+  const customer = await sluice.customers.create({ name: 'Zoë' })
+  const [request] = await eventually(async () => {
+    expect(receiver.requests.length).toBe(1)
+    return receiver.requests
+  })
+  await sluice.webhookEndpoints.delete(id)
+  const headers = headersIn(request!)
+  const payload = Buffer.from(request!.split('\r\n\r\n')[1]!, 'latin1')
+
+  const event = await verifyWebhook(payload, headers, secret!)
+  expect([event.type, event.data]).toEqual(['customer.created', expect.objectContaining({ id: customer.id })])
+  const plain = Object.fromEntries(headers)
+  const upper = Object.fromEntries([...headers].map(([name, value]) => [name.toUpperCase(), [value]]))
+  expect(await verifyWebhook(payload.toString(), plain, [newWebhookSecret(), secret!])).toEqual(event)
+  expect(await verifyWebhook(payload, upper, secret!)).toEqual(event)
+
+  const now_s = Math.floor(Date.now() / 1000)
+  const signed = (timestamp_s: number, ...secrets: string[]) =>
+    ({ ...signStandardWebhook({ id: 'evt', timestamp_s, body: payload }, secrets) }) as WebhookHeaders
+  const rotated = signed(now_s - 295, newWebhookSecret(), secret!)
+  expect(await verifyWebhook(payload, rotated, secret!)).toEqual(event)
+  for (const [what, body, given, key] of [
+    ['another body', payload.toString().replace('Zoë', 'Zoe'), headers, secret!],
+    ['another id', payload, { ...plain, 'webhook-id': 'other' }, secret!],
+    ['another time', payload, { ...plain, 'webhook-timestamp': String(now_s + 9) }, secret!],
+    ['another secret', payload, headers, newWebhookSecret()],
+    ['no secret', payload, headers, ''],
+    ['none of the secrets', payload, headers, []],
+    ['no signature', payload, { ...plain, 'webhook-signature': undefined }, secret!],
+    ['no base64', payload, { ...plain, 'webhook-signature': 'v1,%' }, secret!],
+    ['301 s old', payload, signed(now_s - 301, secret!), secret!],
+    ['305 s ahead', payload, signed(now_s + 305, secret!), secret!],
+  ] as [string, string | Buffer, WebhookHeaders, string | string[]][]) {
+    const error = await errorOf(verifyWebhook(body, given, key))
+    expect([what, error instanceof SluiceSignatureError]).toEqual([what, true])
+  }
+})

@@ -1,0 +1,54 @@
+// The OpenAPI documents as an API serves them, without one that listens: nothing is asked.
+import { randomBytes } from 'node:crypto'
+import { buildApi } from '#api/app.ts'
+import { createRecent } from '#api/recent.ts'
+import { createFeedWaiters, createJobWaiters } from '#api/wait.ts'
+import { loadConfig } from '#core/config.ts'
+import { AppError } from '#core/errors.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { createLog } from '#core/log.ts'
+import { createVault } from '#core/secrets.ts'
+import { openConfiguredQueue } from '#queue/configured.ts'
+import { areasOf } from '#domain/areas.ts'
+import { createDoorbell } from '#queue/doorbell.ts'
+
+/** What an API at `https://api.sluice.test` answers to these paths. It leaves connections open: end the process, or `close`. */
+export async function offlineDocuments<Path extends string>(
+  paths: readonly Path[],
+): Promise<Record<Path, any>> {
+  const config = loadConfig({
+    NODE_ENV: 'test',
+    // Nothing listens there, and nothing needs to.
+    DATABASE_URL: 'postgres://127.0.0.1:1/none',
+    REDIS_URL: 'redis://127.0.0.1:1',
+    API_URL: 'https://api.sluice.test',
+    WEBHOOKS_URL: 'https://hooks.sluice.test',
+  })
+  const log = createLog('silent', 'lint')
+  const sql = connectDatabase(config.DATABASE_URL!, { max: 1, application_name: 'lint' })
+  const queue = openConfiguredQueue(config, log)
+  const context = {
+    config,
+    areas: areasOf(config),
+    sql,
+    remembered: async () => undefined,
+    recent_keys: createRecent(1),
+    lanes: { quick: sql, long: sql },
+    log,
+    queue,
+    vault: createVault(randomBytes(32).toString('base64')),
+    hashOf: () => '',
+    doorbell: createDoorbell(queue, 1),
+    waiters: createJobWaiters(sql, queue, log),
+    feed_waiters: createFeedWaiters(sql, queue, log),
+  }
+  const api = await buildApi(context, {
+    authenticate: () => {
+      throw new AppError('unauthorized')
+    },
+  })
+  const documents = await Promise.all(
+    paths.map(async (path) => [path, (await api.inject(path)).json()] as const),
+  )
+  return Object.fromEntries(documents) as Record<Path, any>
+}
