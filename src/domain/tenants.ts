@@ -1,5 +1,5 @@
 // Tenants: every row belongs to one.
-import { newId } from '#core/ids.ts'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 
 /** `contact_email`: whom we tell by email of what the tenant should look at; null: nobody. */
@@ -17,6 +17,18 @@ export async function ensureTenant(sql: Sql, slug: string, name = slug): Promise
 export async function findTenant(sql: Sql, slug: string): Promise<Tenant | undefined> {
   const [tenant] = await sql<Tenant[]>`select id, slug, name, contact_email from tenants where slug = ${slug}`
   return tenant
+}
+
+/** Tenants whose slug or name begins with this text, by slug; the system's own is none. */
+export async function listTenants(
+  sql: Sql,
+  search: string,
+  limit: number,
+): Promise<Pick<Tenant, 'id' | 'slug' | 'name'>[]> {
+  const pattern = `${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
+  return await sql`
+    select id, slug, name from tenants
+    where id <> ${SYSTEM_TENANT_ID} and (slug like ${pattern} or name ilike ${pattern}) order by slug limit ${limit}`
 }
 
 /** Sets whom a tenant is told by; null: nobody. A bare address. */

@@ -5,6 +5,8 @@ import { auditLogRoutes } from './audit-log.ts'
 import { invitationRoutes } from './invitations.ts'
 import { keyRoutes } from './keys.ts'
 import { memberRoutes } from './members.ts'
+import { operationsRoutes } from './operations/index.ts'
+import { overviewRoutes } from './overview.ts'
 import { sessionRoutes } from './session.ts'
 import { signInRoutes } from './sign-in.ts'
 
@@ -15,4 +17,6 @@ export const DASHBOARD_ROUTES: ((app: FastifyInstance, context: DashboardContext
   keyRoutes,
   memberRoutes,
   auditLogRoutes,
+  overviewRoutes,
+  operationsRoutes,
 ]

@@ -1,6 +1,6 @@
 // Pauses: of a queue, of a tenant, or of a tenant in a queue.
 import { z } from 'zod'
-import type { Sql } from '#core/db.ts'
+import type { Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
 /**
@@ -8,7 +8,7 @@ import { timestamp } from '#core/time.ts'
  * calls starts. False when it was paused before.
  */
 export async function pauseJobs(
-  sql: Sql,
+  sql: Sql | Tx,
   what: { queue?: string; tenant_id?: string; reason?: string; who?: string },
 ): Promise<boolean> {
   const { count } = await sql`
@@ -19,7 +19,10 @@ export async function pauseJobs(
 }
 
 /** Lifts a pause; false when there is none. */
-export async function resumeJobs(sql: Sql, what: { queue?: string; tenant_id?: string }): Promise<boolean> {
+export async function resumeJobs(
+  sql: Sql | Tx,
+  what: { queue?: string; tenant_id?: string },
+): Promise<boolean> {
   const { count } = await sql`
     delete from pauses
     where queue is not distinct from ${what.queue ?? null} and tenant_id is not distinct from ${what.tenant_id ?? null}`

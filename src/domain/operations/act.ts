@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import { newId } from '#core/ids.ts'
 import { AppError } from '#core/errors.ts'
-import type { Fragment, Sql } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
 
 /** The jobs that an act by filter is for. What is over has no states here: only what was discarded can be opened again. */
@@ -81,7 +81,7 @@ export type ActItem = z.output<typeof actItemSchema>
  * many jobs the operator was told of. Throws `rate_limited` while too many acts are unfinished.
  */
 export async function askForAct(
-  sql: Sql,
+  sql: Sql | Tx,
   asked: AskedAct,
   { who, matched }: { who: string; matched: number },
 ): Promise<string> {
@@ -99,7 +99,7 @@ export async function askForAct(
 }
 
 /** Asks that an act stops before its next jobs; what is done stays done. False when it is over or does not exist. */
-export async function cancelAct(sql: Sql, id: string, who: string): Promise<boolean> {
+export async function cancelAct(sql: Sql | Tx, id: string, who: string): Promise<boolean> {
   const { count } = await sql`
     insert into operator_act_cancellations (act_id, who)
     select id, ${who} from operator_acts where id = ${id} and finished_at is null

@@ -1,0 +1,99 @@
+// What operators ask to be done about jobs; workers carry it out.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { found } from '#api/refusals.ts'
+import { AppError } from '#core/errors.ts'
+import {
+  actItemSchema,
+  askedActSchema,
+  askForAct,
+  cancelAct,
+  findAct,
+  findActItems,
+  listActs,
+  operatorActSchema,
+} from '#domain/operations/act.ts'
+import { countJobs } from '#domain/interventions/search.ts'
+import { appendAuditEntry } from '#domain/people/audit-log.ts'
+import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
+import { AUDIT_HEADER } from '../../v1.ts'
+
+const MOST_COUNTED = 10_000
+
+const params = z.strictObject({ id: z.uuid().toLowerCase() })
+const listQuery = z.strictObject({
+  before: z.uuid().optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(25),
+})
+const itemsQuery = z.strictObject({
+  after: z.uuid().optional(),
+  outcome: z.enum(['done', 'refused', 'waiting']).optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(50),
+})
+
+export function actRoutes(root: FastifyInstance, { sql, lanes }: DashboardContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.post(
+    '/api/ops/acts',
+    { schema: { body: askedActSchema, response: { 202: operatorActSchema } } },
+    async (request, reply) => {
+      const { email: who } = asOperator(request)
+      const asked = request.body
+      const matched = asked.filter === undefined ? 1 : (await countMatching(asked.filter, lanes.long)).count
+      const id = await sql.begin(async (tx) => {
+        const id = await askForAct(tx, asked, { who, matched })
+        const { act, job_id, filter, reason } = asked
+        const details = { reason, matched, ...(filter !== undefined && { filter }), act_id: id }
+        const by = actorOf(request, null)
+        const entry = {
+          action: `jobs.${act}`,
+          subject: 'job',
+          ...(job_id && { subject_id: job_id }),
+          details,
+        }
+        reply.header(AUDIT_HEADER, await appendAuditEntry(tx, by, entry))
+        return id
+      })
+      return await reply.code(202).send(found(await findAct(sql, id), 'not_found'))
+    },
+  )
+
+  app.get(
+    '/api/ops/acts',
+    { schema: { querystring: listQuery, response: { 200: z.array(operatorActSchema) } } },
+    async ({ query }) => listActs(lanes.long, query),
+  )
+
+  app.get(
+    '/api/ops/acts/:id',
+    { schema: { params, response: { 200: operatorActSchema } } },
+    async ({ params: { id } }) => found(await findAct(lanes.long, id), 'not_found'),
+  )
+
+  app.get(
+    '/api/ops/acts/:id/items',
+    { schema: { params, querystring: itemsQuery, response: { 200: z.array(actItemSchema) } } },
+    async ({ params: { id }, query }) => findActItems(lanes.long, id, query),
+  )
+
+  app.post('/api/ops/acts/:id/cancel', { schema: { params } }, async (request, reply) => {
+    const { email } = asOperator(request)
+    const { id } = request.params
+    await sql.begin(async (tx) => {
+      if (!(await cancelAct(tx, id, email)))
+        throw new AppError('conflict', { message: 'It is over, or was canceled before.' })
+      const entry = { action: 'jobs.cancel_act', subject: 'act', subject_id: id }
+      reply.header(AUDIT_HEADER, await appendAuditEntry(tx, actorOf(request, null), entry))
+    })
+    return await reply.code(204).send()
+  })
+}
+
+async function countMatching(
+  { tenant_id, ...filter }: NonNullable<z.output<typeof askedActSchema>['filter']>,
+  sql: DashboardContext['sql'],
+): Promise<{ count: number }> {
+  return await countJobs(sql, { ...filter, ...(tenant_id && { tenant: tenant_id }) }, MOST_COUNTED)
+}

@@ -1,0 +1,88 @@
+// What operators watch: queues over time, tenants by share, providers, processes, schedules, drifts and what is parked.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { QUEUES } from '#core/config/queues.ts'
+import {
+  findAllDrifts,
+  findParkedNotifications,
+  parkedNotificationSchema,
+  tenantsDriftSchema,
+} from '#domain/operations/doubts.ts'
+import { figureWindow } from '#domain/operations/figures.ts'
+import { findNameFigures, nameFiguresSchema } from '#domain/operations/job-names.ts'
+import { findProcesses, processSchema } from '#domain/operations/processes.ts'
+import { findProviderHealth, providerHealthSchema } from '#domain/operations/provider-health.ts'
+import { findQueueFigures, queuesFiguresSchema } from '#domain/operations/queues.ts'
+import { findSchedules, scheduleSchema } from '#domain/operations/schedules.ts'
+import { findSeries, seriesQuerySchema, seriesSchema } from '#domain/operations/series.ts'
+import { findTenantShares, tenantSharesSchema } from '#domain/operations/tenant-shares.ts'
+import { driftState, driftSubject } from '#domain/reconciliation/drift.ts'
+import { listTenants } from '#domain/tenants.ts'
+import type { DashboardContext } from '../../context.ts'
+
+const queue = z.enum(QUEUES)
+const limit = z.coerce.number().int().min(1).max(100).default(50)
+const namesQuery = z.strictObject({ window: figureWindow.default('1h') })
+const sharesQuery = z.strictObject({ queue: queue.optional(), window: figureWindow.default('1h') })
+const driftsQuery = z.strictObject({
+  state: driftState.optional(),
+  subject: driftSubject.optional(),
+  tenant_id: z.uuid().optional(),
+  before: z.uuid().optional(),
+  limit,
+})
+const parkedQuery = z.strictObject({
+  reason: z.string().max(100).optional(),
+  before: z.uuid().optional(),
+  limit,
+})
+const tenantsQuery = z.strictObject({ search: z.string().trim().max(100).default('') })
+const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
+const of = <Schema extends z.ZodType>(schema: Schema) => ({ response: { 200: schema } })
+
+export function figureRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const sql = lanes.long
+
+  app.get('/api/ops/queues', { schema: of(queuesFiguresSchema) }, () => findQueueFigures(sql))
+  app.get(
+    '/api/ops/queues/:queue/names',
+    {
+      schema: {
+        params: z.strictObject({ queue }),
+        querystring: namesQuery,
+        ...of(nameFiguresSchema),
+      },
+    },
+    async ({ params, query }) => findNameFigures(sql, { ...params, ...query }),
+  )
+  app.get(
+    '/api/ops/series',
+    { schema: { querystring: seriesQuerySchema, ...of(seriesSchema) } },
+    async ({ query }) => findSeries(sql, query),
+  )
+  app.get(
+    '/api/ops/shares',
+    { schema: { querystring: sharesQuery, ...of(tenantSharesSchema) } },
+    async ({ query }) => findTenantShares(sql, query),
+  )
+  app.get(
+    '/api/ops/tenants',
+    { schema: { querystring: tenantsQuery, ...of(z.array(tenantSchema)) } },
+    async ({ query }) => listTenants(sql, query.search, 50),
+  )
+  app.get('/api/ops/providers', { schema: of(providerHealthSchema) }, () => findProviderHealth(sql))
+  app.get('/api/ops/processes', { schema: of(z.array(processSchema)) }, () => findProcesses(sql))
+  app.get('/api/ops/schedules', { schema: of(z.array(scheduleSchema)) }, () => findSchedules(sql))
+  app.get(
+    '/api/ops/drifts',
+    { schema: { querystring: driftsQuery, ...of(z.array(tenantsDriftSchema)) } },
+    async ({ query }) => findAllDrifts(sql, query),
+  )
+  app.get(
+    '/api/ops/parked',
+    { schema: { querystring: parkedQuery, ...of(z.array(parkedNotificationSchema)) } },
+    async ({ query }) => findParkedNotifications(sql, query),
+  )
+}

@@ -1,0 +1,60 @@
+// Jobs, for operators: search, how many match, and the page of one.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { found } from '#api/refusals.ts'
+import { findJob, shownJobSchema } from '#domain/interventions/find.ts'
+import { countJobs, jobFiltersSchema, jobPageSchema, searchJobs } from '#domain/interventions/search.ts'
+import { actFilterSchema } from '#domain/operations/act.ts'
+import { findTenant } from '#domain/tenants.ts'
+import type { DashboardContext } from '../../context.ts'
+
+/** Counting stops here. */
+const MOST_COUNTED = 10_000
+
+const searchQuery = jobFiltersSchema.extend({
+  after: z.string().max(200).optional(),
+  before: z.string().max(200).optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(50),
+})
+const countSchema = z.object({
+  count: z.int(),
+  /** There are more than that. */
+  more: z.boolean(),
+  /** The same jobs as an act takes them; null when no act can: by text, or jobs that are over. */
+  filter: actFilterSchema.nullable(),
+})
+const params = z.strictObject({ id: z.uuid().toLowerCase() })
+
+export function jobRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  const sql = lanes.long
+
+  app.get(
+    '/api/ops/jobs',
+    { schema: { querystring: searchQuery, response: { 200: jobPageSchema } } },
+    async ({ query: { after, before, limit, ...filters } }) =>
+      searchJobs(sql, filters, { limit, ...(after && { after }), ...(before && { before }) }),
+  )
+
+  app.get(
+    '/api/ops/jobs/count',
+    { schema: { querystring: jobFiltersSchema, response: { 200: countSchema } } },
+    async ({ query }) => {
+      const counted = await countJobs(sql, query, MOST_COUNTED)
+      const { tenant, ...filters } = query
+      const slug = tenant === undefined || z.uuid().safeParse(tenant).success ? undefined : tenant
+      const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug))?.id
+      // It takes fewer filters than a search, and never more jobs than were counted.
+      const taken = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
+      const unknown_tenant = tenant !== undefined && tenant_id === undefined
+      return { ...counted, filter: taken.success && !unknown_tenant ? taken.data : null }
+    },
+  )
+
+  app.get(
+    '/api/ops/jobs/:id',
+    { schema: { params, response: { 200: shownJobSchema } } },
+    async ({ params: { id } }) => found(await findJob(sql, id), 'not_found'),
+  )
+}

@@ -1,0 +1,86 @@
+// Server-sent events for operators: pauses, figures of queues and acts under way, whenever they change.
+import type { ServerResponse } from 'node:http'
+import type { FastifyInstance } from 'fastify'
+import type { Sql } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
+import { findPauses } from '#domain/jobs/pauses.ts'
+import { listActs } from '#domain/operations/act.ts'
+import { findQueueFigures } from '#domain/operations/queues.ts'
+import type { DashboardContext } from '../../context.ts'
+
+const LOOK_MS = 1_000
+/** Figures are counted every ten seconds. */
+const FIGURES_EVERY = 5
+/** Proxies close what is silent, and whoever is no operator any more is cut off. */
+const CHECK_MS = 15_000
+const MOST_STREAMS = 200
+
+/** What is sent, each under its name. */
+const TOPICS: { name: string; every: number; find: (sql: Sql) => Promise<unknown> }[] = [
+  { name: 'pauses', every: 1, find: findPauses },
+  { name: 'acts', every: 1, find: async (sql) => listActs(sql, { limit: 20 }) },
+  { name: 'queues', every: FIGURES_EVERY, find: findQueueFigures },
+]
+
+/** The database is asked once for all who listen, and not while nobody does. */
+export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: DashboardContext): void {
+  const streams = new Set<ServerResponse>()
+  const last = new Map<string, string>()
+  let looks = 0
+  let timer: NodeJS.Timeout | undefined
+
+  async function look(): Promise<void> {
+    for (const { name, every, find } of TOPICS) {
+      if (looks % every !== 0) continue
+      const data = JSON.stringify(await find(lanes.long))
+      if (last.get(name) === data) continue
+      last.set(name, data)
+      for (const stream of streams) stream.write(messageOf(name, data))
+    }
+    looks += 1
+  }
+  function begin(): void {
+    timer ??= setTimeout(() => {
+      void look()
+        .catch((err: unknown) => log.debug({ err }, 'the stream of operations found nothing to tell'))
+        .finally(() => {
+          timer = undefined
+          if (streams.size > 0) begin()
+          else last.clear()
+        })
+    }, LOOK_MS)
+  }
+
+  app.get('/api/ops/stream', async (request, reply) => {
+    if (streams.size >= MOST_STREAMS) throw new AppError('overloaded')
+    reply.hijack()
+    const stream = reply.raw
+    stream.writeHead(200, {
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+      'x-content-type-options': 'nosniff',
+    })
+    stream.write(`retry: 2000\n\n${Array.from(last, ([name, data]) => messageOf(name, data)).join('')}`)
+    const check = setInterval(() => {
+      void signedIn(request).then(
+        ({ is_operator }) => void (is_operator ? stream.write(': still here\n\n') : stream.end()),
+        () => stream.end(),
+      )
+    }, CHECK_MS)
+    stream.on('close', () => {
+      clearInterval(check)
+      streams.delete(stream)
+    })
+    streams.add(stream)
+    begin()
+  })
+  app.addHook('preClose', (done) => {
+    for (const stream of streams) stream.end()
+    done()
+  })
+}
+
+function messageOf(name: string, data: string): string {
+  return `event: ${name}\ndata: ${data}\n\n`
+}

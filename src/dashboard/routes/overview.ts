@@ -1,0 +1,26 @@
+// The overview of a tenant, and the search of the palette.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { findRows, foundRowSchema } from '#domain/operations/find-row.ts'
+import { findOverview, overviewSchema } from '#domain/operations/overview.ts'
+import { inTenant, type DashboardContext } from '../context.ts'
+
+const querystring = z.strictObject({ q: z.string().trim().min(1).max(255) })
+
+export function overviewRoutes(root: FastifyInstance, { lanes, signedIn }: DashboardContext): void {
+  root.register(async (scope) => {
+    scope.addHook('preHandler', async (request) => {
+      request.signed_in = await signedIn(request)
+    })
+    const app = scope.withTypeProvider<ZodTypeProvider>()
+    app.get('/api/overview', { schema: { response: { 200: overviewSchema } } }, async (request) =>
+      findOverview(lanes.long, inTenant(request).tenant.id),
+    )
+    app.get(
+      '/api/find',
+      { schema: { querystring, response: { 200: z.array(foundRowSchema) } } },
+      async (request) => findRows(lanes.long, inTenant(request).tenant.id, request.query.q),
+    )
+  })
+}
