@@ -1,4 +1,5 @@
 // The dashboard in the browser.
+import './look/base.css'
 import '@mantine/core/styles.layer.css'
 import './look/tokens.css'
 import './look/kit.css'

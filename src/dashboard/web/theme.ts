@@ -74,9 +74,7 @@ const red: MantineColorsTuple = [
 export const theme = createTheme({
   colors: { accent, gray, dark, red },
   primaryColor: 'accent',
-  primaryShade: { light: 7, dark: 4 },
-  autoContrast: true,
-  luminanceThreshold: 0.28,
+  primaryShade: { light: 7, dark: 6 },
   fontFamily: SANS,
   fontFamilyMonospace: MONO,
   fontSizes: { xs: '12px', sm: '13px', md: '14px', lg: '16px', xl: '20px' },
@@ -90,14 +88,27 @@ export const theme = createTheme({
   respectReducedMotion: true,
   components: {
     ActionIcon: ActionIcon.extend({ defaultProps: { variant: 'subtle', color: 'gray', size: 28 } }),
-    Button: Button.extend({ defaultProps: { size: 'xs', variant: 'default' } }),
+    Button: Button.extend({
+      defaultProps: { size: 'xs', variant: 'default' },
+      styles: { label: { fontWeight: 500 } },
+    }),
     Checkbox: Checkbox.extend({ defaultProps: { size: 'xs' } }),
     Drawer: Drawer.extend({ defaultProps: { transitionProps: { duration: 120 } } }),
     Menu: Menu.extend({
       defaultProps: { shadow: 'sm', position: 'bottom-end', transitionProps: { duration: 80 } },
     }),
     Modal: Modal.extend({
-      defaultProps: { centered: true, withCloseButton: false, transitionProps: { duration: 100 } },
+      defaultProps: {
+        centered: true,
+        withCloseButton: false,
+        overlayProps: { backgroundOpacity: 0.4 },
+        transitionProps: { duration: 100 },
+      },
+      styles: {
+        title: { fontSize: 15, fontWeight: 600 },
+        header: { paddingBottom: 0, background: 'none' },
+        content: { background: 'var(--raised)', border: '1px solid var(--line)' },
+      },
     }),
     NativeSelect: NativeSelect.extend({ defaultProps: { size: 'xs' } }),
     PasswordInput: PasswordInput.extend({ defaultProps: { size: 'xs' } }),

@@ -29,10 +29,18 @@ export function PageHeader({
     document.title = `${title} · Sluice`
   }, [title])
   useEffect(() => {
-    // Only after going to a page: the first one begins at its top, as everywhere.
-    if (arrived !== undefined && arrived !== path && !document.querySelector('[role=dialog]'))
-      focused.current?.focus({ preventScroll: true })
+    // Only after going to a page: the first one begins at its top, as everywhere. Tabs keep it.
+    const went = arrived !== undefined && arrived !== path
     arrived = path
+    if (!went || document.activeElement?.role === 'tab') return undefined
+    const focus = () => focused.current?.focus({ preventScroll: true })
+    if (document.querySelector('[role=dialog]') === null) {
+      focus()
+      return undefined
+    }
+    // The palette or the drawer led here, and gives the focus back to its button first.
+    const timer = setTimeout(focus, 250)
+    return () => clearTimeout(timer)
   }, [path])
   return (
     <header className="page-header">

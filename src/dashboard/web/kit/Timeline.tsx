@@ -42,11 +42,7 @@ export function Timeline({ items, label = 'Timeline' }: { items: TimelineItem[];
           const { left, width, gap_ms } = bars[at] ?? { left: 0, width: 0, gap_ms: 0 }
           return (
             <Fragment key={item.id}>
-              {gap_ms > 0 && (
-                <li className="timeline-gap" role="presentation">
-                  {formatDuration(gap_ms)} later
-                </li>
-              )}
+              {gap_ms > 0 && <li className="timeline-gap">{formatDuration(gap_ms)} later</li>}
               <Entry item={item} left={left} width={width} />
             </Fragment>
           )

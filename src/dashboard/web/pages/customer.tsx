@@ -73,6 +73,7 @@ export function CustomerPage() {
           </section>
         </div>
         <section>
+          <h2 className="side-title">Metadata</h2>
           <Json value={customer?.metadata ?? {}} label="metadata" />
         </section>
       </div>

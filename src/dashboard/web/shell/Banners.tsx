@@ -8,7 +8,7 @@ import { useSession } from '../session.tsx'
 export function Banners() {
   const { emulators, is_operator } = useSession()
   return (
-    <>
+    <aside aria-label="State of the system">
       {is_operator && <PausedBanner />}
       {emulators.length > 0 && (
         <div className="banner" role="note">
@@ -16,13 +16,13 @@ export function Banners() {
           <span>
             No money moves:{' '}
             {LIST.format(
-              emulators.map((name) => `${name.length < 4 ? name.toUpperCase() : inWords(name)} emulator`),
+              emulators.map((name) => `${name.length <= 4 ? name.toUpperCase() : inWords(name)} emulator`),
             )}
             .
           </span>
         </div>
       )}
-    </>
+    </aside>
   )
 }
 

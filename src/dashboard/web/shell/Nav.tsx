@@ -34,20 +34,23 @@ export function Nav({ onGo }: { onGo?: () => void }) {
 function NavItem({ page, onGo }: { page: NavPage; onGo: (() => void) | undefined }) {
   const state = useAreaState(page.area)
   const Icon = page.icon
-  // What stands beside it is no part of the link's name.
+  // What stands beside the title is heard after the link's name, not as part of it.
   return (
     <li>
       <Link
         to={page.to}
         className="nav-link"
-        aria-label={page.title}
         aria-description={state === 'deployed' ? undefined : AREA_NOTES[state]}
         activeOptions={{ exact: page.to === '/', includeSearch: false }}
         {...(onGo && { onClick: onGo })}
       >
         <Icon size={16} strokeWidth={1.75} aria-hidden />
         {page.title}
-        {state !== 'deployed' && <span className="nav-note">{AREA_NOTES[state]}</span>}
+        {state !== 'deployed' && (
+          <span className="nav-note" aria-hidden>
+            {AREA_NOTES[state]}
+          </span>
+        )}
       </Link>
     </li>
   )

@@ -15,13 +15,7 @@ type PaletteOption = { key: string; title: string; note?: string; icon: LucideIc
 
 export function PaletteButton({ open }: { open: () => void }) {
   return (
-    <button
-      type="button"
-      className="shell-search"
-      onClick={open}
-      aria-label="Find anything"
-      aria-haspopup="dialog"
-    >
+    <button type="button" className="shell-search" onClick={open} aria-haspopup="dialog">
       <Search size={14} aria-hidden />
       <span>Find anything</span>
       <kbd aria-hidden>Ctrl K</kbd>
@@ -38,7 +32,7 @@ export function Palette({ opened, close }: { opened: boolean; close: () => void 
       yOffset="12vh"
       padding={0}
       size={560}
-      aria-label="Palette"
+      attributes={{ content: { 'aria-label': 'Palette' } }}
     >
       <PaletteBody close={close} />
     </Modal>

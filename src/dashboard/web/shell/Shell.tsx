@@ -1,8 +1,8 @@
 // What is around every page of those who are signed in.
 import { ActionIcon, Drawer } from '@mantine/core'
-import { Link, Navigate, Outlet, useLocation } from '@tanstack/react-router'
+import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { Menu as MenuIcon } from 'lucide-react'
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { ApiError } from '../api.ts'
 import { PageBones } from '../kit/Bone.tsx'
 import { NoticeRegion } from '../kit/notices.tsx'
@@ -19,16 +19,21 @@ import { Palette, PaletteButton } from './Palette.tsx'
 /** Lets in who is signed in; all others go to the sign-in, which leads back. */
 export function Shell() {
   const { data: session, error, refetch } = useSessionQuery()
-  const { href } = useLocation()
-  if (error instanceof ApiError && error.status === 401)
-    return <Navigate to="/sign-in" search={href === '/' ? {} : { to: href }} replace />
-  if (session !== undefined)
+  const { href, pathname } = useLocation()
+  const navigate = useNavigate()
+  const signed_out = error instanceof ApiError && error.status === 401
+  useEffect(() => {
+    // While the sign-in is loaded, its address is already here.
+    if (signed_out && pathname !== '/sign-in')
+      void navigate({ to: '/sign-in', search: href === '/' ? {} : { to: href }, replace: true })
+  }, [signed_out, pathname, href, navigate])
+  if (session !== undefined && !signed_out)
     return (
       <SessionProvider value={session}>
         <Frame />
       </SessionProvider>
     )
-  if (error !== null) return <Failed error={error} retry={refetch} />
+  if (error !== null && !signed_out) return <Failed error={error} retry={refetch} />
   return (
     <div className="shell">
       <div className="shell-side" />
