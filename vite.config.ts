@@ -3,6 +3,9 @@ import { resolve } from 'node:path'
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vite'
 
+// What is built is for production, whoever builds it: tests have another word here.
+process.env.NODE_ENV = 'production'
+
 export default defineConfig({
   root: resolve(import.meta.dirname, 'src/dashboard/web'),
   plugins: [react()],

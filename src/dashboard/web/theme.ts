@@ -95,12 +95,19 @@ export const theme = createTheme({
     Checkbox: Checkbox.extend({ defaultProps: { size: 'xs' } }),
     Drawer: Drawer.extend({ defaultProps: { transitionProps: { duration: 120 } } }),
     Menu: Menu.extend({
-      defaultProps: { shadow: 'sm', position: 'bottom-end', transitionProps: { duration: 80 } },
+      defaultProps: {
+        // Focus begins on the first item: an empty element before it is no part of a menu.
+        withInitialFocusPlaceholder: false,
+        shadow: 'sm',
+        position: 'bottom-end',
+        transitionProps: { duration: 80 },
+      },
     }),
     Modal: Modal.extend({
       defaultProps: {
         centered: true,
         withCloseButton: false,
+        closeButtonProps: { 'aria-label': 'Close' },
         overlayProps: { backgroundOpacity: 0.4 },
         transitionProps: { duration: 100 },
       },

@@ -54,7 +54,8 @@ export function DataTable<T>({
     return list.filtered ? <EmptyState title="Nothing matches these filters" /> : empty
   return (
     <div>
-      <div className="table-frame">
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also while nothing in it has the focus */}
+      <div className="table-frame" tabIndex={rows === undefined || to === undefined ? 0 : undefined}>
         {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- moves between its links */}
         <table className="table" aria-label={label} aria-busy={rows === undefined} onKeyDown={moveByKey}>
           <thead>
