@@ -24,12 +24,14 @@ export function PageHeader({
   as_of?: number | undefined
 }) {
   const focused = useRef<HTMLHeadingElement>(null)
-  const path = useRouterState({ select: (state) => state.location.pathname })
+  // The page that is shown: while the next one is loaded, the address is already there.
+  const path = useRouterState({ select: (state) => state.resolvedLocation?.pathname })
   useEffect(() => {
     document.title = `${title} · Sluice`
   }, [title])
   useEffect(() => {
     // Only after going to a page: the first one begins at its top, as everywhere. Tabs keep it.
+    if (path === undefined) return undefined
     const went = arrived !== undefined && arrived !== path
     arrived = path
     if (!went || document.activeElement?.role === 'tab') return undefined

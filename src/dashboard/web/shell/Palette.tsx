@@ -119,13 +119,6 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
   ]
   const fits = (title: string) => wanted === '' || title.toLowerCase().includes(wanted)
   return [
-    ...rows.map(({ type, id, title, to }) => ({
-      key: `${type} ${id}`,
-      title,
-      note: type,
-      icon: FileSearch,
-      run: go(to),
-    })),
     ...acts
       .filter(({ title }) => fits(title))
       .map(({ title, run }) => ({
@@ -141,5 +134,13 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
     ...pages
       .filter(({ title }) => fits(title))
       .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
+    // Last, because they come later: what is chosen must not move.
+    ...rows.map(({ type, id, title, to }) => ({
+      key: `${type} ${id}`,
+      title,
+      note: type,
+      icon: FileSearch,
+      run: go(to),
+    })),
   ]
 }
