@@ -14,6 +14,7 @@ const SRC = join(ROOT, 'src')
 /** A file that passes this becomes a folder of the same name. */
 const MOST_LINES = 300
 
+const SOURCE = /\.tsx?$/
 const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([^'"]+)['"]/g
 
 /** Who may import whom; `*` marks what puts the whole together. One file of a layer is named `layer/file`. */
@@ -52,6 +53,9 @@ const OWNERS: Record<string, string[]> = {
   pg: ['queue'],
   fastify: ['core', 'api', 'webhooks', 'dashboard'],
   kysely: ['dashboard'],
+  react: ['dashboard'],
+  '@mantine': ['dashboard'],
+  '@tanstack': ['dashboard'],
 }
 
 type Import = { file: string; layer: string; target: string }
@@ -66,7 +70,11 @@ async function imports(): Promise<Import[]> {
   return found
 }
 
-function allowed({ layer, target }: Import): boolean {
+/** The pages in the browser: they know the SDK, and nothing of what runs on the server. */
+const isWeb = (file: string) => file.startsWith('dashboard/web/')
+
+function allowed({ file, layer, target }: Import): boolean {
+  if (isWeb(file) && target.startsWith('#')) return target.startsWith('#sdk/')
   const may = MAY_IMPORT[layer]
   if (may === undefined) return false
   // It is installed alone, and runs where there is no Node.
@@ -82,7 +90,9 @@ function allowed({ layer, target }: Import): boolean {
 
 function staysInside({ file, layer, target }: Import): boolean {
   if (!target.startsWith('.')) return true
-  return join(file, '..', target).split('/')[0] === layer && target.endsWith('.ts')
+  const to = join(file, '..', target)
+  if (isWeb(file) !== isWeb(to)) return false
+  return to.split('/')[0] === layer && (SOURCE.test(target) || (isWeb(to) && target.endsWith('.css')))
 }
 
 test('each layer imports only what the table allows', async () => {
@@ -110,7 +120,7 @@ async function sources(folders: string[]): Promise<Map<string, string>> {
   const found = new Map<string, string>()
   for (const folder of folders)
     for (const name of await readdir(join(ROOT, folder), { recursive: true }))
-      if (name.endsWith('.ts')) {
+      if (SOURCE.test(name)) {
         const file = join(folder, name)
         found.set(file, await readFile(join(ROOT, file), 'utf8'))
       }
@@ -222,6 +232,8 @@ test('only the ledger writes accounts and transfers', async () => {
 
 /** The emulators are programs of their own: they have Stripe's words for things, and only `start` imports them. */
 const isEmulator = (file: string) => file.startsWith('src/emulators/')
+/** So are the pages in the browser, which cannot import what the server calls by the same name. */
+const isPage = (file: string) => file.startsWith('src/dashboard/web/')
 const DECLARATION =
   /^(?:export (?:async )?(?:function\*?|const|class)|(?:export )?(?:type|interface)) (\w+)/gm
 
@@ -236,8 +248,8 @@ function sharedNames(files: Iterable<[file: string, text: string]>): string[] {
 
 test('no two files export the same name, and no two types share one', async () => {
   const files = [...(await sources(['src']))]
-  expect(sharedNames(files.filter(([file]) => !isEmulator(file)))).toEqual([])
-  expect(sharedNames(files.filter(([file]) => isEmulator(file)))).toEqual([])
+  const programs = [isEmulator, isPage, (file: string) => !isEmulator(file) && !isPage(file)]
+  for (const program of programs) expect(sharedNames(files.filter(([file]) => program(file)))).toEqual([])
   expect(sharedNames(await sources(['sdk/src']))).toEqual([])
 })
 
@@ -265,6 +277,8 @@ test('the table would notice: a call to a provider inside the domain is a violat
   expect(allowed({ file: 'domain/x.ts', layer: 'domain', target: '#providers/payments.ts' })).toBe(false)
   expect(allowed({ file: 'api/x.ts', layer: 'api', target: 'bullmq' })).toBe(false)
   expect(allowed({ file: 'sdk/src/x.ts', layer: 'sdk', target: 'node:crypto' })).toBe(false)
+  expect(allowed({ file: 'dashboard/web/x.tsx', layer: 'dashboard', target: '#domain/areas.ts' })).toBe(false)
+  expect(staysInside({ file: 'dashboard/web/x.tsx', layer: 'dashboard', target: '../app.ts' })).toBe(false)
   expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/payments.ts' })).toBe(false)
   expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/signatures.ts' })).toBe(true)
   expect(allowed({ file: 'webhooks/x.ts', layer: 'webhooks', target: '#providers/stripe/news.ts' })).toBe(

@@ -1,0 +1,45 @@
+// The address of a page: its parameters, its filters, and how they change.
+import { useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { useCallback } from 'react'
+
+/** The query of the address: every value a string. */
+export type AddressSearch = Record<string, string | undefined>
+
+export function parseAddress(search: string): AddressSearch {
+  return Object.fromEntries(new URLSearchParams(search))
+}
+
+export function printAddress(search: Record<string, unknown>): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(search))
+    if (typeof value === 'string' && value !== '') parameters.set(name, value)
+  const text = parameters.toString()
+  return text === '' ? '' : `?${text}`
+}
+
+/** The parameter `name` of the path, e.g. `id` of `/payments/$id`. */
+export function usePathParam(name: string): string {
+  const params: Record<string, string | undefined> = useParams({ strict: false })
+  return params[name] ?? ''
+}
+
+/** The filters in the address, and a function that changes some of them; undefined takes one away. */
+export function useAddressSearch(): [
+  AddressSearch,
+  (change: AddressSearch, how?: { replace?: boolean }) => void,
+] {
+  const search: AddressSearch = useSearch({ strict: false })
+  const navigate = useNavigate()
+  const change = useCallback(
+    (some: AddressSearch, { replace = false }: { replace?: boolean } = {}) => {
+      void navigate({
+        to: '.',
+        search: (before: AddressSearch) => ({ ...before, ...some }),
+        replace,
+        resetScroll: false,
+      })
+    },
+    [navigate],
+  )
+  return [search, change]
+}

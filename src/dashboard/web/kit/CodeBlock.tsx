@@ -1,0 +1,16 @@
+// Text for machines, with a button that copies it.
+import type { ReactNode } from 'react'
+import { CopyButton } from './CopyButton.tsx'
+
+/** A block of code. `shown` is it with colours, if it has any. */
+export function CodeBlock({ text, shown, label }: { text: string; shown?: ReactNode; label: string }) {
+  return (
+    <div className="code">
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also by keyboard */}
+      <pre tabIndex={0} aria-label={label}>
+        {shown ?? text}
+      </pre>
+      <CopyButton text={text} label={`Copy ${label}`} />
+    </div>
+  )
+}

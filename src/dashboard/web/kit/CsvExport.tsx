@@ -1,0 +1,76 @@
+// What a list's filters show, all of its pages, as a file.
+import { Button } from '@mantine/core'
+import { Download } from 'lucide-react'
+import { useEffect, useRef, useState } from 'react'
+import { readAll } from '../api.ts'
+import type { TableColumn } from './DataTable.tsx'
+import type { ListState } from './list.ts'
+import { notify } from './notices.tsx'
+
+/** Reads page after page into a file `name`, says how many rows it has, and can be stopped. Columns with `csv` are in it. */
+export function CsvExport<T>({
+  list,
+  columns,
+  name,
+}: {
+  list: Pick<ListState<T>, 'path' | 'filters'>
+  columns: TableColumn<T>[]
+  name: string
+}) {
+  const [count, setCount] = useState<number>()
+  const under_way = useRef<AbortController>(undefined)
+  useEffect(() => () => under_way.current?.abort(), [])
+
+  async function run(): Promise<void> {
+    const { signal } = (under_way.current = new AbortController())
+    const kept = columns.flatMap(({ title, csv }) => (csv === undefined ? [] : [{ title, csv }]))
+    const parts = [csvLine(kept.map(({ title }) => title))]
+    let rows = 0
+    setCount(0)
+    try {
+      for await (const page of readAll<T>(list.path, list.filters, signal)) {
+        parts.push(...page.map((row) => csvLine(kept.map(({ csv }) => csv(row)))))
+        setCount((rows += page.length))
+      }
+      save(new Blob(parts, { type: 'text/csv' }), name)
+      notify({ tone: 'good', text: `${rows} rows exported to ${name}.` })
+    } catch (error) {
+      if (!signal.aborted)
+        notify({ tone: 'bad', text: `The export ended after ${rows} rows: ${String(error)}` })
+    } finally {
+      setCount(undefined)
+    }
+  }
+
+  if (count === undefined)
+    return (
+      <Button leftSection={<Download size={14} />} onClick={() => void run()}>
+        Export CSV
+      </Button>
+    )
+  return (
+    <div className="line">
+      <span className="dim figures" role="status">
+        {count} rows
+      </span>
+      <Button onClick={() => under_way.current?.abort()}>Cancel export</Button>
+    </div>
+  )
+}
+
+/** A line of CSV. A text that a spreadsheet would take for a formula begins with an apostrophe. */
+function csvLine(values: (string | number | null | undefined)[]): string {
+  const cells = values.map((value) => {
+    const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? '')
+    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  })
+  return `${cells.join(',')}\r\n`
+}
+
+function save(file: Blob, name: string): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(file)
+  link.download = name
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+}

@@ -1,0 +1,188 @@
+// A table of a list: each row a link to its page, with pages, and with all that a table may show instead of rows.
+import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { ChevronLeft, ChevronRight } from 'lucide-react'
+import { useState, type KeyboardEvent, type ReactNode } from 'react'
+import { ApiError } from '../api.ts'
+import { Bone } from './Bone.tsx'
+import { Instant } from './Instant.tsx'
+import type { ListState } from './list.ts'
+import { EmptyState, Failed, Forbidden } from './states.tsx'
+
+export type TableColumn<T> = {
+  title: string
+  cell: (row: T) => ReactNode
+  /** For amounts and counts: right-aligned, tabular figures. */
+  align?: 'end'
+  /** Cut with dots where it is too long. */
+  clip?: boolean
+  /** In a file; left out, the column is in none. */
+  csv?: (row: T) => string | number | null | undefined
+}
+
+/**
+ * The first column is the link of the row, named by what it shows, so it may hold no other. Columns with an empty title
+ * are for buttons. `acting` says what is being done to a row (`Retrying`). `label` is the table's accessible name; `act`
+ * what a reader needs to be allowed. `paged` false: the list has one page.
+ */
+export function DataTable<T>({
+  label,
+  list,
+  columns,
+  rowKey,
+  to,
+  empty,
+  act = 'read',
+  acting,
+  paged = true,
+}: {
+  label: string
+  list: Pick<ListState<T>, 'query' | 'rows' | 'goNext' | 'goPrevious' | 'filtered'>
+  columns: TableColumn<T>[]
+  rowKey: (row: T) => string
+  to?: (row: T) => string
+  empty: ReactNode
+  act?: string
+  acting?: (row: T) => string | undefined
+  paged?: boolean
+}) {
+  const { query, rows } = list
+  const changed = useChanged(rows, rowKey)
+  if (query.error instanceof ApiError && query.error.status === 403) return <Forbidden act={act} />
+  if (query.error !== null && rows === undefined) return <Failed error={query.error} retry={query.refetch} />
+  if (rows?.length === 0 && list.goPrevious === undefined)
+    return list.filtered ? <EmptyState title="Nothing matches these filters" /> : empty
+  return (
+    <div>
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also while nothing in it has the focus */}
+      <div className="table-frame" tabIndex={rows === undefined || to === undefined ? 0 : undefined}>
+        {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- moves between its links */}
+        <table className="table" aria-label={label} aria-busy={rows === undefined} onKeyDown={moveByKey}>
+          <thead>
+            <tr>
+              {columns.map(({ title, align }) => (
+                <th key={title} data-end={align} scope="col">
+                  {title === '' ? <span className="heard">Actions</span> : title}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows === undefined && <BoneRows columns={columns} />}
+            {rows?.map((row) => {
+              const key = rowKey(row)
+              const under_way = acting?.(row)
+              return (
+                <tr
+                  key={key}
+                  data-link={to !== undefined || undefined}
+                  data-changed={changed.has(key) || undefined}
+                  data-acting={under_way}
+                  aria-busy={under_way !== undefined || undefined}
+                >
+                  {columns.map(({ title, cell, align, clip }, at) => (
+                    <td key={title} data-end={align} data-clip={clip}>
+                      {at === 0 && to !== undefined ? (
+                        <Link to={to(row)} className="row-link" data-row>
+                          {cell(row)}
+                        </Link>
+                      ) : (
+                        cell(row)
+                      )}
+                      {at === 0 && under_way !== undefined && <span className="dim"> · {under_way}</span>}
+                    </td>
+                  ))}
+                </tr>
+              )
+            })}
+          </tbody>
+        </table>
+      </div>
+      <TableFoot list={list} paged={paged} />
+    </div>
+  )
+}
+
+function TableFoot({
+  list: { query, goNext, goPrevious },
+  paged,
+}: {
+  list: Pick<ListState<unknown>, 'query' | 'goNext' | 'goPrevious'>
+  paged: boolean
+}) {
+  const page = { variant: 'subtle', color: 'gray' } as const
+  return (
+    <div className="table-foot">
+      <span>
+        {query.error !== null && `Not renewed: ${query.error.message} `}
+        {query.dataUpdatedAt > 0 && (
+          <>
+            As of <Instant at={new Date(query.dataUpdatedAt).toISOString()} />
+          </>
+        )}
+      </span>
+      {paged && (
+        <>
+          <Button
+            {...page}
+            disabled={goPrevious === undefined}
+            onClick={goPrevious}
+            leftSection={<ChevronLeft size={14} />}
+          >
+            Previous
+          </Button>
+          <Button
+            {...page}
+            disabled={goNext === undefined}
+            onClick={goNext}
+            rightSection={<ChevronRight size={14} />}
+          >
+            Next
+          </Button>
+        </>
+      )}
+    </div>
+  )
+}
+
+const WIDTHS = ['70%', '55%', '80%', '62%', '48%', '74%', '58%', '66%']
+
+function BoneRows({ columns }: { columns: { title: string }[] }) {
+  return WIDTHS.map((first, row) => (
+    <tr key={first} aria-hidden>
+      {columns.map(({ title }, column) => (
+        <td key={title}>
+          <Bone width={WIDTHS[(row + column * 3) % WIDTHS.length]} />
+        </td>
+      ))}
+    </tr>
+  ))
+}
+
+/** The rows that came or changed when this page of the list was last read; of another page, none. */
+function useChanged<T>(rows: T[] | undefined, rowKey: (row: T) => string): Set<string> {
+  const [seen, setSeen] = useState({ rows, changed: new Set<string>() })
+  if (seen.rows !== rows) setSeen({ rows, changed: difference(seen.rows ?? [], rows ?? [], rowKey) })
+  return seen.changed
+}
+
+function difference<T>(before: T[], now: T[], rowKey: (row: T) => string): Set<string> {
+  const known = new Map(before.map((row) => [rowKey(row), JSON.stringify(row)]))
+  if (!now.some((row) => known.has(rowKey(row)))) return new Set()
+  return new Set(now.filter((row) => known.get(rowKey(row)) !== JSON.stringify(row)).map(rowKey))
+}
+
+/** Within the table the arrows go from row to row, as `j` and `k` do everywhere. */
+function moveByKey(event: KeyboardEvent): void {
+  if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
+  if (moveRow(event.key === 'ArrowDown' ? 1 : -1)) event.preventDefault()
+}
+
+/** Moves the focus to the next row of the page, or the one before; returns whether there is one. */
+export function moveRow(by: 1 | -1): boolean {
+  const rows = [...document.querySelectorAll<HTMLElement>('main [data-row]')]
+  const at = rows.findIndex((row) => row.closest('tr')?.contains(document.activeElement))
+  const row = rows[at === -1 ? (by === 1 ? 0 : rows.length - 1) : at + by]
+  row?.focus()
+  return row !== undefined
+}

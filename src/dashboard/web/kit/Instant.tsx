@@ -1,0 +1,89 @@
+// Moments: how long ago or in how long, with the exact one at hand.
+import { Tooltip } from '@mantine/core'
+import { useSyncExternalStore } from 'react'
+
+/**
+ * A moment as people say it (`3 minutes ago`), which goes on by itself; the exact one on hover and on focus. Null is
+ * shown as a dash, or as `none`.
+ */
+export function Instant({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
+  const now = useNow()
+  if (at === null || at === undefined) return <span className="dim">{none}</span>
+  return (
+    <Tooltip label={formatInstant(at)}>
+      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the exact moment is also for the keyboard */}
+      <time className="instant" dateTime={at} tabIndex={0}>
+        {relative(Date.parse(at) - now)}
+      </time>
+    </Tooltip>
+  )
+}
+
+/** A moment exactly, to the second, in the reader's time zone, which it names. */
+export function formatInstant(at: string): string {
+  return EXACT.format(new Date(at))
+}
+
+/** A duration as people read it: `840 ms`, `1.2 s`, `4 min`, `3 h`, `2 d`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1) return '0 ms'
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`
+  if (ms < 120_000) return `${Math.round(ms / 1000)} s`
+  if (ms < 7_200_000) return `${Math.round(ms / 60_000)} min`
+  if (ms < 172_800_000) return `${Math.round(ms / 3_600_000)} h`
+  return `${Math.round(ms / 86_400_000)} d`
+}
+
+/** The time in ms, renewed every second while the page is seen. */
+export function useNow(): number {
+  return useSyncExternalStore(subscribe, () => now)
+}
+
+const EXACT = new Intl.DateTimeFormat(undefined, {
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  timeZoneName: 'short',
+})
+const AGO = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
+const UNITS = [
+  ['second', 1000, 60],
+  ['minute', 60_000, 60],
+  ['hour', 3_600_000, 24],
+  ['day', 86_400_000, 30],
+  ['month', 2_629_800_000, 12],
+  ['year', 31_557_600_000, Infinity],
+] as const
+
+function relative(ms: number): string {
+  for (const [unit, size, most] of UNITS) {
+    const value = Math.round(ms / size)
+    if (Math.abs(value) < most) return AGO.format(value, unit)
+  }
+  return ''
+}
+
+// One clock for all moments of the page.
+let now = Date.now()
+let timer: ReturnType<typeof setInterval> | undefined
+const waiting = new Set<() => void>()
+
+function subscribe(tell: () => void): () => void {
+  waiting.add(tell)
+  now = Date.now()
+  timer ??= setInterval(() => {
+    if (document.hidden) return
+    now = Date.now()
+    for (const each of waiting) each()
+  }, 1000)
+  return () => {
+    waiting.delete(tell)
+    if (waiting.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+}

@@ -1,0 +1,26 @@
+// JSON as it is, indented and coloured.
+import { CodeBlock } from './CodeBlock.tsx'
+
+/** Any value, as JSON that can be read and copied. */
+export function Json({ value, label = 'JSON' }: { value: unknown; label?: string }) {
+  const text = JSON.stringify(value, null, 2) ?? 'null'
+  return <CodeBlock text={text} shown={coloured(text)} label={label} />
+}
+
+const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)|(\btrue\b|\bfalse\b|\bnull\b)/g
+
+function coloured(text: string) {
+  const parts = []
+  let end = 0
+  for (const { 0: token, 1: string, 2: colon, 3: number, index } of text.matchAll(TOKEN)) {
+    parts.push(text.slice(end, index))
+    const kind = colon !== undefined ? 'key' : string !== undefined ? 'string' : number ? 'number' : 'word'
+    parts.push(
+      <span key={index} className={`json-${kind}`}>
+        {token}
+      </span>,
+    )
+    end = index + token.length
+  }
+  return [...parts, text.slice(end)]
+}

@@ -1,0 +1,70 @@
+// The head of a page: its heading, what it is, what can be done, and as of when it is true.
+import { Link, useRouterState } from '@tanstack/react-router'
+import { useEffect, useRef, type ReactNode } from 'react'
+import { Instant } from './Instant.tsx'
+
+/**
+ * Every page has one. `title` is also the title of the window and gets the focus when the page was gone to. `heading`
+ * stands in its place where a text is not enough (an amount with its status). `above`: the list that it belongs to.
+ * `as_of`: when what it shows was read, in ms (`dataUpdatedAt` of a query).
+ */
+export function PageHeader({
+  title,
+  heading,
+  description,
+  actions,
+  above,
+  as_of,
+}: {
+  title: string
+  heading?: ReactNode
+  description?: ReactNode
+  actions?: ReactNode
+  above?: { to: string; title: string }
+  as_of?: number | undefined
+}) {
+  const focused = useRef<HTMLHeadingElement>(null)
+  // The page that is shown: while the next one is loaded, the address is already there.
+  const path = useRouterState({ select: (state) => state.resolvedLocation?.pathname })
+  useEffect(() => {
+    document.title = `${title} · Sluice`
+  }, [title])
+  useEffect(() => {
+    // Only after going to a page: the first one begins at its top, as everywhere. Tabs keep it.
+    if (path === undefined) return undefined
+    const went = arrived !== undefined && arrived !== path
+    arrived = path
+    if (!went || document.activeElement?.role === 'tab') return undefined
+    const focus = () => focused.current?.focus({ preventScroll: true })
+    if (document.querySelector('[role=dialog]') === null) {
+      focus()
+      return undefined
+    }
+    // The palette or the drawer led here, and gives the focus back to its button first.
+    const timer = setTimeout(focus, 250)
+    return () => clearTimeout(timer)
+  }, [path])
+  return (
+    <header className="page-header">
+      <div>
+        {above && (
+          <div className="page-above">
+            <Link to={above.to}>{above.title}</Link>
+          </div>
+        )}
+        <h1 ref={focused} tabIndex={-1}>
+          {heading ?? title}
+        </h1>
+        {description !== undefined && <p>{description}</p>}
+        {as_of !== undefined && as_of > 0 && (
+          <div className="page-as-of">
+            As of <Instant at={new Date(as_of).toISOString()} />
+          </div>
+        )}
+      </div>
+      {actions !== undefined && <div className="line">{actions}</div>}
+    </header>
+  )
+}
+
+let arrived: string | undefined

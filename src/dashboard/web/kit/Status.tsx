@@ -1,0 +1,31 @@
+// How something stands: an icon, a word and a colour.
+import { statusFacts, type Tone } from './statuses.ts'
+
+/**
+ * The status of anything, from the one table in statuses.ts. `noun` tells apart those that mean different things by a
+ * word; `pill` puts it on a ground, for the head of a page; `word` replaces the word.
+ */
+export function Status({
+  status,
+  noun,
+  pill = false,
+  word,
+}: {
+  status: string
+  noun?: string
+  pill?: boolean
+  word?: string
+}) {
+  const facts = statusFacts(status, noun)
+  return (
+    <span className={toneClass(facts.tone, 'status')} data-pill={pill || undefined}>
+      <facts.icon size={14} strokeWidth={2.25} aria-hidden />
+      {word ?? facts.word}
+    </span>
+  )
+}
+
+/** The class that has the colours of a tone: its text, and its ground as `--soft`. */
+export function toneClass(tone: Tone, others = ''): string {
+  return `${others} tone-${tone}`.trim()
+}

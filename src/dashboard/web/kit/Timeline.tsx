@@ -1,0 +1,107 @@
+// What happened to something, as a waterfall: each entry a bar on one time axis.
+import { Button } from '@mantine/core'
+import { ChevronDown, ChevronRight, type LucideIcon } from 'lucide-react'
+import { Fragment, useState, type ReactNode } from 'react'
+import { formatDuration, formatInstant } from './Instant.tsx'
+import { Json } from './Json.tsx'
+import { Status } from './Status.tsx'
+import { statusFacts } from './statuses.ts'
+import { placeBars } from './waterfall.ts'
+
+export type TimelineItem = {
+  /** Of one list, each its own. */
+  id: string
+  at: string
+  /** When it was over; left out for what took no time. */
+  ended_at?: string | null
+  icon: LucideIcon
+  /** What it is: `Capture`. */
+  name: ReactNode
+  /** By whom or with what: `payment.capture, attempt 2`. */
+  note?: ReactNode
+  /** A status of statuses.ts. */
+  outcome?: string | null
+  /** What it changed, or in one sentence why it failed. */
+  changed?: ReactNode
+  /** Shown when it is unfolded, as JSON. */
+  details?: unknown
+  /** False: only shown with all others. */
+  matters?: boolean
+}
+
+/** Oldest first. The time in which nothing happened is left out of the axis, and said between the entries. */
+export function Timeline({ items, label = 'Timeline' }: { items: TimelineItem[]; label?: string }) {
+  const [all, setAll] = useState(false)
+  const shown = all ? items : items.filter(({ matters = true }) => matters)
+  const bars = placeBars(shown)
+  const folded = items.length - shown.length
+  return (
+    <>
+      <ol className="timeline" aria-label={label}>
+        {shown.map((item, at) => {
+          const { left, width, gap_ms } = bars[at] ?? { left: 0, width: 0, gap_ms: 0 }
+          return (
+            <Fragment key={item.id}>
+              {gap_ms > 0 && <li className="timeline-gap">{formatDuration(gap_ms)} later</li>}
+              <Entry item={item} left={left} width={width} />
+            </Fragment>
+          )
+        })}
+      </ol>
+      {(folded > 0 || all) && (
+        <div className="timeline-more">
+          <Button variant="subtle" onClick={() => setAll(!all)} aria-expanded={all}>
+            {all ? 'Show what matters' : `Show all ${items.length} entries`}
+          </Button>
+        </div>
+      )}
+    </>
+  )
+}
+
+function Entry({ item, left, width }: { item: TimelineItem; left: number; width: number }) {
+  const [open, setOpen] = useState(false)
+  const { icon: Icon, outcome, ended_at, at } = item
+  const took = ended_at ? formatDuration(Date.parse(ended_at) - Date.parse(at)) : ''
+  const tone = outcome ? statusFacts(outcome).tone : 'idle'
+  return (
+    <li>
+      <button
+        type="button"
+        className="timeline-entry"
+        aria-expanded={open}
+        title={formatInstant(at)}
+        onClick={() => setOpen(!open)}
+      >
+        <Icon size={16} aria-hidden />
+        <span className="timeline-name">
+          {item.name}
+          {item.note !== undefined && <small>{item.note}</small>}
+        </span>
+        <span className="timeline-track" aria-hidden>
+          <span
+            className={`timeline-bar tone-${tone}`}
+            style={{ left: `${left * 100}%`, width: `${width * 100}%` }}
+          />
+        </span>
+        <span className="timeline-took">{took}</span>
+        <span className="timeline-outcome">
+          {outcome ? <Status status={outcome} /> : null}
+          {item.changed !== undefined && (
+            <>
+              {' '}
+              <small className="dim">{item.changed}</small>
+            </>
+          )}
+        </span>
+        {open ? <ChevronDown size={14} aria-hidden /> : <ChevronRight size={14} aria-hidden />}
+      </button>
+      {open && (
+        <div style={{ padding: '0 8px 12px 36px' }}>
+          <div className="dim">{formatInstant(at)}</div>
+          {item.details !== undefined && <Json value={item.details} label="details" />}
+        </div>
+      )}
+    </li>
+  )
+}

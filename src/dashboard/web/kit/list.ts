@@ -1,0 +1,84 @@
+// A list of the API as the address says: its filters, and the page that is shown.
+import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
+import { useNavigate, useRouterState } from '@tanstack/react-router'
+import { readPage, type ApiQuery, type ListPage } from '../api.ts'
+import { useAddressSearch, type AddressSearch } from '../address.ts'
+import { answerKey } from '../queries.ts'
+
+/** A list as `DataTable` and `CsvExport` take it. */
+export type ListState<T> = {
+  path: `/${string}`
+  /** What is asked without the page: the filters. */
+  filters: ApiQuery
+  query: UseQueryResult<ListPage<T>>
+  rows: T[] | undefined
+  /** Undefined: there is no such page. */
+  goNext: (() => void) | undefined
+  goPrevious: (() => void) | undefined
+  filtered: boolean
+}
+
+/** The words of the address that say which page of a list is shown. */
+export const CURSORS = ['before', 'after'] as const
+
+/**
+ * Reads the page of a list that the address names: of its query, `names` are filters and go to the API as they are, and
+ * the cursor is the page. `fixed` is asked besides and stands in no address. `every_ms`: reads it again and again.
+ */
+export function useList<T>(
+  path: `/${string}`,
+  names: readonly string[],
+  {
+    fixed = {},
+    limit = 25,
+    every_ms,
+    enabled = true,
+  }: { fixed?: ApiQuery; limit?: number; every_ms?: number; enabled?: boolean } = {},
+): ListState<T> {
+  const [search] = useAddressSearch()
+  const navigate = useNavigate()
+  const trail = useRouterState({ select: ({ location }) => trailOf(location.state) })
+  const chosen = pick(search, names)
+  const cursor = pick(search, CURSORS)
+  const filters = { ...fixed, ...chosen }
+  const asked = { ...filters, ...cursor, limit }
+  const query = useQuery({
+    queryKey: answerKey(path, asked),
+    queryFn: ({ signal }) => readPage<T>(path, asked, signal),
+    placeholderData: keepPreviousData,
+    refetchInterval: every_ms ?? false,
+    enabled,
+  })
+
+  // The pages before this one are kept in the history beside the address, which stays short.
+  const go = (to: AddressSearch, before: AddressSearch[]) =>
+    void navigate({
+      to: '.',
+      search: (now: AddressSearch) => ({ ...now, before: undefined, after: undefined, ...to }),
+      state: (now) => ({ ...now, trail: before }),
+    })
+  const next = query.isPlaceholderData ? null : (query.data?.next ?? null)
+  return {
+    path,
+    filters,
+    query,
+    rows: query.data?.rows,
+    filtered: Object.keys(chosen).length > 0,
+    goNext: next === null ? undefined : () => go(pick(next, CURSORS), [...trail, cursor]),
+    goPrevious:
+      Object.keys(cursor).length === 0 ? undefined : () => go(trail.at(-1) ?? {}, trail.slice(0, -1)),
+  }
+}
+
+function pick(search: AddressSearch, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = search[name]
+      return value === undefined || value === '' ? [] : [[name, value]]
+    }),
+  )
+}
+
+function trailOf(state: object): AddressSearch[] {
+  return 'trail' in state && Array.isArray(state.trail) ? state.trail : []
+}

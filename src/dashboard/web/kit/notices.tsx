@@ -1,0 +1,60 @@
+// Short notices in the corner, which are also heard.
+import { Link } from '@tanstack/react-router'
+import { CircleAlert, CircleCheck, Info, X } from 'lucide-react'
+import { useSyncExternalStore } from 'react'
+import { toneClass } from './Status.tsx'
+
+type Notice = {
+  id: number
+  tone: 'good' | 'bad' | 'idle'
+  text: string
+  link?: { to: string; title: string }
+}
+
+/** Says something that needs no answer, e.g. `notify({ tone: 'good', text: 'Key revoked.' })`. What is bad stays. */
+export function notify(notice: Omit<Notice, 'id'>): void {
+  const id = ++last
+  set([...notices, { ...notice, id }])
+  if (notice.tone !== 'bad') setTimeout(() => forget(id), 6000)
+}
+
+/** The region of the notices; the shell has it once. */
+export function NoticeRegion() {
+  const shown = useSyncExternalStore(subscribe, () => notices)
+  return (
+    <div className="notices" role="status" aria-live="polite" aria-label="Notices">
+      {shown.map(({ id, tone, text, link }) => {
+        const Icon = ICONS[tone]
+        return (
+          <div key={id} className="notice">
+            <Icon size={16} className={toneClass(tone)} aria-hidden />
+            <div>
+              {text} {link && <Link to={link.to}>{link.title}</Link>}
+            </div>
+            <button type="button" className="copy" aria-label="Dismiss" onClick={() => forget(id)}>
+              <X size={14} />
+            </button>
+          </div>
+        )
+      })}
+    </div>
+  )
+}
+
+const ICONS = { good: CircleCheck, bad: CircleAlert, idle: Info }
+
+let last = 0
+let notices: Notice[] = []
+const waiting = new Set<() => void>()
+
+const forget = (id: number) => set(notices.filter((one) => one.id !== id))
+
+function set(next: Notice[]): void {
+  notices = next
+  for (const tell of waiting) tell()
+}
+
+function subscribe(tell: () => void): () => void {
+  waiting.add(tell)
+  return () => waiting.delete(tell)
+}

@@ -1,0 +1,99 @@
+// What a page or a table shows instead of its content: nothing there, failed, forbidden, not built yet.
+import { Button } from '@mantine/core'
+import { CircleAlert, Construction, Inbox, Lock } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { ApiError } from '../api.ts'
+import { rolesThatMay, useSession } from '../session.tsx'
+import { CodeBlock } from './CodeBlock.tsx'
+import { Id } from './Id.tsx'
+import { PageHeader } from './PageHeader.tsx'
+
+/** Nothing there yet. `curl` makes the first one: see `curlOf`. */
+export function EmptyState({
+  title,
+  children,
+  curl,
+  action,
+}: {
+  title: string
+  children?: ReactNode
+  curl?: string
+  action?: ReactNode
+}) {
+  return (
+    <div className="state">
+      <Inbox size={24} strokeWidth={1.5} aria-hidden />
+      <h2>{title}</h2>
+      {children !== undefined && <p>{children}</p>}
+      {action !== undefined && <div className="state-action">{action}</div>}
+      {curl !== undefined && <CodeBlock text={curl} label="command" />}
+    </div>
+  )
+}
+
+/** The curl that posts `body` to a path of the API, at the tenant's own base URL. */
+export function useCurl(path: string, body: Record<string, unknown>): string {
+  const { api_url } = useSession()
+  return [
+    `curl ${api_url}${path} \\`,
+    `  -H "Authorization: Bearer $SLUICE_API_KEY" \\`,
+    `  -H "Content-Type: application/json" \\`,
+    `  -d '${JSON.stringify(body)}'`,
+  ].join('\n')
+}
+
+/** What failed, in the API's own words, with the request id and a way to try again. A refusal by role is `Forbidden`. */
+export function Failed({ error, retry }: { error: Error; retry?: (() => unknown) | undefined }) {
+  const request_id = error instanceof ApiError ? error.request_id : undefined
+  return (
+    <div className="state" role="alert">
+      <CircleAlert size={24} strokeWidth={1.5} aria-hidden />
+      <h2>{error instanceof ApiError && error.status === 404 ? 'Not found' : 'This could not be read'}</h2>
+      <p>{error.message}</p>
+      {request_id !== undefined && (
+        <p>
+          Request <Id id={request_id} label="request id" />
+        </p>
+      )}
+      {retry !== undefined && (
+        <div className="state-action">
+          <Button onClick={() => void retry()}>Try again</Button>
+        </div>
+      )}
+    </div>
+  )
+}
+
+/** What the reader's role may not see or do, with the roles that may. */
+export function Forbidden({ act, children }: { act: string; children?: ReactNode }) {
+  const { role } = useSession()
+  return (
+    <div className="state">
+      <Lock size={24} strokeWidth={1.5} aria-hidden />
+      <h2>Your role does not include this</h2>
+      <p>
+        {children ?? 'It is'} for the role {rolesThatMay(act)}.{role !== null && ` Yours is ${role}.`}
+      </p>
+    </div>
+  )
+}
+
+/** A page that is not there yet. */
+export function BeingBuilt({ title }: { title: string }) {
+  return (
+    <>
+      <PageHeader title={title} />
+      <NotBuilt />
+    </>
+  )
+}
+
+/** The same for a part of a page. */
+export function NotBuilt() {
+  return (
+    <div className="state">
+      <Construction size={24} strokeWidth={1.5} aria-hidden />
+      <h2>This page is being built</h2>
+    </div>
+  )
+}

@@ -1,0 +1,70 @@
+// The pages that the navigation leads to, for it, the palette and the keyboard.
+import {
+  ArrowLeftRight,
+  Banknote,
+  Bot,
+  Building2,
+  CalendarClock,
+  Contact,
+  Cpu,
+  CreditCard,
+  FileClock,
+  Gauge,
+  Layers,
+  ListChecks,
+  Mail,
+  Plug,
+  Radio,
+  Scale,
+  Settings,
+  ShieldCheck,
+  Store,
+  Undo2,
+  Users,
+  Wallet,
+  Webhook,
+  type LucideIcon,
+} from 'lucide-react'
+
+export type NavPage = {
+  title: string
+  to: string
+  icon: LucideIcon
+  /** The area of the API that it shows; switched off, the link says so. */
+  area?: string
+  /** After `g`. */
+  key?: string
+}
+
+export const TENANT_PAGES: NavPage[] = [
+  { title: 'Overview', to: '/', icon: Gauge, key: 'o' },
+  { title: 'Customers', to: '/customers', icon: Users, area: 'customers', key: 'c' },
+  { title: 'Payments', to: '/payments', icon: CreditCard, area: 'payments', key: 'p' },
+  { title: 'Refunds', to: '/refunds', icon: Undo2, area: 'payments', key: 'r' },
+  { title: 'Payouts', to: '/payouts', icon: Banknote, area: 'payouts', key: 'u' },
+  { title: 'Wallet', to: '/wallet', icon: Wallet, area: 'wallet', key: 'w' },
+  { title: 'Recipients', to: '/recipients', icon: Contact, area: 'recipients' },
+  { title: 'Merchants', to: '/merchants', icon: Store, area: 'merchants' },
+  { title: 'Compliance', to: '/compliance', icon: ShieldCheck, area: 'compliance', key: 'k' },
+  { title: 'Messages', to: '/messages', icon: Mail, area: 'messages', key: 'm' },
+  { title: 'AI tasks', to: '/ai-tasks', icon: Bot, area: 'ai' },
+  { title: 'Events', to: '/events', icon: Radio, area: 'events', key: 'e' },
+  { title: 'Webhooks', to: '/webhooks', icon: Webhook, area: 'events', key: 'h' },
+  { title: 'Settings', to: '/settings', icon: Settings, key: 's' },
+]
+
+export const OPERATOR_PAGES: NavPage[] = [
+  { title: 'Queues', to: '/ops/queues', icon: Layers, key: 'q' },
+  { title: 'Jobs', to: '/ops/jobs', icon: ListChecks, key: 'j' },
+  { title: 'Schedules', to: '/ops/schedules', icon: CalendarClock },
+  { title: 'Drifts', to: '/ops/drifts', icon: Scale, key: 'd' },
+  { title: 'Audit', to: '/ops/audit', icon: FileClock, key: 'a' },
+  { title: 'Processes', to: '/ops/processes', icon: Cpu },
+  { title: 'Providers', to: '/ops/providers', icon: Plug },
+  { title: 'Tenants', to: '/ops/tenants', icon: Building2 },
+]
+
+/** Pages that only the palette leads to. */
+export const FURTHER_PAGES: NavPage[] = [
+  { title: 'Disputes', to: '/disputes', icon: ArrowLeftRight, area: 'payments' },
+]

@@ -1,0 +1,6 @@
+// AI tasks.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function AiTasksPage() {
+  return <BeingBuilt title="AI tasks" />
+}

@@ -1,0 +1,6 @@
+// Compliance.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function CompliancePage() {
+  return <BeingBuilt title="Compliance" />
+}

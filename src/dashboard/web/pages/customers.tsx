@@ -1,0 +1,79 @@
+// Customers: the list. An example for other lists.
+import { CsvExport } from '../kit/CsvExport.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+
+export type CustomerRow = {
+  id: string
+  name: string | null
+  email: string | null
+  phone: string | null
+  external_id: string | null
+  kyc_status: string
+  metadata: Record<string, string>
+  idempotency_key: string | null
+  created_at: string
+  updated_at: string
+  deleted_at: string | null
+}
+
+const FIELDS: FilterField[] = [
+  { kind: 'text', name: 'email', label: 'Email' },
+  { kind: 'text', name: 'external_id', label: 'External id' },
+]
+
+const COLUMNS: TableColumn<CustomerRow>[] = [
+  {
+    title: 'Name',
+    cell: ({ name, email }) => name ?? email ?? 'No name',
+    clip: true,
+    csv: ({ name }) => name,
+  },
+  { title: 'Email', cell: ({ email }) => email ?? '–', clip: true, csv: ({ email }) => email },
+  {
+    title: 'External id',
+    cell: ({ external_id }) => <span className="mono">{external_id ?? '–'}</span>,
+    clip: true,
+    csv: ({ external_id }) => external_id,
+  },
+  {
+    title: 'Verification',
+    cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
+    csv: ({ kyc_status }) => kyc_status,
+  },
+  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
+  {
+    title: 'Created',
+    cell: ({ created_at }) => <Instant at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+]
+
+export function CustomersPage() {
+  const list = useList<CustomerRow>('/v1/customers', ['email', 'external_id'])
+  const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
+  return (
+    <>
+      <PageHeader title="Customers" description="The people and companies that pay." />
+      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="customers.csv" />} />
+      <DataTable
+        label="Customers"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        to={({ id }) => `/customers/${id}`}
+        empty={
+          <EmptyState title="No customers yet" curl={curl}>
+            A customer is made by your program, or by this command.
+          </EmptyState>
+        }
+      />
+    </>
+  )
+}

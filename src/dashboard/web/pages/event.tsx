@@ -1,0 +1,6 @@
+// Event.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function EventPage() {
+  return <BeingBuilt title="Event" />
+}

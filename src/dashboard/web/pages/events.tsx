@@ -1,0 +1,6 @@
+// Events.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function EventsPage() {
+  return <BeingBuilt title="Events" />
+}

@@ -1,0 +1,6 @@
+// Merchants.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function MerchantsPage() {
+  return <BeingBuilt title="Merchants" />
+}

@@ -1,0 +1,6 @@
+// Job.
+import { BeingBuilt } from '../../kit/states.tsx'
+
+export function JobPage() {
+  return <BeingBuilt title="Job" />
+}

@@ -1,0 +1,6 @@
+// Processes.
+import { BeingBuilt } from '../../kit/states.tsx'
+
+export function ProcessesPage() {
+  return <BeingBuilt title="Processes" />
+}

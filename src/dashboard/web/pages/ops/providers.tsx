@@ -1,0 +1,6 @@
+// Providers.
+import { BeingBuilt } from '../../kit/states.tsx'
+
+export function ProvidersPage() {
+  return <BeingBuilt title="Providers" />
+}

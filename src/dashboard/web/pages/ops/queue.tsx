@@ -1,0 +1,6 @@
+// Queue.
+import { BeingBuilt } from '../../kit/states.tsx'
+
+export function QueuePage() {
+  return <BeingBuilt title="Queue" />
+}

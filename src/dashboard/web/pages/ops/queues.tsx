@@ -1,0 +1,6 @@
+// Queues.
+import { BeingBuilt } from '../../kit/states.tsx'
+
+export function QueuesPage() {
+  return <BeingBuilt title="Queues" />
+}

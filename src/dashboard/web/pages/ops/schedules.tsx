@@ -1,0 +1,6 @@
+// Schedules.
+import { BeingBuilt } from '../../kit/states.tsx'
+
+export function SchedulesPage() {
+  return <BeingBuilt title="Schedules" />
+}

@@ -1,0 +1,6 @@
+// Overview.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function OverviewPage() {
+  return <BeingBuilt title="Overview" />
+}

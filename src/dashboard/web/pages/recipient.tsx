@@ -1,0 +1,6 @@
+// Recipient.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function RecipientPage() {
+  return <BeingBuilt title="Recipient" />
+}

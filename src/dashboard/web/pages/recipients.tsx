@@ -1,0 +1,6 @@
+// Recipients.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function RecipientsPage() {
+  return <BeingBuilt title="Recipients" />
+}

@@ -1,0 +1,131 @@
+// Settings, API Keys: the keys of the tenant; they are made, rotated and revoked here.
+import { Button } from '@mantine/core'
+import { Plus } from 'lucide-react'
+import { useMemo, useState } from 'react'
+import { post } from '../../api.ts'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Instant } from '../../kit/Instant.tsx'
+import { useList } from '../../kit/list.ts'
+import { notify } from '../../kit/notices.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { invalidate } from '../../queries.ts'
+import { rolesThatMay, useMay } from '../../session.tsx'
+import { usePaletteActs } from '../../shell/acts.ts'
+import { CreateKeyDialog, RotateKeyDialog } from './key-dialogs.tsx'
+
+type KeyRow = {
+  id: string
+  name: string
+  last_four: string
+  scopes: string[]
+  created_at: string
+  last_used_at: string | null
+  expires_at: string | null
+  revoked_at: string | null
+}
+
+export function ApiKeysTab() {
+  const may_manage = useMay('keys.manage')
+  const list = useList<KeyRow>('/keys', [])
+  const [open, setOpen] = useState<'create' | 'rotate' | 'revoke'>()
+  // What a dialog was about stays in it while it closes.
+  const [key, setKey] = useState<KeyRow>()
+  const begin = (act: 'rotate' | 'revoke', row: KeyRow) => {
+    setKey(row)
+    setOpen(act)
+  }
+  const close = () => setOpen(undefined)
+  usePaletteActs(
+    useMemo(() => (may_manage ? [{ title: 'Create key', run: () => setOpen('create') }] : []), [may_manage]),
+  )
+
+  const columns: TableColumn<KeyRow>[] = [
+    { title: 'Name', cell: ({ name }) => <strong>{name}</strong>, clip: true },
+    { title: 'Key', cell: ({ last_four }) => <span className="mono nowrap">sk_live_…{last_four}</span> },
+    { title: 'Status', cell: (row) => <Status status={keyStatus(row)} /> },
+    {
+      title: 'Scopes',
+      cell: ({ scopes }) => <span title={scopes.join(', ')}>{scopes.length}</span>,
+      align: 'end',
+    },
+    { title: 'Last used', cell: ({ last_used_at }) => <Instant at={last_used_at} none="never" /> },
+    { title: 'Expires', cell: ({ expires_at }) => <Instant at={expires_at} none="never" /> },
+    { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+    {
+      title: '',
+      align: 'end',
+      cell: (row) =>
+        may_manage &&
+        keyStatus(row) === 'active' && (
+          <span className="row-buttons">
+            <Button size="compact-xs" onClick={() => begin('rotate', row)}>
+              Rotate
+            </Button>
+            <Button size="compact-xs" onClick={() => begin('revoke', row)}>
+              Revoke
+            </Button>
+          </span>
+        ),
+    },
+  ]
+
+  return (
+    <>
+      <div className="filters">
+        <p className="dim">
+          {may_manage
+            ? 'A program signs in with a key. Each may only what its scopes say.'
+            : `Keys are made by the role ${rolesThatMay('keys.manage')}.`}
+        </p>
+        {may_manage && (
+          <div className="filters-end">
+            <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => setOpen('create')}>
+              Create key
+            </Button>
+          </div>
+        )}
+      </div>
+      <DataTable
+        label="API keys"
+        list={list}
+        columns={columns}
+        rowKey={({ id }) => id}
+        act="keys.manage"
+        paged={false}
+        empty={<EmptyState title="No keys yet">The first one lets a program use this tenant.</EmptyState>}
+      />
+      <CreateKeyDialog opened={open === 'create'} onClose={close} />
+      <RotateKeyDialog
+        opened={open === 'rotate'}
+        onClose={close}
+        id={key?.id ?? ''}
+        name={key?.name ?? 'this key'}
+      />
+      <ConfirmDialog
+        opened={open === 'revoke'}
+        onClose={close}
+        title={`Revoke ${key?.name ?? 'this key'}?`}
+        action="Revoke"
+        tone="bad"
+        does={
+          <>
+            Requests with the key that ends in <span className="mono">{key?.last_four}</span> are refused from
+            then on. This cannot be undone.
+          </>
+        }
+        act={(idempotency_key) => post<KeyRow>(`/keys/${key?.id ?? ''}/revoke`, {}, idempotency_key)}
+        onDone={() => {
+          notify({ tone: 'good', text: `${key?.name ?? 'The key'} is revoked.` })
+          return invalidate('/keys')
+        }}
+      />
+    </>
+  )
+}
+
+function keyStatus({ revoked_at, expires_at }: KeyRow): string {
+  if (revoked_at !== null) return 'revoked'
+  return expires_at !== null && Date.parse(expires_at) <= Date.now() ? 'expired' : 'active'
+}

@@ -1,0 +1,138 @@
+// The dialogs that end in a new key, which is shown once.
+import { Button, Checkbox, NativeSelect, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { post } from '../../api.ts'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { CopyField } from '../../kit/CopyField.tsx'
+import { invalidate } from '../../queries.ts'
+import { SCOPE_WORDS } from '../../scopes.ts'
+
+type WithSecret = { secret: string }
+
+const SCOPE_NAMES = Object.keys(SCOPE_WORDS)
+
+export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const [name, setName] = useState('')
+  const [scopes, setScopes] = useState<string[]>([])
+  const [day, setDay] = useState('')
+
+  function close(): void {
+    onClose()
+    setName('')
+    setScopes([])
+    setDay('')
+  }
+
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={close}
+      title="Create a key"
+      action="Create"
+      does="It acts for this tenant, within its scopes."
+      ready={name.trim() !== '' && scopes.length > 0}
+      act={(idempotency_key) =>
+        post<WithSecret>(
+          '/keys',
+          { name: name.trim(), scopes, expires_at: day === '' ? null : endOfDay(day) },
+          idempotency_key,
+        )
+      }
+      onDone={() => invalidate('/keys')}
+      outcome={({ secret }) => <NewKey secret={secret} />}
+    >
+      <TextInput
+        label="Name"
+        description="Where it is used, e.g. the shop's backend."
+        maxLength={100}
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        data-autofocus
+      />
+      <Checkbox.Group label="Scopes" value={scopes} onChange={setScopes}>
+        <div className="line scopes-choose">
+          <Button size="compact-xs" onClick={() => setScopes(SCOPE_NAMES)}>
+            All
+          </Button>
+          <Button
+            size="compact-xs"
+            onClick={() => setScopes(SCOPE_NAMES.filter((scope) => scope.endsWith(':read')))}
+          >
+            Only read
+          </Button>
+          <Button size="compact-xs" onClick={() => setScopes([])}>
+            None
+          </Button>
+        </div>
+        <div className="scopes">
+          {Object.entries(SCOPE_WORDS).map(([scope, words]) => (
+            <Checkbox key={scope} value={scope} label={scope} description={words} />
+          ))}
+        </div>
+      </Checkbox.Group>
+      <TextInput
+        type="date"
+        label="Expires"
+        description="At the end of that day; left empty, never."
+        value={day}
+        onChange={(event) => setDay(event.currentTarget.value)}
+      />
+    </ConfirmDialog>
+  )
+}
+
+const GRACES = [
+  { value: '0', label: 'Not at all' },
+  { value: '3600', label: 'For an hour' },
+  { value: '86400', label: 'For a day' },
+  { value: '604800', label: 'For a week' },
+]
+
+export function RotateKeyDialog({
+  opened,
+  onClose,
+  id,
+  name,
+}: {
+  opened: boolean
+  onClose: () => void
+  id: string
+  name: string
+}) {
+  const [grace_s, setGrace] = useState('86400')
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title={`Rotate ${name}?`}
+      action="Rotate"
+      does="A new key takes its place, with the same name, scopes and expiry. Until the old one ends, both work."
+      act={(idempotency_key) =>
+        post<WithSecret>(`/keys/${id}/rotate`, { grace_s: Number(grace_s) }, idempotency_key)
+      }
+      onDone={() => invalidate('/keys')}
+      outcome={({ secret }) => <NewKey secret={secret} />}
+    >
+      <NativeSelect
+        label="The old key still works"
+        data={GRACES}
+        value={grace_s}
+        onChange={(event) => setGrace(event.currentTarget.value)}
+      />
+    </ConfirmDialog>
+  )
+}
+
+function NewKey({ secret }: { secret: string }) {
+  return (
+    <div className="stack">
+      <CopyField label="API key" value={secret} />
+      <p>Copy it now: it is not shown again. We keep only what checks it.</p>
+    </div>
+  )
+}
+
+/** The end of a day where the reader is. */
+function endOfDay(day: string): string {
+  return new Date(`${day}T23:59:59`).toISOString()
+}

@@ -1,0 +1,6 @@
+// Settings, Members.
+import { NotBuilt } from '../../kit/states.tsx'
+
+export function MembersTab() {
+  return <NotBuilt />
+}

@@ -1,0 +1,6 @@
+// Settings, Profile.
+import { NotBuilt } from '../../kit/states.tsx'
+
+export function ProfileTab() {
+  return <NotBuilt />
+}

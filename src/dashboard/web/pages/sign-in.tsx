@@ -1,0 +1,157 @@
+// Sign-in: email and password, then a code where the account wants one; or a passkey.
+import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useRouter } from '@tanstack/react-router'
+import { KeyRound } from 'lucide-react'
+import { useState, type SyntheticEvent } from 'react'
+import { ApiError, post, read } from '../api.ts'
+import { useAddressSearch } from '../address.ts'
+import { DialogError } from '../kit/ConfirmDialog.tsx'
+import { formatDuration } from '../kit/Instant.tsx'
+import { queryClient } from '../queries.ts'
+import { AloneCard } from '../shell/AloneCard.tsx'
+
+type SignedIn = { twoFactorRedirect?: boolean }
+
+export function SignInPage() {
+  const [search] = useAddressSearch()
+  const { history } = useRouter()
+  const [step, setStep] = useState<'password' | 'code'>('password')
+
+  function enter(): void {
+    queryClient.clear()
+    const to = search['to'] ?? '/'
+    // Only a page of this dashboard.
+    history.push(/^\/(?![/\\])/.test(to) ? to : '/')
+  }
+
+  return (
+    <AloneCard title={step === 'password' ? 'Sign in to Sluice' : 'Enter your code'}>
+      {step === 'password' ? (
+        <PasswordStep onDone={(more) => (more ? setStep('code') : enter())} />
+      ) : (
+        <CodeStep onDone={enter} onBack={() => setStep('password')} />
+      )}
+    </AloneCard>
+  )
+}
+
+function PasswordStep({ onDone }: { onDone: (code_wanted: boolean) => void }) {
+  const [email, setEmail] = useState('')
+  const [password, setPassword] = useState('')
+  const signIn = useMutation({
+    mutationFn: () => post<SignedIn>('/auth/sign-in/email', { email, password }),
+    onSuccess: ({ twoFactorRedirect = false }) => onDone(twoFactorRedirect),
+  })
+  const passkey = useMutation({ mutationFn: signInWithPasskey, onSuccess: () => onDone(false) })
+  const busy = signIn.isPending || passkey.isPending
+  const error = signIn.error ?? passkey.error
+  return (
+    <form className="stack" onSubmit={submitting(() => signIn.mutate())}>
+      <TextInput
+        size="sm"
+        type="email"
+        label="Email"
+        autoComplete="username webauthn"
+        required
+        withAsterisk={false}
+        value={email}
+        onChange={(event) => setEmail(event.currentTarget.value)}
+      />
+      <PasswordInput
+        size="sm"
+        label="Password"
+        autoComplete="current-password"
+        required
+        withAsterisk={false}
+        value={password}
+        onChange={(event) => setPassword(event.currentTarget.value)}
+        visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
+      />
+      {error !== null && <DialogError error={readable(error)} />}
+      <Button type="submit" size="sm" variant="filled" fullWidth disabled={busy} mt={4}>
+        Sign in
+      </Button>
+      {HAS_PASSKEYS && (
+        <Button
+          size="sm"
+          fullWidth
+          disabled={busy}
+          leftSection={<KeyRound size={14} />}
+          onClick={() => passkey.mutate()}
+        >
+          Sign in with a passkey
+        </Button>
+      )}
+    </form>
+  )
+}
+
+function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: () => void }) {
+  const [code, setCode] = useState('')
+  const [backup, setBackup] = useState(false)
+  const verify = useMutation({
+    mutationFn: () =>
+      post(`/auth/two-factor/${backup ? 'verify-backup-code' : 'verify-totp'}`, { code: code.trim() }),
+    onSuccess: onDone,
+  })
+  return (
+    <form className="stack" onSubmit={submitting(() => verify.mutate())}>
+      <TextInput
+        size="sm"
+        label="Code"
+        description={backup ? 'One of your backup codes; each works once.' : 'The six digits of your app.'}
+        autoComplete="one-time-code"
+        inputMode={backup ? 'text' : 'numeric'}
+        required
+        withAsterisk={false}
+        value={code}
+        onChange={(event) => setCode(event.currentTarget.value)}
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the step has only this field, and was asked for
+        autoFocus
+      />
+      {verify.error !== null && <DialogError error={readable(verify.error)} />}
+      <Button type="submit" size="sm" variant="filled" fullWidth disabled={verify.isPending} mt={4}>
+        Sign in
+      </Button>
+      <Button variant="subtle" onClick={() => setBackup(!backup)}>
+        {backup ? 'Use the code of your app' : 'Use a backup code'}
+      </Button>
+      <Button variant="subtle" color="gray" onClick={onBack}>
+        Back
+      </Button>
+    </form>
+  )
+}
+
+const HAS_PASSKEYS =
+  'PublicKeyCredential' in globalThis && 'parseRequestOptionsFromJSON' in PublicKeyCredential
+
+async function signInWithPasskey(): Promise<void> {
+  const options = await read<PublicKeyCredentialRequestOptionsJSON>(
+    '/auth/passkey/generate-authenticate-options',
+  )
+  const credential = await navigator.credentials.get({
+    publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(options),
+  })
+  if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was chosen.')
+  await post('/auth/passkey/verify-authentication', { response: credential.toJSON() })
+}
+
+/** An error of the sign-in for people. */
+function readable(error: Error): Error {
+  if (error instanceof DOMException) return new Error('No passkey was used.')
+  if (!(error instanceof ApiError)) return error
+  if (error.status === 429) {
+    const wait =
+      error.retry_after_s === undefined ? 'later' : `in ${formatDuration(error.retry_after_s * 1000)}`
+    return new Error(`Too many attempts. Try again ${wait}.`)
+  }
+  if (error.status === 401) return new Error('This is not right. Check what you typed and try again.')
+  return error
+}
+
+const submitting = (run: () => void) => (event: SyntheticEvent) => {
+  event.preventDefault()
+  run()
+}

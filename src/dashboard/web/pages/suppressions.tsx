@@ -1,0 +1,6 @@
+// Suppressions.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function SuppressionsPage() {
+  return <BeingBuilt title="Suppressions" />
+}

@@ -1,0 +1,6 @@
+// Wallet.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function WalletPage() {
+  return <BeingBuilt title="Wallet" />
+}

@@ -1,0 +1,6 @@
+// Webhook endpoint.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function WebhookEndpointPage() {
+  return <BeingBuilt title="Webhook endpoint" />
+}

@@ -1,0 +1,6 @@
+// Webhooks.
+import { BeingBuilt } from '../kit/states.tsx'
+
+export function WebhooksPage() {
+  return <BeingBuilt title="Webhooks" />
+}

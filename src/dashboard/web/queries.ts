@@ -1,0 +1,56 @@
+// How answers are kept: one client, its retry rules, and hooks that read one resource or go on reading it.
+import { QueryCache, QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
+import { ApiError, read, type ApiQuery } from './api.ts'
+
+export const SESSION_KEY = ['session'] as const
+
+/** The key of what `path` answers: `[path, query]`. To refresh it and all below: `invalidate(path)`. */
+export const answerKey = (path: string, query?: ApiQuery) => [path, query ?? {}] as const
+
+/** Tried again: no answer, a full or broken server, and then twice at most. A refusal is an answer. */
+function worthRetrying(failures: number, error: Error): boolean {
+  return failures < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 502)
+}
+
+/** The one client of the page. A 401 anywhere has the session looked at again, which leads to the sign-in. */
+export const queryClient: QueryClient = new QueryClient({
+  queryCache: new QueryCache({
+    onError: (error, query) => {
+      if (error instanceof ApiError && error.status === 401 && query.queryKey[0] !== SESSION_KEY[0])
+        void queryClient.invalidateQueries({ queryKey: SESSION_KEY })
+    },
+  }),
+  defaultOptions: {
+    queries: {
+      retry: worthRetrying,
+      retryDelay: (failures, error) =>
+        ((error instanceof ApiError ? error.retry_after_s : undefined) ?? 2 ** failures / 2) * 1000,
+      staleTime: 2_000,
+      gcTime: 60_000,
+    },
+    // What moves money is never asked twice by itself.
+    mutations: { retry: false },
+  },
+})
+
+/** Reads one resource, e.g. `useAnswer<Customer>('/v1/customers/…')`. `every_ms`: reads it again and again. */
+export function useAnswer<T>(
+  path: `/${string}`,
+  query?: ApiQuery,
+  { every_ms, enabled = true }: { every_ms?: number; enabled?: boolean } = {},
+): UseQueryResult<T> {
+  return useQuery({
+    queryKey: answerKey(path, query),
+    queryFn: ({ signal }) => read<T>(path, query, signal),
+    refetchInterval: every_ms ?? false,
+    enabled,
+  })
+}
+
+/** Has everything read again whose path begins with one of `paths`; for after an act. */
+export function invalidate(...paths: string[]): Promise<void> {
+  return queryClient.invalidateQueries({
+    predicate: ({ queryKey: [path] }) =>
+      typeof path === 'string' && paths.some((start) => path.startsWith(start)),
+  })
+}

@@ -1,0 +1,23 @@
+// The scopes of API keys, each with what it allows. A test holds them to those of the API.
+
+export const SCOPE_WORDS: Readonly<Record<string, string>> = {
+  'customer:write': 'create, change and delete customers',
+  'payments:read': 'read payments, refunds, disputes and open drifts',
+  'payments:write': 'create, capture, cancel and refund payments',
+  'payouts:read': 'read payouts and their timelines',
+  'payouts:write': 'create, cancel and fail payouts',
+  'wallet:read': 'read balances, their movements and top-ups',
+  'wallet:write': 'create top-ups of a balance',
+  'recipients:read': 'read recipients of payouts',
+  'recipients:write': 'create, change and archive recipients',
+  'merchants:read': 'read merchants',
+  'merchants:write': 'create, change and archive merchants',
+  'compliance:read': 'read verifications and their timelines',
+  'compliance:write': 'open and decide verifications',
+  'messaging:read': 'read messages, templates and suppressions',
+  'messaging:write': 'send email and SMS, keep templates and suppressions',
+  'ai:read': 'read AI tasks',
+  'ai:write': 'start and cancel AI tasks',
+  'events:read': 'read events, webhook endpoints and deliveries',
+  'webhooks:write': 'keep webhook endpoints, replay and recover deliveries',
+}

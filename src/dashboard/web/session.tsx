@@ -1,0 +1,65 @@
+// Who is signed in, for which tenant, and what they may do.
+import { useQuery, type UseQueryResult } from '@tanstack/react-query'
+import { createContext, use } from 'react'
+import { read } from './api.ts'
+import { SESSION_KEY } from './queries.ts'
+
+export type TenantRole = 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator'
+export type AreaState = 'deployed' | 'switched_off' | 'not_deployed' | 'without_credentials'
+
+export type WebSession = {
+  user: { id: string; email: string; name: string; two_factor_enabled: boolean }
+  is_operator: boolean
+  tenant: { id: string; slug: string; name: string } | null
+  role: TenantRole | null
+  /** Acts that the role may do in this tenant: operation ids of the API, and `keys.manage`, `members.manage`, `audit.read`. */
+  may: string[]
+  tenants: { id: string; slug: string; name: string; role: TenantRole }[]
+  areas: { name: string; state: AreaState }[]
+  /** The providers that are stand-ins. */
+  emulators: string[]
+  /** Where the API is, e.g. `http://127.0.0.1:3000`; in curl blocks. */
+  api_url: string
+  version: string
+}
+
+/** Reads the session; its error has status 401 when nobody is signed in. */
+export function useSessionQuery(): UseQueryResult<WebSession> {
+  return useQuery({
+    queryKey: SESSION_KEY,
+    queryFn: ({ signal }) => read<WebSession>('/session', undefined, signal),
+    staleTime: 60_000,
+  })
+}
+
+const SessionContext = createContext<WebSession | null>(null)
+export const SessionProvider = SessionContext.Provider
+
+/** The session, on every page but those of signing in. */
+export function useSession(): WebSession {
+  const session = use(SessionContext)
+  if (session === null) throw new Error('useSession is for pages of those who are signed in.')
+  return session
+}
+
+/** Whether the reader may do something here, e.g. `useMay('capturePayment')`. */
+export function useMay(act: string): boolean {
+  return useSession().may.includes(act)
+}
+
+/** How an area stands; one that is not named is deployed. */
+export function useAreaState(area: string | undefined): AreaState {
+  return useSession().areas.find(({ name }) => name === area)?.state ?? 'deployed'
+}
+
+const WRITERS: Record<string, string[]> = {
+  'keys.manage': ['owner', 'admin', 'developer'],
+  'members.manage': ['owner', 'admin'],
+  'audit.read': ['owner', 'admin'],
+}
+
+/** The roles that may do what the reader may not, for people to read: `owner, admin or developer`. */
+export function rolesThatMay(act: string): string {
+  const roles = WRITERS[act] ?? ['owner', 'admin', 'support']
+  return new Intl.ListFormat('en', { type: 'disjunction' }).format(roles)
+}

@@ -1,0 +1,146 @@
+// The palette: every page, what the page offers, and whatever an id, a name or an address finds.
+import { Modal } from '@mantine/core'
+import { useDebouncedValue } from '@mantine/hooks'
+import { useNavigate } from '@tanstack/react-router'
+import { CornerDownLeft, FileSearch, Search, Zap, type LucideIcon } from 'lucide-react'
+import { useId, useState, type KeyboardEvent } from 'react'
+import { FURTHER_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
+import { useAnswer } from '../queries.ts'
+import { useSession } from '../session.tsx'
+import { useOfferedActs } from './acts.ts'
+
+/** What `GET /api/find?q=` finds: `to` is the address of its page. */
+type Found = { type: string; id: string; title: string; to: string }
+type PaletteOption = { key: string; title: string; note?: string; icon: LucideIcon; run: () => void }
+
+export function PaletteButton({ open }: { open: () => void }) {
+  return (
+    <button type="button" className="shell-search" onClick={open} aria-haspopup="dialog">
+      <Search size={14} aria-hidden />
+      <span>Find anything</span>
+      <kbd aria-hidden>Ctrl K</kbd>
+    </button>
+  )
+}
+
+export function Palette({ opened, close }: { opened: boolean; close: () => void }) {
+  return (
+    <Modal
+      opened={opened}
+      onClose={close}
+      centered={false}
+      yOffset="12vh"
+      padding={0}
+      size={560}
+      attributes={{ content: { 'aria-label': 'Palette' } }}
+    >
+      <PaletteBody close={close} />
+    </Modal>
+  )
+}
+
+function PaletteBody({ close }: { close: () => void }) {
+  const [text, setText] = useState('')
+  const [at, setAt] = useState(0)
+  const id = useId()
+  const options = useOptions(text, close)
+  const chosen = Math.min(at, options.length - 1)
+
+  function move(event: KeyboardEvent): void {
+    if (event.key === 'Enter') options[chosen]?.run()
+    else if (event.key === 'ArrowDown') setAt((chosen + 1) % Math.max(1, options.length))
+    else if (event.key === 'ArrowUp') setAt((chosen + options.length - 1) % Math.max(1, options.length))
+    else return
+    event.preventDefault()
+  }
+
+  return (
+    <>
+      <div className="palette-head">
+        <Search size={16} aria-hidden />
+        <input
+          data-autofocus
+          role="combobox"
+          aria-expanded
+          aria-controls={`${id}-list`}
+          aria-activedescendant={chosen < 0 ? undefined : `${id}-${chosen}`}
+          aria-label="Page, act, id, customer or job"
+          placeholder="Page, act, id, customer or job"
+          value={text}
+          onChange={(event) => {
+            setText(event.currentTarget.value)
+            setAt(0)
+          }}
+          onKeyDown={move}
+        />
+      </div>
+      <div id={`${id}-list`} role="listbox" aria-label="Found" className="palette-list">
+        {options.map(({ key, title, note, icon: Icon, run }, index) => (
+          // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the field has its keys
+          <div
+            key={key}
+            id={`${id}-${index}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={index === chosen}
+            className="palette-option"
+            onClick={run}
+            onPointerMove={() => setAt(index)}
+          >
+            <Icon size={16} aria-hidden />
+            {title}
+            {note !== undefined && <span className="dim mono">{note}</span>}
+            {index === chosen && <CornerDownLeft size={14} aria-hidden className="palette-enter" />}
+          </div>
+        ))}
+      </div>
+      {options.length === 0 && <p className="palette-none">Nothing is called so.</p>}
+    </>
+  )
+}
+
+function useOptions(text: string, close: () => void): PaletteOption[] {
+  const { is_operator, tenant } = useSession()
+  const navigate = useNavigate()
+  const acts = useOfferedActs()
+  const wanted = text.trim().toLowerCase()
+  const [q] = useDebouncedValue(text.trim(), 150)
+  // Where the server does not look things up, pages and acts are found all the same.
+  const found = useAnswer<Found[] | { data: Found[] }>('/find', { q }, { enabled: q.length >= 2 })
+  const rows = q.length < 2 ? [] : Array.isArray(found.data) ? found.data : (found.data?.data ?? [])
+
+  const go = (to: string) => () => {
+    close()
+    void navigate({ to })
+  }
+  const pages = [
+    ...(tenant === null ? [] : [...TENANT_PAGES, ...FURTHER_PAGES]),
+    ...(is_operator ? OPERATOR_PAGES : []),
+  ]
+  const fits = (title: string) => wanted === '' || title.toLowerCase().includes(wanted)
+  return [
+    ...acts
+      .filter(({ title }) => fits(title))
+      .map(({ title, run }) => ({
+        key: `act ${title}`,
+        title,
+        icon: Zap,
+        run: () => {
+          close()
+          // After the dialog has given the focus back.
+          setTimeout(run, 0)
+        },
+      })),
+    ...pages
+      .filter(({ title }) => fits(title))
+      .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
+    // Last, because they come later: what is chosen must not move.
+    ...rows.map(({ type, id, title, to }) => ({
+      key: `${type} ${id}`,
+      title,
+      note: type,
+      icon: FileSearch,
+      run: go(to),
+    })),
+  ]
+}

@@ -1,0 +1,101 @@
+// What is around every page of those who are signed in.
+import { ActionIcon, Drawer } from '@mantine/core'
+import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
+import { Menu as MenuIcon } from 'lucide-react'
+import { useEffect, useState } from 'react'
+import { ApiError } from '../api.ts'
+import { PageBones } from '../kit/Bone.tsx'
+import { NoticeRegion } from '../kit/notices.tsx'
+import { Failed } from '../kit/states.tsx'
+import { SessionProvider, useSessionQuery } from '../session.tsx'
+import { Banners } from './Banners.tsx'
+import { HeadActions, TenantSwitch } from './head.tsx'
+import { KeyHelp } from './KeyHelp.tsx'
+import { useKeys } from './keys.ts'
+import { Mark } from './Mark.tsx'
+import { Nav } from './Nav.tsx'
+import { Palette, PaletteButton } from './Palette.tsx'
+
+/** Lets in who is signed in; all others go to the sign-in, which leads back. */
+export function Shell() {
+  const { data: session, error, refetch } = useSessionQuery()
+  const { href, pathname } = useLocation()
+  const navigate = useNavigate()
+  const signed_out = error instanceof ApiError && error.status === 401
+  useEffect(() => {
+    // While the sign-in is loaded, its address is already here.
+    if (signed_out && pathname !== '/sign-in')
+      void navigate({ to: '/sign-in', search: href === '/' ? {} : { to: href }, replace: true })
+  }, [signed_out, pathname, href, navigate])
+  if (session !== undefined && !signed_out)
+    return (
+      <SessionProvider value={session}>
+        <Frame />
+      </SessionProvider>
+    )
+  if (error !== null && !signed_out) return <Failed error={error} retry={refetch} />
+  return (
+    <div className="shell">
+      <div className="shell-side" />
+      <div className="shell-main">
+        <div className="shell-head" />
+        <main className="shell-page">
+          <PageBones />
+        </main>
+      </div>
+    </div>
+  )
+}
+
+function Frame() {
+  const [drawer, setDrawer] = useState(false)
+  const [palette, setPalette] = useState(false)
+  const [help, setHelp] = useState(false)
+  useKeys({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
+  return (
+    <div className="shell">
+      <a className="skip" href="#content">
+        Skip to content
+      </a>
+      <aside className="shell-side" aria-label="Sidebar">
+        <Brand />
+        <Nav />
+      </aside>
+      <div className="shell-main">
+        <header className="shell-head">
+          <ActionIcon className="shell-burger" aria-label="Open navigation" onClick={() => setDrawer(true)}>
+            <MenuIcon size={18} />
+          </ActionIcon>
+          <TenantSwitch />
+          <PaletteButton open={() => setPalette(true)} />
+          <HeadActions openHelp={() => setHelp(true)} />
+        </header>
+        <Banners />
+        <main className="shell-page" id="content" tabIndex={-1}>
+          <Outlet />
+        </main>
+      </div>
+      <Drawer
+        opened={drawer}
+        onClose={() => setDrawer(false)}
+        size={260}
+        padding="xs"
+        title="Sluice"
+        closeButtonProps={{ 'aria-label': 'Close navigation' }}
+      >
+        <Nav onGo={() => setDrawer(false)} />
+      </Drawer>
+      <Palette opened={palette} close={() => setPalette(false)} />
+      <KeyHelp opened={help} close={() => setHelp(false)} />
+      <NoticeRegion />
+    </div>
+  )
+}
+
+function Brand() {
+  return (
+    <Link to="/" className="shell-brand" aria-label="Sluice">
+      <Mark /> Sluice
+    </Link>
+  )
+}
