@@ -29,6 +29,8 @@ export class SluiceErrorOf<Code extends SluiceErrorCode = SluiceErrorCode> exten
   override name = 'SluiceError'
   /** What went wrong, for programs. */
   readonly code: Code
+  /** What went wrong, for people; `message` adds code, status and request id. */
+  readonly text: string
   /** The HTTP status; `null` where there was no answer. */
   readonly status: number | null
   /** Name it when you ask for help. `null` of what never was a request: a webhook that is not genuine. */
@@ -49,6 +51,7 @@ export class SluiceErrorOf<Code extends SluiceErrorCode = SluiceErrorCode> exten
     const told = [code, status, request_id && `request ${request_id}`].filter(Boolean).join(', ')
     super(`${message} (${told})`, cause === undefined ? undefined : { cause })
     this.code = code
+    this.text = message
     this.status = status
     this.request_id = request_id
     this.param = facts.param ?? null

@@ -1,6 +1,7 @@
 // How answers are kept: one client, its retry rules, and hooks that read one resource or go on reading it.
 import { QueryCache, QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
-import { ApiError, read, type ApiQuery } from './api.ts'
+import { SluiceError } from '#sdk/index.ts'
+import { read, type ApiQuery } from './api.ts'
 
 export const SESSION_KEY = ['session'] as const
 
@@ -9,14 +10,14 @@ export const answerKey = (path: string, query?: ApiQuery) => [path, query ?? {}]
 
 /** Tried again: no answer, a full or broken server, and then twice at most. A refusal is an answer. */
 function worthRetrying(failures: number, error: Error): boolean {
-  return failures < 2 && error instanceof ApiError && (error.status === 0 || error.status >= 502)
+  return failures < 2 && error instanceof SluiceError && (error.status === null || error.status >= 502)
 }
 
 /** The one client of the page. A 401 anywhere has the session looked at again, which leads to the sign-in. */
 export const queryClient: QueryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error, query) => {
-      if (error instanceof ApiError && error.status === 401 && query.queryKey[0] !== SESSION_KEY[0])
+      if (error instanceof SluiceError && error.status === 401 && query.queryKey[0] !== SESSION_KEY[0])
         void queryClient.invalidateQueries({ queryKey: SESSION_KEY })
     },
   }),
@@ -24,7 +25,7 @@ export const queryClient: QueryClient = new QueryClient({
     queries: {
       retry: worthRetrying,
       retryDelay: (failures, error) =>
-        ((error instanceof ApiError ? error.retry_after_s : undefined) ?? 2 ** failures / 2) * 1000,
+        ((error instanceof SluiceError ? error.retry_after_s : undefined) ?? 2 ** failures / 2) * 1000,
       staleTime: 2_000,
       gcTime: 60_000,
     },

@@ -2,7 +2,8 @@
 import { Button, Modal } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState, type ReactNode } from 'react'
-import { ApiError, newIdempotencyKey } from '../api.ts'
+import { SluiceError } from '#sdk/index.ts'
+import { newIdempotencyKey, wordsOf } from '../api.ts'
 import { Id } from './Id.tsx'
 import { toneClass } from './Status.tsx'
 
@@ -106,11 +107,11 @@ function ConfirmBody<T>({
 
 /** An error within a dialog or a form: the API's message, and the request id. */
 export function DialogError({ error }: { error: Error }) {
-  const request_id = error instanceof ApiError ? error.request_id : undefined
+  const request_id = error instanceof SluiceError ? error.request_id : null
   return (
     <div className={toneClass('bad', 'dialog-result')} role="alert">
-      {error.message}
-      {request_id !== undefined && (
+      {wordsOf(error)}
+      {request_id !== null && (
         <div>
           Request <Id id={request_id} label="request id" />
         </div>

@@ -3,7 +3,9 @@ import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight } from 'lucide-react'
 import { useState, type KeyboardEvent, type ReactNode } from 'react'
-import { ApiError } from '../api.ts'
+import { SluiceError } from '#sdk/index.ts'
+import { wordsOf } from '../api.ts'
+
 import { Bone } from './Bone.tsx'
 import { Instant } from './Instant.tsx'
 import type { ListState } from './list.ts'
@@ -48,7 +50,7 @@ export function DataTable<T>({
 }) {
   const { query, rows } = list
   const changed = useChanged(rows, rowKey)
-  if (query.error instanceof ApiError && query.error.status === 403) return <Forbidden act={act} />
+  if (query.error instanceof SluiceError && query.error.status === 403) return <Forbidden act={act} />
   if (query.error !== null && rows === undefined) return <Failed error={query.error} retry={query.refetch} />
   if (rows?.length === 0 && list.goPrevious === undefined)
     return list.filtered ? <EmptyState title="Nothing matches these filters" /> : empty
@@ -114,7 +116,7 @@ function TableFoot({
   return (
     <div className="table-foot">
       <span>
-        {query.error !== null && `Not renewed: ${query.error.message} `}
+        {query.error !== null && `Not renewed: ${wordsOf(query.error)} `}
         {query.dataUpdatedAt > 0 && (
           <>
             As of <Instant at={new Date(query.dataUpdatedAt).toISOString()} />

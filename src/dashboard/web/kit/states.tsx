@@ -2,7 +2,8 @@
 import { Button } from '@mantine/core'
 import { CircleAlert, Construction, Inbox, Lock } from 'lucide-react'
 import type { ReactNode } from 'react'
-import { ApiError } from '../api.ts'
+import { SluiceError } from '#sdk/index.ts'
+import { wordsOf } from '../api.ts'
 import { rolesThatMay, useSession } from '../session.tsx'
 import { CodeBlock } from './CodeBlock.tsx'
 import { Id } from './Id.tsx'
@@ -44,13 +45,13 @@ export function useCurl(path: string, body: Record<string, unknown>): string {
 
 /** What failed, in the API's own words, with the request id and a way to try again. A refusal by role is `Forbidden`. */
 export function Failed({ error, retry }: { error: Error; retry?: (() => unknown) | undefined }) {
-  const request_id = error instanceof ApiError ? error.request_id : undefined
+  const request_id = error instanceof SluiceError ? error.request_id : null
   return (
     <div className="state" role="alert">
       <CircleAlert size={24} strokeWidth={1.5} aria-hidden />
-      <h2>{error instanceof ApiError && error.status === 404 ? 'Not found' : 'This could not be read'}</h2>
-      <p>{error.message}</p>
-      {request_id !== undefined && (
+      <h2>{error instanceof SluiceError && error.status === 404 ? 'Not found' : 'This could not be read'}</h2>
+      <p>{wordsOf(error)}</p>
+      {request_id !== null && (
         <p>
           Request <Id id={request_id} label="request id" />
         </p>

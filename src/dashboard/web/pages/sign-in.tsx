@@ -4,7 +4,8 @@ import { useMutation } from '@tanstack/react-query'
 import { useRouter } from '@tanstack/react-router'
 import { KeyRound } from 'lucide-react'
 import { useState, type SyntheticEvent } from 'react'
-import { ApiError, post, read } from '../api.ts'
+import { SluiceError } from '#sdk/index.ts'
+import { post, read } from '../api.ts'
 import { useAddressSearch } from '../address.ts'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
@@ -141,10 +142,9 @@ async function signInWithPasskey(): Promise<void> {
 /** An error of the sign-in for people. */
 function readable(error: Error): Error {
   if (error instanceof DOMException) return new Error('No passkey was used.')
-  if (!(error instanceof ApiError)) return error
+  if (!(error instanceof SluiceError)) return error
   if (error.status === 429) {
-    const wait =
-      error.retry_after_s === undefined ? 'later' : `in ${formatDuration(error.retry_after_s * 1000)}`
+    const wait = error.retry_after_s === null ? 'later' : `in ${formatDuration(error.retry_after_s * 1000)}`
     return new Error(`Too many attempts. Try again ${wait}.`)
   }
   if (error.status === 401) return new Error('This is not right. Check what you typed and try again.')

@@ -3,7 +3,8 @@ import { ActionIcon, Drawer } from '@mantine/core'
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { Menu as MenuIcon } from 'lucide-react'
 import { useEffect, useState } from 'react'
-import { ApiError } from '../api.ts'
+import { SluiceError } from '#sdk/index.ts'
+
 import { PageBones } from '../kit/Bone.tsx'
 import { NoticeRegion } from '../kit/notices.tsx'
 import { Failed } from '../kit/states.tsx'
@@ -21,7 +22,7 @@ export function Shell() {
   const { data: session, error, refetch } = useSessionQuery()
   const { href, pathname } = useLocation()
   const navigate = useNavigate()
-  const signed_out = error instanceof ApiError && error.status === 401
+  const signed_out = error instanceof SluiceError && error.status === 401
   useEffect(() => {
     // While the sign-in is loaded, its address is already here.
     if (signed_out && pathname !== '/sign-in')
