@@ -1,6 +1,6 @@
 // Serves the pages: what `npm run build` has made of `web`, under a policy that lets nothing else run.
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,29 +11,28 @@ import { AppError } from '#core/errors.ts'
 const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
 /** What the built page has where the nonce of this answer belongs. */
 const NONCE = '__CSP_NONCE__'
-const NOT_BUILT = 'The pages of the dashboard are not built. Run: npm run build\n'
+const NOT_BUILT =
+  'The pages of the dashboard are not built, or just being built. If it stays so, run: npm run build\n'
 
 /** Every path without a file is the page, which finds out itself what it shows. */
 export function pageRoutes(app: FastifyInstance): void {
-  if (existsSync(join(BUILT, 'assets')))
-    app.register(files, {
-      root: join(BUILT, 'assets'),
-      prefix: '/assets/',
-      // Their names change with what they hold.
-      immutable: true,
-      maxAge: '1y',
-      index: false,
-      decorateReply: false,
-    })
+  const assets = join(BUILT, 'assets')
+  // They may be built while we run.
+  if (!existsSync(assets)) mkdirSync(assets, { recursive: true })
+  app.register(files, {
+    root: assets,
+    prefix: '/assets/',
+    // Their names change with what they hold.
+    immutable: true,
+    maxAge: '1y',
+    index: false,
+    preCompressed: true,
+    decorateReply: false,
+  })
 
-  let page: Promise<string | undefined> | undefined
   async function show(reply: FastifyReply): Promise<FastifyReply> {
-    page ??= readFile(join(BUILT, 'index.html'), 'utf8').catch(() => undefined)
-    const text = await page
-    if (text === undefined) {
-      page = undefined
-      return await reply.code(503).type('text/plain; charset=utf-8').send(NOT_BUILT)
-    }
+    const text = await readFile(join(BUILT, 'index.html'), 'utf8').catch(() => undefined)
+    if (text === undefined) return await reply.code(503).type('text/plain; charset=utf-8').send(NOT_BUILT)
     const nonce = randomBytes(16).toString('base64')
     return await reply
       .headers({ 'content-security-policy': policy(nonce), 'cache-control': 'no-store' })

@@ -21,6 +21,7 @@ import { openOurs, writeOurs } from './files.ts'
 import { makeServerFolder } from './folders.ts'
 import { metricsOf, readinessOf } from './operations.ts'
 import { ensureOwner, type DashboardLogin } from './owner.ts'
+import { keepPagesBuilt } from './pages.ts'
 import { choosePlaces, type PartPlaces } from './places.ts'
 import { startPostgres } from './postgres.ts'
 import { networkNotes, programsOf } from './programs.ts'
@@ -77,6 +78,7 @@ async function startAll(given: Config): Promise<Started> {
     }
     const start: Start = { config, data_dir, log, onDeath, ends, notes: [] }
     const { notes } = start
+    void keepPagesBuilt(log, ends)
 
     await bringServers(start)
     const DATABASE_URL = config.DATABASE_URL!
