@@ -32,7 +32,11 @@ export function pageRoutes(app: FastifyInstance): void {
     const text = await page
     if (text === undefined) {
       page = undefined
-      return await reply.code(503).type('text/plain; charset=utf-8').send(NOT_BUILT)
+      return await reply
+        .code(503)
+        .header('cache-control', 'no-store')
+        .type('text/plain; charset=utf-8')
+        .send(NOT_BUILT)
     }
     const nonce = randomBytes(16).toString('base64')
     return await reply
