@@ -17,9 +17,11 @@ import { makeFolder } from '#test/folders.ts'
 import { decide, verificationIn, verificationOf, settleSession } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { invite } from '#domain/people/invitations.ts'
 import { disputeIn } from '#test/disputes.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
+import { createPerson } from '#test/people.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -33,7 +35,7 @@ const connections: Record<string, postgres.Sql> = {}
 beforeAll(async () => {
   world = await createWorld({ queue: 'postgres', providers: { stripe: { late_return_ms: 50 } } })
   other = await world.clientOf()
-  for (const role of ['api', 'webhooks', 'worker', 'reader'] as const)
+  for (const role of ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const)
     connections[role] = postgres(urlAs(role, world.config.DATABASE_URL!), { max: 1, onnotice: () => {} })
 })
 afterAll(async () => {
@@ -344,6 +346,7 @@ describe('no role may do more than its process does', () => {
     const owners = functions.filter(({ definer }) => definer)
     expect(owners.map(({ name }) => name)).toEqual([
       'bullmq.add_jobs_bulk(text,jsonb)',
+      'append_audit_entry(jsonb)',
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
@@ -439,6 +442,11 @@ describe('readers', () => {
       insert into job_interventions (tenant_id, id, job_id, who, act, reason, before, after)
       select tenant_id, gen_random_uuid(), gen_random_uuid(), 'ada', 'retry', 'a test', 'unknown', 'ready'
       from unnest(${[world.tenant_id, other.tenant_id]}::uuid[]) tenant_id`
+    for (const tenant_id of [world.tenant_id, other.tenant_id]) {
+      const { user_id, email } = await createPerson(world, { role: 'owner', tenant_id })
+      const by = { tenant_id, actor_id: user_id, actor: email, request_id: null, address: null }
+      await invite(world.sql, { tenant_id, email: 'ada@people.example', role: 'support', by }, async () => {})
+    }
     await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
     const reader = connections.reader!
     const empty = new Set<string>()

@@ -206,6 +206,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
       'ledger_accounts',
       'ledger_transfers',
       'idempotency_keys',
+      'audit_entries',
     ],
     part: /(?!)/,
     whole: /^ ?select \$\d+ as check, found\.\* from \(/,
