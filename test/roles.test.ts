@@ -394,8 +394,14 @@ describe('readers', () => {
 
   /** People can belong to several tenants; readers see none of it. */
   const OF_NO_TENANT = [
-    ...['users', 'user_accounts', 'user_sessions', 'user_challenges', 'user_two_factors', 'user_passkeys'],
-    ...['sign_in_failures', 'audit_head'],
+    'users',
+    'user_accounts',
+    'user_sessions',
+    'user_challenges',
+    'user_two_factors',
+    'user_passkeys',
+    'sign_in_failures',
+    'audit_head',
   ]
 
   /** Where the webhooks host, or the API, may do less than its fellows. */

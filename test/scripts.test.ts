@@ -52,7 +52,7 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
       (JSON.parse(await readFile(join(folder.path, file), 'utf8')) as { pid: number }).pid
     const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(pidIn))
     pids.push(...Object.values(await partsOf(folder.path)).map(({ pid }) => pid))
-    expect(pids).toHaveLength(10)
+    expect(pids).toHaveLength(11)
     expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
 
     // The terminal tells the whole group, and npm passes on what it was told: ours hears it twice.

@@ -55,8 +55,8 @@ const OPTIONS = {
 
 type UserOptions = { tenant?: string; email?: string; role?: string; off: boolean }
 /** What is printed, and what it is as JSON. */
-type Said = { lines: string[]; json: unknown }
-type Command = (sql: Sql, values: UserOptions, config: Config) => Promise<Said>
+type Printed = { lines: string[]; json: unknown }
+type Command = (sql: Sql, values: UserOptions, config: Config) => Promise<Printed>
 
 const COMMANDS: Record<string, Command> = {
   list: async (sql, { tenant }) => {
@@ -124,7 +124,7 @@ function lineOf({ email, name, tenants, ...user }: UserShown): string {
   return `${email}  ${name}  ${of === '' ? 'member of no tenant' : of}  ${marks.join(', ')}`
 }
 
-function said({ email }: UserOptions, what: string): Said {
+function said({ email }: UserOptions, what: string): Printed {
   return { lines: [`${email} ${what}.`], json: { email, done: true } }
 }
 

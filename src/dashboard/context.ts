@@ -66,7 +66,7 @@ export function asOperator(request: FastifyRequest): SignedIn {
 }
 
 /** Whether people can be invited by email; else they are given a link. */
-export function sendsEmail({ config, areas }: ApiContext): boolean {
+export function mailsInvitations({ config, areas }: ApiContext): boolean {
   return config.EMAIL_FROM !== undefined && !areas.channels_without_credentials.includes('email')
 }
 

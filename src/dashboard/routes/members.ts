@@ -12,7 +12,14 @@ import { invitationEmail } from '#domain/people/invitation-email.ts'
 import { findInvitations, invite, revokeInvitation } from '#domain/people/invitations.ts'
 import { changeRole, removeMember, type MemberResult } from '#domain/people/members.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { actorOf, asMember, inTenant, sendsEmail, type DashboardContext, type InTenant } from '../context.ts'
+import {
+  actorOf,
+  asMember,
+  inTenant,
+  mailsInvitations,
+  type DashboardContext,
+  type InTenant,
+} from '../context.ts'
 import { originOf } from '../guard.ts'
 import { assertMay } from '../roles.ts'
 import { AUDIT_HEADER } from '../v1.ts'
@@ -57,7 +64,7 @@ const byUser = z.strictObject({ user_id: z.uuid().toLowerCase() })
 
 export function memberRoutes(root: FastifyInstance, context: DashboardContext): void {
   const { sql, signedIn, config, vault, hashOf } = context
-  const sends_email = sendsEmail(context)
+  const sends_email = mailsInvitations(context)
 
   root.register(async (scope) => {
     scope.addHook('preHandler', async (request) => {

@@ -7,7 +7,7 @@ import { AREA_NAMES } from '#domain/areas.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { findTenantsOf, showTenant } from '#domain/people/find.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { actorOf, sendsEmail, type DashboardContext } from '../context.ts'
+import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
 import { actsOf } from '../roles.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
@@ -72,7 +72,7 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
       })),
       emulators,
       api_url: config.API_URL ?? '',
-      sends_email: sendsEmail(context),
+      sends_email: mailsInvitations(context),
       version,
     }
   })

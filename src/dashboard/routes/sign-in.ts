@@ -13,9 +13,9 @@ import { ADDRESS_HEADER, AUTH_PATH } from '../sessions.ts'
 const READ = ['list-sessions', 'passkey/list-user-passkeys', 'passkey/generate-register-options'] as const
 
 /** `takes`: the fields that are passed on; there are more, such as where to go afterwards, which we do not serve. */
-type Step = { takes: string[]; adds?: Record<string, unknown> }
+type Served = { takes: string[]; adds?: Record<string, unknown> }
 /** Steps of signing in: what an entry says that it was done by. */
-const SIGN_IN: Record<string, Step & { by: string }> = {
+const SIGN_IN: Record<string, Served & { by: string }> = {
   'two-factor/verify-totp': { takes: ['code'], by: 'one-time code' },
   'two-factor/verify-backup-code': { takes: ['code'], by: 'backup code' },
   'passkey/verify-authentication': { takes: ['response'], by: 'passkey' },
@@ -24,7 +24,7 @@ const SIGN_IN: Record<string, Step & { by: string }> = {
  * What somebody who is signed in changes, and what that is called in the audit log; null: nothing changes yet. `proven`:
  * it takes the password again.
  */
-const CHANGED: Record<string, Step & { action: string | null; proven?: 'password' | 'currentPassword' }> = {
+const CHANGED: Record<string, Served & { action: string | null; proven?: 'password' | 'currentPassword' }> = {
   'sign-out': { takes: [], action: 'sign_out' },
   'update-user': { takes: ['name'], action: 'profile.rename' },
   'change-password': {
@@ -47,8 +47,8 @@ const CHANGED: Record<string, Step & { action: string | null; proven?: 'password
   'passkey/delete-passkey': { takes: ['id'], action: 'passkeys.remove' },
   'passkey/update-passkey': { takes: ['id', 'name'], action: 'passkeys.rename' },
 }
-const BY_PASSWORD: Step = { takes: ['email', 'password', 'rememberMe'] }
-const NOTHING: Step = { takes: [] }
+const BY_PASSWORD: Served = { takes: ['email', 'password', 'rememberMe'] }
+const NOTHING: Served = { takes: [] }
 const tooMany = () => new AppError('overloaded')
 /** Hashing a password takes 32 MB and a tenth of a second of a processor. */
 const HASHING = { running: 4, queue: { waiting: 64, wait_ms: 5_000, refuse: tooMany } }
@@ -57,7 +57,7 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
   const { config, sessions, findSession, signedIn, sql, hashOf } = context
   const hashing = createGate(HASHING)
 
-  async function passOn(request: FastifyRequest, { takes, adds }: Step): Promise<Response> {
+  async function passOn(request: FastifyRequest, { takes, adds }: Served): Promise<Response> {
     const headers = headersOf(request)
     headers.set(ADDRESS_HEADER, request.ip)
     headers.set('content-type', 'application/json')
@@ -72,7 +72,7 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
     )
   }
   /** Passes on what carries a password. One that is wrong counts, whoever tries it and where. */
-  async function passOnPassword(request: FastifyRequest, step: Step, email: string): Promise<Response> {
+  async function passOnPassword(request: FastifyRequest, step: Served, email: string): Promise<Response> {
     const attempt = {
       account: hashOf('email', email.slice(0, 320).toLowerCase()),
       address: networkOf(request.ip),
