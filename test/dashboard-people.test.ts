@@ -1,9 +1,11 @@
 // What people may do in the dashboard: roles, members, API keys, operators, and the record of all of it.
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createLog } from '#core/log.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { ROLES, type MemberRole } from '#domain/people/role.ts'
 import { createClient, freshKey, BY_CARD, type Answer } from '#test/client.ts'
 import { heldPayment } from '#test/payments.ts'
+import { startHere } from '#test/parts.ts'
 import { until } from '#test/process.ts'
 import {
   createBrowser,
@@ -418,9 +420,23 @@ test('owners stay in charge: admins do not touch them, and the last one stays', 
   ])
 })
 
-test('sessions that have expired are removed, and are none before that', async () => {
+test('a session that has expired is none, and the dashboard removes it when it starts', async () => {
   const person = await createPerson(world, { role: 'support' })
-  const browser = await signIn(url, person)
-  await world.sql`update user_sessions set expires_at = now() - interval '1 s' where user_id = ${person.user_id}`
-  expect((await browser.get('/api/session')).status).toBe(401)
+  const [over, open] = [await signIn(url, person), await signIn(url, person)]
+  const { sql } = world
+  await sql`
+    update user_sessions set expires_at = now() - interval '1 s'
+    where id = (select min(id::text)::uuid from user_sessions where user_id = ${person.user_id})`
+  await sql`update sign_in_failures set window_start = now() - interval '1 hour'`
+  expect((await over.get('/api/session')).status).toBe(401)
+  const kept = async () =>
+    Number((await sql`select count(*) from user_sessions where user_id = ${person.user_id}`)[0]!['count'])
+  const again = await startHere('dashboard', world.env, createLog('silent', 'test'))
+  try {
+    await until('it is removed', async () => (await kept()) === 1)
+    await until('counts too', async () => (await sql`select from sign_in_failures`).length === 0)
+  } finally {
+    await again.close()
+  }
+  expect((await open.get('/api/session')).status).toBe(200)
 })
