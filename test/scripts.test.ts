@@ -66,7 +66,7 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
       .split('\n')
       .filter((line) => line.includes('stopping: what is in flight'))
       .map((line) => JSON.parse(line) as { name: string; time: string })
-    expect(lines.map(({ name }) => name).toSorted()).toEqual(['api', 'start', 'webhooks', 'worker'])
+    expect(lines.map(({ name }) => name).toSorted()).toEqual(['api', 'dashboard', 'start', 'webhooks', 'worker'])
     const at = Object.fromEntries(lines.map(({ name, time }) => [name, time]))
     const [first, ...last] = [at['start']!, at['api']!, at['webhooks']!, at['worker']!].toSorted()
     // What is told of its end may say so in the millisecond in which it was told.
