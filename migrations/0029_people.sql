@@ -140,6 +140,7 @@ create table audit_entries (
   hash bytea not null
 );
 create index audit_entries_tenant on audit_entries (tenant_id, seq);
+create index audit_entries_at on audit_entries (at);
 create index audit_entries_answers on audit_entries (answers) where answers is not null;
 create trigger audit_entries_append_only before update or delete on audit_entries
   for each row execute function refuse_change();

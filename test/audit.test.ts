@@ -8,6 +8,7 @@ import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything, CHECK_NAMES } from '#domain/audit/audit.ts'
 import { notifications } from '#domain/audit/notifications.ts'
 import { everything } from '#domain/audit/scope.ts'
+import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
@@ -503,4 +504,51 @@ test('a worker that is stopped does not wait for its audit', async () => {
     blocker.release()
     await other.close()
   }
+})
+
+test('the record of what people did is a chain: what was changed, left out or cut off is named', async () => {
+  const by = { tenant_id: world.tenant_id, actor_id: null, actor: 'ada', request_id: null, address: null }
+  const seqs: number[] = []
+  for (const amount of [1, 2, 3, 4])
+    seqs.push(await appendAuditEntry(world.sql, by, { action: 'capturePayment', details: { amount } }))
+  const [, second, third, last] = seqs
+  const [head] = await world.sql`select seq, encode(hash, 'hex') as hash from audit_head`
+  const whole = await audit()
+  expect(whole.stdout).toMatch(/^people +holds/m)
+  expect(whole.stdout).toContain(`ends with entry ${head!['seq']}, ${head!['hash']}.`)
+  expect(JSON.parse((await audit(['--json'])).stdout).audit_log).toEqual(head)
+
+  const found = async () => {
+    const { problems } = await auditEverything(world.sql)
+    return problems.filter(({ check }) => check === 'people').map(({ problem, id }) => [problem, Number(id)])
+  }
+  // As the owner of the table, who may switch its triggers off; all is taken back.
+  const after = async (statement: string) => {
+    await world.sql`create table kept as select * from audit_entries`
+    const [before] = await world.sql`select seq, hash from audit_head`
+    await tamper(statement)
+    const problems = await found()
+    await tamper('delete from audit_entries; insert into audit_entries select * from kept; drop table kept')
+    await world.sql`update audit_head set seq = ${before!['seq']}, hash = ${before!['hash']}`
+    return problems
+  }
+  const follow = 'an entry does not follow from the one before it'
+  const cut = 'the end of the record was cut off or written anew'
+  const change = `update audit_entries set details = '{"amount": 9}' where seq = ${second}`
+  expect(await after(change)).toEqual([['an entry was changed', second]])
+  const rehash = 'update audit_entries e set hash = audit_hash(e) where seq ='
+  expect(await after(`${change}; ${rehash} ${second}`)).toEqual([[follow, third]])
+  expect(await after(`delete from audit_entries where seq = ${second}`)).toEqual([
+    ['an entry is missing before this one', third],
+  ])
+  expect(await after(`delete from audit_entries where seq = ${last}`)).toEqual([[cut, last]])
+  expect(
+    await after(`update audit_entries set actor = 'eve' where seq = ${last}; ${rehash} ${last}`),
+  ).toEqual([[cut, last]])
+  expect(await after('delete from audit_entries')).toEqual([[cut, last]])
+  expect(await found()).toEqual([])
+  // An audit of what changed since finds it too, and names it once.
+  await tamper(`delete from audit_entries where seq = ${last}`)
+  const { problems } = await auditChanges(world.sql, SINCE, [])
+  expect(problems.map(({ problem }) => problem)).toEqual([cut])
 })

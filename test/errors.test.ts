@@ -13,6 +13,7 @@ import { createClient, freshKey, type Client } from '#test/client.ts'
 import { createDatabase } from '#test/databases.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { ASYNC, capturedPayment, createPayment, fault, heldPayment, refund } from '#test/payments.ts'
+import { signedInAs } from '#test/people.ts'
 import { decide, verificationOf, startVerification } from '#test/verifications.ts'
 import { fund, payOut, recipient } from '#test/payouts.ts'
 import { startProxy } from '#test/proxy.ts'
@@ -20,6 +21,7 @@ import { requestBytes, sendBytes } from '#test/raw.ts'
 import { expiredDelivery } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
+const ANY_KEY = { name: 'Shop', scopes: ['events:read'] }
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
 
 type Seen = { status: number; body: any; headers: { get(name: string): string | null | undefined } }
@@ -32,7 +34,7 @@ let documented: Map<string, string[]>
 const closers: (() => Promise<unknown>)[] = []
 
 beforeAll(async () => {
-  world = await createWorld()
+  world = await createWorld({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
   client = world.client
   const routes = routesOf(await readDocument(client))
   documented = new Map(routes.map(({ method, path, codes }) => [`${method} ${path}`, codes]))
@@ -86,6 +88,23 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
     'POST /v1/customers',
     async () => (await world.clientOf({ scopes: [] })).post('/v1/customers', {}),
     { message: 'Missing scope: customer:write', context: { scope: 'customer:write' } },
+  ],
+  forbidden: [
+    null,
+    async () => (await signedInAs(world, { role: 'support' })).post('/api/keys', ANY_KEY),
+    { context: { act: 'keys.manage', role: 'support', roles: ['owner', 'admin', 'developer'] } },
+  ],
+  not_found: [
+    null,
+    async () => (await signedInAs(world, { role: 'developer' })).post(`/api/keys/${NOBODY}/revoke`),
+  ],
+  conflict: [
+    null,
+    async () => {
+      const owner = await signedInAs(world, { role: 'owner' })
+      return await owner.post('/api/members/invitations', { email: owner.email, role: 'support' })
+    },
+    { param: 'email' },
   ],
   route_not_found: [null, () => client.get('/v1/nope?x=1'), { message: 'There is no route GET /v1/nope.' }],
   customer_not_found: [

@@ -4,6 +4,7 @@ import { glob, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { variables, variablesAsMarkdown } from '#core/config/help.ts'
+import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
 import { runCommand } from '#test/commands.ts'
@@ -21,13 +22,14 @@ test.for([
   ['api', 'src/api/main.ts'],
   ['webhooks', 'src/webhooks/main.ts'],
   ['worker', 'src/workers/main.ts'],
+  ['dashboard', 'src/dashboard/main.ts'],
   ['migrate', 'src/commands/migrate.ts'],
   ['start', 'src/start/main.ts'],
 ] as [ProcessName, string][])('%s --help lists exactly the variables that it reads', async ([name, file]) => {
   const { code, stdout, stderr } = await runCommand(file, ['--help'], { DATABASE_POOL: 'wrong' })
   expect([code, stderr]).toEqual([0, ''])
   const listed = Array.from(stdout.matchAll(/^ {2}([A-Z_]+) /gm), ([, variable]) => variable)
-  const read = variables().filter(({ read_by }) => name === 'start' || read_by.includes(name))
+  const read = variables().filter((variable) => isReadBy(variable.name, name))
   expect(listed).toEqual(read.map((variable) => variable.name))
   expect(stdout).not.toContain('[object')
   // What is needed is not said to be brought where it is unset.
@@ -39,6 +41,7 @@ test.for([
   ['api', 'api'],
   ['webhooks', 'webhooks'],
   ['worker', 'workers'],
+  ['dashboard', 'dashboard'],
 ] as [ProcessName, string][])(
   '%s is said to read every variable that its files read',
   async ([name, folder]) => {
@@ -47,7 +50,7 @@ test.for([
       for (const [, variable] of (await readFile(file, 'utf8')).matchAll(/\bconfig\.([A-Z_]+)/g))
         used.add(variable!)
     expect(used.size).toBeGreaterThan(0)
-    const said = variables().filter(({ read_by }) => read_by.includes(name))
+    const said = variables().filter((variable) => isReadBy(variable.name, name))
     expect(said.map((variable) => variable.name)).toEqual(expect.arrayContaining([...used]))
   },
 )
@@ -63,12 +66,15 @@ test('npm run stripe prints the events that its endpoint has to send, and the ve
   })
 })
 
-test.each(['jobs', 'queues'])('npm run %s takes no command that is none of its own', async (name) => {
-  expect(await runCommand(`src/commands/${name}.ts`, ['toString'])).toMatchObject({
-    code: 1,
-    stderr: 'There is no command "toString". See --help.\n',
-  })
-})
+test.each(['jobs', 'queues', 'users'])(
+  'npm run %s takes no command that is none of its own',
+  async (name) => {
+    expect(await runCommand(`src/commands/${name}.ts`, ['toString'])).toMatchObject({
+      code: 1,
+      stderr: 'There is no command "toString". See --help.\n',
+    })
+  },
+)
 
 test('a command whose reader is gone ends without a word', async () => {
   const command = 'node src/commands/jobs.ts --help | true'

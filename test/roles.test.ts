@@ -17,9 +17,11 @@ import { makeFolder } from '#test/folders.ts'
 import { decide, verificationIn, verificationOf, settleSession } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { invite } from '#domain/people/invitations.ts'
 import { disputeIn } from '#test/disputes.ts'
 import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
+import { createPerson } from '#test/people.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -362,6 +364,7 @@ describe('no role may do more than its process does', () => {
     const owners = functions.filter(({ definer }) => definer)
     expect(owners.map(({ name }) => name)).toEqual([
       'bullmq.add_jobs_bulk(text,jsonb)',
+      'append_audit_entry(jsonb)',
       'count_strays()',
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
@@ -409,10 +412,20 @@ describe('readers', () => {
 
   /** People can belong to several tenants; readers see none of them. */
   const OF_NO_TENANT = [
-    ...['users', 'user_accounts', 'user_sessions', 'user_challenges', 'user_two_factors', 'user_passkeys'],
-    ...['sign_in_failures', 'audit_head'],
+    'users',
+    'user_accounts',
+    'user_sessions',
+    'user_challenges',
+    'user_two_factors',
+    'user_passkeys',
+    'sign_in_failures',
+    'audit_head',
     // Of the installation.
-    ...['job_rollups', 'processes', 'operator_acts', 'operator_act_items', 'operator_act_cancellations'],
+    'job_rollups',
+    'processes',
+    'operator_acts',
+    'operator_act_items',
+    'operator_act_cancellations',
   ]
 
   /** Where the webhooks host, or the API, may do less than its fellows. */
@@ -465,6 +478,11 @@ describe('readers', () => {
       await world.sql`insert into tenant_rollups values (3600, now(), 'none', ${tenant_id}, 1, 1)`
       await world.sql`insert into payment_days values (${tenant_id}, now(), 'XXX', 'created', 1, 1)`
       await world.sql`insert into payment_cursors values (${tenant_id}, 0) on conflict do nothing`
+    }
+    for (const tenant_id of [world.tenant_id, other.tenant_id]) {
+      const { user_id, email } = await createPerson(world, { role: 'owner', tenant_id })
+      const by = { tenant_id, actor_id: user_id, actor: email, request_id: null, address: null }
+      await invite(world.sql, { tenant_id, email: 'ada@people.example', role: 'support', by }, async () => {})
     }
     await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
     const reader = connections.reader!

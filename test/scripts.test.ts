@@ -52,7 +52,7 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
       (JSON.parse(await readFile(join(folder.path, file), 'utf8')) as { pid: number }).pid
     const pids = await Promise.all(['running.json', 'postgres/server.json', 'redis/server.json'].map(pidIn))
     pids.push(...Object.values(await partsOf(folder.path)).map(({ pid }) => pid))
-    expect(pids).toHaveLength(10)
+    expect(pids).toHaveLength(11)
     expect(pids.map((pid) => processStarted(pid))).not.toContain(null)
 
     // The terminal tells the whole group, and npm passes on what it was told: ours hears it twice.
@@ -66,7 +66,13 @@ test.for(['SIGTERM to npm', 'Ctrl-C'])(
       .split('\n')
       .filter((line) => line.includes('stopping: what is in flight'))
       .map((line) => JSON.parse(line) as { name: string; time: string })
-    expect(lines.map(({ name }) => name).toSorted()).toEqual(['api', 'start', 'webhooks', 'worker'])
+    expect(lines.map(({ name }) => name).toSorted()).toEqual([
+      'api',
+      'dashboard',
+      'start',
+      'webhooks',
+      'worker',
+    ])
     const at = Object.fromEntries(lines.map(({ name, time }) => [name, time]))
     const [first, ...last] = [at['start']!, at['api']!, at['webhooks']!, at['worker']!].toSorted()
     // What is told of its end may say so in the millisecond in which it was told.

@@ -10,7 +10,7 @@ import { startApi } from '#api/main.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
 import { serveOperations } from '#core/service.ts'
-import { listenAddresses } from '#core/startup.ts'
+import { errorText, listenAddresses } from '#core/startup.ts'
 import { openQueue } from '#queue/queue.ts'
 import { lockFolder } from '#start/data-dir.ts'
 import { processStarted } from '#start/processes.ts'
@@ -465,3 +465,10 @@ async function emptyDatabase(): Promise<string> {
   onTestFinished(async () => void (await world.sql.unsafe(`drop database ${name} with (force)`)))
   return Object.assign(new URL(inject('postgres_url')), { pathname: `/${name}` }).href
 }
+
+test('an unforeseen error is told also where a library has emptied its stack', () => {
+  const error = new Error('the table is missing')
+  expect(errorText(error)).toMatch(/^Error: the table is missing\n +at /)
+  error.stack = ''
+  expect(errorText(error)).toBe('Error: the table is missing')
+})

@@ -26,6 +26,7 @@ const PARTS = [
   'api',
   'webhooks host',
   'worker',
+  'dashboard',
   'Stripe emulator',
   'Twilio emulator',
   'Email emulator',
@@ -169,7 +170,7 @@ describe('a running system', () => {
 
   test('one log, which nobody else may read, has the lines of all', async () => {
     const names = new Set((await logLines()).map(({ name }) => name))
-    expect([...names].toSorted()).toEqual(['api', 'start', 'webhooks', 'worker'])
+    expect([...names].toSorted()).toEqual(['api', 'dashboard', 'start', 'webhooks', 'worker'])
     expect((await stat(join(folder.path, 'sluice.log'))).mode & 0o777).toBe(0o600)
   })
 
@@ -245,6 +246,7 @@ test('each part is given the variables that it reads, and no secret of another',
   }
   const parts = {
     api: ['DATABASE_URL', 'ENCRYPTION_KEY', 'ADDRESS_KEY'],
+    dashboard: ['DATABASE_URL', 'ENCRYPTION_KEY', 'ADDRESS_KEY'],
     'webhooks host': [
       'DATABASE_URL',
       'STRIPE_WEBHOOK_SECRET',

@@ -4,6 +4,7 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import { errorText } from '#core/startup.ts'
 import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
+import { findAuditHead } from '#domain/people/audit-log.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
 
@@ -15,6 +16,9 @@ const HELP = `sluice audit: whether the invariants hold, read-only, on any Sluic
   npm run audit -- --timeout 600         seconds that each check may take
 
 Checks: ${CHECK_NAMES.join(', ')}.
+It also tells the last entry of the record of what people did, and its hash. Kept elsewhere, they show whether somebody who may
+change everything has written that record anew: the entry of that number must still have that hash.
+
 Exit code: 0 all holds, 1 something does not, 2 it could not be found out.
 DATABASE_URL names the database, also a standby; unset, it is that of the \`npm start\` that runs in this folder.`
 
@@ -38,15 +42,16 @@ async function main(): Promise<number> {
   // One connection audits; the other shows the pool that the server answers.
   return await withDatabase(loadConfig(), { max: 2, application_name: 'sluice-audit' }, async (sql) => {
     const report = await auditEverything(sql, options)
+    const head = await findAuditHead(sql)
     const holds = report.problems.length === 0
     const finished = report.checks.every(({ unfinished }) => !unfinished)
-    if (values.json) print(JSON.stringify({ holds: holds && finished, ...report }, null, 2))
-    else show(report)
+    if (values.json) print(JSON.stringify({ holds: holds && finished, audit_log: head, ...report }, null, 2))
+    else show(report, head)
     return holds ? (finished ? 0 : 2) : 1
   })
 }
 
-function show({ checks, problems }: AuditReport): void {
+function show({ checks, problems }: AuditReport, head: Awaited<ReturnType<typeof findAuditHead>>): void {
   for (const { check, problems: count, duration_ms, unfinished } of checks) {
     const verdict = unfinished ? 'NOT FINISHED' : count === 0 ? 'holds' : `${count} PROBLEMS`
     print(`${check.padEnd(14)} ${verdict.padEnd(14)} ${duration_ms} ms`)
@@ -56,6 +61,7 @@ function show({ checks, problems }: AuditReport): void {
   print(
     `\n${problems.length === 0 ? 'No problem was found.' : `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}.`}`,
   )
+  if (head !== null) print(`The record of what people did ends with entry ${head.seq}, ${head.hash}.`)
 }
 
 function lineOf({ check, problem, what, tenant_id, subject, subject_id, ...facts }: Problem): string {

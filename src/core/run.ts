@@ -65,7 +65,7 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
   })
   process.on('uncaughtException', (error) => {
     if (isLateWrite(error) || isUnheardLoss(error)) return
-    process.stderr.write(`${error.stack ?? String(error)}\n`)
+    process.stderr.write(`${errorText(error)}\n`)
     process.exit(1)
   })
   try {

@@ -144,7 +144,8 @@ export function errorText(error: unknown): string {
   if (code === 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return `${valueProblem(error.message)} See --help.`
   if (code?.startsWith('ERR_PARSE_ARGS')) return `${error.message.split('\n')[0]}. See --help.`
   if (code !== undefined && path !== undefined) return error.message
-  return error.stack ?? String(error)
+  // Some libraries empty the stack.
+  return error.stack?.includes(error.message) === true ? error.stack : String(error)
 }
 
 /** What is wrong with the value of an option, by what the parser says of it. */

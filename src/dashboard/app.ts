@@ -36,15 +36,15 @@ export async function buildDashboard(
   const limit = createLimit(LIMIT)
   const refusals = createRefusals(() => config.API_URL ?? '', log)
 
-  const findSession: DashboardContext['findSession'] = async (headers) => {
+  const findSession: DashboardContext['findSession'] = async (headers, options) => {
     if (!headers.has('cookie')) return undefined
-    const found = await sessions.find(headers)
+    const found = await sessions.find(headers, options)
     if (found === undefined) return undefined
     const signed_in = await findSignedIn(sql, found.session_id)
     return signed_in && { signed_in, set_cookies: found.set_cookies }
   }
-  const signedIn: DashboardContext['signedIn'] = async (request) => {
-    const found = await findSession(headersOf(request))
+  const signedIn: DashboardContext['signedIn'] = async (request, options) => {
+    const found = await findSession(headersOf(request), options)
     if (found === undefined) throw new AppError('unauthorized', { message: 'Sign in first.' })
     request.set_cookies = found.set_cookies
     return found.signed_in
@@ -78,6 +78,8 @@ export async function buildDashboard(
       'referrer-policy': 'same-origin',
       'cross-origin-opener-policy': 'same-origin',
       'cross-origin-resource-policy': 'same-origin',
+      // The page has one of its own.
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
       'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
     })
     guard(request)

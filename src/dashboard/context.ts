@@ -21,9 +21,12 @@ export type DashboardContext = ApiContext & {
   /** The operations of /v1 that change something, by name. */
   operations: readonly string[]
   /** Who is signed in by these cookies, and what becomes of them. */
-  findSession: (headers: Headers) => Promise<{ signed_in: SignedIn; set_cookies: string[] } | undefined>
-  /** Throws `unauthorized` unless somebody is signed in. */
-  signedIn: (request: FastifyRequest) => Promise<SignedIn>
+  findSession: (
+    headers: Headers,
+    options?: { prolong: boolean },
+  ) => Promise<{ signed_in: SignedIn; set_cookies: string[] } | undefined>
+  /** Throws `unauthorized` unless somebody is signed in. `prolong`: `set_cookies` of the request is answered. */
+  signedIn: (request: FastifyRequest, options?: { prolong: boolean }) => Promise<SignedIn>
   /** Providers that are emulated here. */
   emulators: string[]
   version: string
@@ -60,6 +63,11 @@ export function asOperator(request: FastifyRequest): SignedIn {
       context: { roles: ['operator'] },
     })
   return signed_in
+}
+
+/** Whether people can be invited by email; else they are given a link. */
+export function mailsInvitations({ config, areas }: ApiContext): boolean {
+  return config.EMAIL_FROM !== undefined && !areas.channels_without_credentials.includes('email')
 }
 
 /** Who acts, for the audit log; `tenant_id`: whose pages they act on. */

@@ -3,11 +3,15 @@ import { readFile } from 'node:fs/promises'
 import { openApi } from '#api/open.ts'
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { listenAddresses, listenAt } from '#core/startup.ts'
+import { forgetOldSessions } from '#domain/people/retention.ts'
 import { buildDashboard } from './app.ts'
 import { openSessions } from './sessions.ts'
+
+const FORGET_EVERY_MS = 300_000
 
 /** Starts the dashboard against the servers that `config` names. */
 export async function startDashboard(config: Config, log: Log): Promise<Service & { url: string }> {
@@ -21,8 +25,25 @@ export async function startDashboard(config: Config, log: Log): Promise<Service 
   })
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).dashboard)
+  ends.defer(forgetNowAndThen(context.sql, log))
   log.info({ url: config.DASHBOARD_URL ?? url }, 'the dashboard listens')
   return { url, ...serviceOf(ends.move(), context.sql, { name: 'dashboard' }) }
+}
+
+/** Returns what ends it. */
+function forgetNowAndThen(sql: Sql, log: Log): () => Promise<void> {
+  let running = Promise.resolve()
+  const forget = () => {
+    running = forgetOldSessions(sql).catch((err: unknown) =>
+      log.warn({ err }, 'expired sessions were not removed; it is tried again'),
+    )
+  }
+  forget()
+  const timer = setInterval(forget, FORGET_EVERY_MS)
+  return async () => {
+    clearInterval(timer)
+    await running
+  }
 }
 
 async function versionOfThis(): Promise<string> {

@@ -32,7 +32,12 @@ export function pageRoutes(app: FastifyInstance): void {
 
   async function show(reply: FastifyReply): Promise<FastifyReply> {
     const text = await readFile(join(BUILT, 'index.html'), 'utf8').catch(() => undefined)
-    if (text === undefined) return await reply.code(503).type('text/plain; charset=utf-8').send(NOT_BUILT)
+    if (text === undefined)
+      return await reply
+        .code(503)
+        .header('cache-control', 'no-store')
+        .type('text/plain; charset=utf-8')
+        .send(NOT_BUILT)
     const nonce = randomBytes(16).toString('base64')
     return await reply
       .headers({ 'content-security-policy': policy(nonce), 'cache-control': 'no-store' })

@@ -2,6 +2,7 @@
 import { createHash, hkdfSync } from 'node:crypto'
 import { passkey } from '@better-auth/passkey'
 import { betterAuth } from 'better-auth'
+import { APIError } from 'better-auth/api'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { CamelCasePlugin, Kysely } from 'kysely'
 import { PostgresJSDialect } from 'kysely-postgres-js'
@@ -61,6 +62,14 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
       passkey({
         rpName: NAME,
         rpID: DASHBOARD_URL === undefined ? 'localhost' : new URL(DASHBOARD_URL).hostname,
+        // A passkey is asked for instead of password and code, so it must itself ask who uses it.
+        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+        registration: {
+          afterVerification: ({ verification }) => mustVerify(verification.registrationInfo?.userVerified),
+        },
+        authentication: {
+          afterVerification: ({ verification }) => mustVerify(verification.authenticationInfo.userVerified),
+        },
         schema: { passkey: { modelName: 'userPasskeys', fields: { credentialID: 'credentialId' } } },
       }),
     ],
@@ -82,15 +91,31 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
   return {
     /** Answers a request under `AUTH_PATH`. */
     handle: (request: Request): Promise<Response> => auth.handler(request),
-    /** The id of the session that these headers belong to, and what its cookie becomes; undefined when there is none. */
-    async find(headers: Headers): Promise<{ session_id: string; set_cookies: string[] } | undefined> {
-      const { headers: answered, response } = await auth.api.getSession({ headers, returnHeaders: true })
+    /**
+     * The id of the session that these headers belong to; undefined when there is none. `prolong`: it lasts longer when
+     * the last time was a day ago, and its cookie with it: `set_cookies` must be answered then.
+     */
+    async find(
+      headers: Headers,
+      { prolong = false } = {},
+    ): Promise<{ session_id: string; set_cookies: string[] } | undefined> {
+      const query = { disableRefresh: !prolong }
+      const { headers: answered, response } = await auth.api.getSession({
+        headers,
+        query,
+        returnHeaders: true,
+      })
       return response === null
         ? undefined
         : { session_id: response.session.id, set_cookies: answered.getSetCookie() }
     },
     hashPassword: (password: string): Promise<string> => context.password.hash(password),
   }
+}
+
+function mustVerify(user_verified: boolean | undefined): void {
+  if (user_verified !== true)
+    throw new APIError('BAD_REQUEST', { message: 'The passkey must ask for a PIN, a fingerprint or a face.' })
 }
 
 /** A secret for each key, so that what was sealed with an old key opens as long as that is configured. */

@@ -14,6 +14,8 @@ declare module 'fastify' {
   }
 }
 
+/** Filters that hold what people wrote, or where they are reached. */
+const UNTOLD = ['email', 'phone', 'address', 'to', 'name', 'search', 'external_id']
 const ALL_SCOPES = new Set(SCOPES)
 /** What an entry tells of a body: amounts and decisions, no names, addresses or texts. */
 const TOLD = [
@@ -68,10 +70,11 @@ export async function buildApiForSessions(
     async authenticate(request) {
       request.signed_in = await signedIn(request)
       const { user_id, tenant } = inTenant(request)
-      if (changes(request)) assertMay(tenant.role, operationOf(request))
+      if (changes(request) && !request.is404) assertMay(tenant.role, operationOf(request))
       return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES }
     },
     async before(request, reply) {
+      if (request.is404) return
       const act: AuditAct = { action: operationOf(request), ...subjectOf(request) }
       if (!changes(request)) {
         if (inTenant(request).tenant.role === 'operator') await auditLook(request, act)
@@ -98,9 +101,9 @@ function changes({ method }: FastifyRequest): boolean {
   return method !== 'GET' && method !== 'HEAD'
 }
 
-/** Its name in the document; of a route that is not there, what was asked for. */
+/** Its name in the document, or what was asked for. */
 function operationOf({ method, routeOptions: { config, url } }: FastifyRequest): string {
-  return config.literal?.operation_id ?? `${method} ${url ?? 'of no route'}`
+  return config.literal?.operation_id ?? `${method} ${url ?? ''}`
 }
 
 function subjectOf({ params, body, routeOptions, query }: FastifyRequest): Omit<AuditAct, 'action'> {
@@ -111,7 +114,11 @@ function subjectOf({ params, body, routeOptions, query }: FastifyRequest): Omit<
     const value = given[name]
     return ['string', 'number', 'boolean'].includes(typeof value) ? [[name, String(value).slice(0, 255)]] : []
   })
-  const asked = Object.keys(Object(query)).length > 0 ? { query: JSON.stringify(query).slice(0, 1_000) } : {}
+  const filters = Object.entries((query ?? {}) as Record<string, unknown>).map(
+    ([name, value]) => [name, UNTOLD.includes(name) ? '...' : value] as const,
+  )
+  const asked =
+    filters.length > 0 ? { query: JSON.stringify(Object.fromEntries(filters)).slice(0, 1_000) } : {}
   return {
     ...(first !== undefined && {
       subject: routeOptions.config.literal?.tag ?? first[0],

@@ -1,14 +1,11 @@
 // The user of a demo: owner of its tenant, and operator. The password is generated once, and printed.
-import { randomInt } from 'node:crypto'
 import type { Sql } from '#core/db.ts'
+import { newPassword } from '#domain/people/password.ts'
 import { createUser } from '#domain/people/users.ts'
 import { saveSecrets, type Secrets } from './secrets.ts'
 
 /** At the domain for examples, so that no email leaves. */
 const DEMO_EMAIL = 'owner@sluice.example'
-/** Without those that look like others. */
-const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
-
 export type DashboardLogin = { email: string; password: string }
 
 /** Makes the user where there is none yet. Null when the password is not known, as with a database of somebody else. */
@@ -33,10 +30,4 @@ export async function ensureOwner(
   }
   const { dashboard_password: password } = secrets
   return password === '' ? null : { email: DEMO_EMAIL, password }
-}
-
-/** Four groups of four: 80 bits. */
-function newPassword(): string {
-  const group = () => Array.from({ length: 4 }, () => LETTERS[randomInt(LETTERS.length)]).join('')
-  return [group(), group(), group(), group()].join('-')
 }

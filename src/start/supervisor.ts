@@ -98,7 +98,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   function died(how: string, refusal: string | undefined): void {
     if (ending) return ended.resolve()
     if (!was_ready) {
-      first.reject(new ConfigError(refusal ?? `The ${name} ended while starting (${how}).`))
+      first.reject(new ConfigError(refusal || `The ${name} ended while starting (${how}).`))
       return ended.resolve()
     }
     const why = refusal === undefined ? how : `${how}: ${refusal.split('\n')[0]}`

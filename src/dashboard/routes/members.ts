@@ -12,7 +12,14 @@ import { invitationEmail } from '#domain/people/invitation-email.ts'
 import { findInvitations, invite, revokeInvitation } from '#domain/people/invitations.ts'
 import { changeRole, removeMember, type MemberResult } from '#domain/people/members.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { actorOf, asMember, inTenant, type DashboardContext, type InTenant } from '../context.ts'
+import {
+  actorOf,
+  asMember,
+  inTenant,
+  mailsInvitations,
+  type DashboardContext,
+  type InTenant,
+} from '../context.ts'
 import { originOf } from '../guard.ts'
 import { assertMay } from '../roles.ts'
 import { AUDIT_HEADER } from '../v1.ts'
@@ -56,8 +63,8 @@ const byId = z.strictObject({ id: z.uuid().toLowerCase() })
 const byUser = z.strictObject({ user_id: z.uuid().toLowerCase() })
 
 export function memberRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, signedIn, config, areas, vault, hashOf } = context
-  const sends_email = config.EMAIL_FROM !== undefined && !areas.channels_without_credentials.includes('email')
+  const { sql, signedIn, config, vault, hashOf } = context
+  const sends_email = mailsInvitations(context)
 
   root.register(async (scope) => {
     scope.addHook('preHandler', async (request) => {
@@ -146,13 +153,14 @@ function manager(request: FastifyRequest): InTenant & Pick<ReturnType<typeof asM
 }
 
 function changeOf(request: FastifyRequest, user_id: string) {
-  const { tenant, role: by_role } = manager(request)
-  return { tenant_id: tenant.id, user_id, by_role, by: actorOf(request, tenant.id) }
+  const { tenant } = manager(request)
+  return { tenant_id: tenant.id, user_id, by: actorOf(request, tenant.id) }
 }
 
 function changed(result: MemberResult): number {
   if ('changed' in result) return result.changed
   if (result.refused === 'owners_only') throw ownersOnly()
+  if (result.refused === 'no_manager') throw new AppError('forbidden')
   throw result.refused === 'no_member'
     ? new AppError('not_found', { message: 'There is no such member.' })
     : new AppError('conflict', { message: 'A tenant keeps an owner: make somebody else one first.' })

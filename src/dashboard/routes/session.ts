@@ -7,7 +7,7 @@ import { AREA_NAMES } from '#domain/areas.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { findTenantsOf, showTenant } from '#domain/people/find.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { actorOf, type DashboardContext } from '../context.ts'
+import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
 import { actsOf } from '../roles.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
@@ -44,7 +44,14 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
-    const { user_id: id, name, email, two_factor_enabled, is_operator, tenant } = await signedIn(request)
+    const {
+      user_id: id,
+      name,
+      email,
+      two_factor_enabled,
+      is_operator,
+      tenant,
+    } = await signedIn(request, { prolong: true })
     for (const cookie of request.set_cookies ?? []) reply.header('set-cookie', cookie)
     return {
       user: { id, name, email, two_factor_enabled },
@@ -65,7 +72,7 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
       })),
       emulators,
       api_url: config.API_URL ?? '',
-      sends_email: !areas.channels_without_credentials.includes('email'),
+      sends_email: mailsInvitations(context),
       version,
     }
   })

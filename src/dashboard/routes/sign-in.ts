@@ -11,26 +11,44 @@ import { ADDRESS_HEADER, AUTH_PATH } from '../sessions.ts'
 
 /** What is read. */
 const READ = ['list-sessions', 'passkey/list-user-passkeys', 'passkey/generate-register-options'] as const
-/** What somebody who is signed in changes, and what that is called in the audit log; null: nothing changes yet. */
-const CHANGED: Record<string, string | null> = {
-  'sign-out': 'sign_out',
-  'update-user': 'profile.rename',
-  'change-password': 'profile.change_password',
-  'revoke-session': 'profile.end_session',
-  'revoke-other-sessions': 'profile.end_other_sessions',
-  'two-factor/enable': null,
-  'two-factor/disable': 'two_factor.disable',
-  'two-factor/generate-backup-codes': 'two_factor.new_backup_codes',
-  'passkey/verify-registration': 'passkeys.add',
-  'passkey/delete-passkey': 'passkeys.remove',
-  'passkey/update-passkey': 'passkeys.rename',
+
+/** `takes`: the fields that are passed on; there are more, such as where to go afterwards, which we do not serve. */
+type Served = { takes: string[]; adds?: Record<string, unknown> }
+/** Steps of signing in: what an entry says that it was done by. */
+const SIGN_IN: Record<string, Served & { by: string }> = {
+  'two-factor/verify-totp': { takes: ['code'], by: 'one-time code' },
+  'two-factor/verify-backup-code': { takes: ['code'], by: 'backup code' },
+  'passkey/verify-authentication': { takes: ['response'], by: 'passkey' },
 }
-/** The steps of signing in after which somebody is; a one-time code also confirms that codes are set up. */
-const SIGN_IN: Record<string, string> = {
-  'two-factor/verify-totp': 'one-time code',
-  'two-factor/verify-backup-code': 'backup code',
-  'passkey/verify-authentication': 'passkey',
+/**
+ * What somebody who is signed in changes, and what that is called in the audit log; null: nothing changes yet. `proven`:
+ * it takes the password again.
+ */
+const CHANGED: Record<string, Served & { action: string | null; proven?: 'password' | 'currentPassword' }> = {
+  'sign-out': { takes: [], action: 'sign_out' },
+  'update-user': { takes: ['name'], action: 'profile.rename' },
+  'change-password': {
+    takes: ['currentPassword', 'newPassword'],
+    // Whoever else knows the old one may have a session by it.
+    adds: { revokeOtherSessions: true },
+    action: 'profile.change_password',
+    proven: 'currentPassword',
+  },
+  'revoke-session': { takes: ['token'], action: 'profile.end_session' },
+  'revoke-other-sessions': { takes: [], action: 'profile.end_other_sessions' },
+  'two-factor/enable': { takes: ['password'], action: null, proven: 'password' },
+  'two-factor/disable': { takes: ['password'], action: 'two_factor.disable', proven: 'password' },
+  'two-factor/generate-backup-codes': {
+    takes: ['password'],
+    action: 'two_factor.new_backup_codes',
+    proven: 'password',
+  },
+  'passkey/verify-registration': { takes: ['response', 'name'], action: 'passkeys.add' },
+  'passkey/delete-passkey': { takes: ['id'], action: 'passkeys.remove' },
+  'passkey/update-passkey': { takes: ['id', 'name'], action: 'passkeys.rename' },
 }
+const BY_PASSWORD: Served = { takes: ['email', 'password', 'rememberMe'] }
+const NOTHING: Served = { takes: [] }
 const tooMany = () => new AppError('overloaded')
 /** Hashing a password takes 32 MB and a tenth of a second of a processor. */
 const HASHING = { running: 4, queue: { waiting: 64, wait_ms: 5_000, refuse: tooMany } }
@@ -39,16 +57,35 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
   const { config, sessions, findSession, signedIn, sql, hashOf } = context
   const hashing = createGate(HASHING)
 
-  async function passOn(request: FastifyRequest, ip = request.ip): Promise<Response> {
+  async function passOn(request: FastifyRequest, { takes, adds }: Served): Promise<Response> {
     const headers = headersOf(request)
-    headers.set(ADDRESS_HEADER, ip)
+    headers.set(ADDRESS_HEADER, request.ip)
+    headers.set('content-type', 'application/json')
+    const given = Object.entries(Object(request.body) as Record<string, unknown>)
+    const body = { ...Object.fromEntries(given.filter(([name]) => takes.includes(name))), ...adds }
     return await sessions.handle(
       new Request(`${originOf(config, request)}${request.url}`, {
         method: request.method,
         headers,
-        ...(request.method === 'POST' && { body: JSON.stringify(request.body ?? {}) }),
+        ...(request.method === 'POST' && { body: JSON.stringify(body) }),
       }),
     )
+  }
+  /** Passes on what carries a password. One that is wrong counts, whoever tries it and where. */
+  async function passOnPassword(request: FastifyRequest, step: Served, email: string): Promise<Response> {
+    const attempt = {
+      account: hashOf('email', email.slice(0, 320).toLowerCase()),
+      address: networkOf(request.ip),
+    }
+    const retry_after_s = await countSignIn(sql, attempt)
+    if (retry_after_s !== null)
+      throw new AppError('rate_limited', {
+        message: 'Too many wrong passwords: wait before you try again.',
+        retry_after_s,
+      })
+    const answer = await hashing(() => passOn(request, step))
+    if (answer.ok) await forgetSignIn(sql, attempt)
+    return answer
   }
   /** Puts on record that somebody signed in, by the cookie of the answer; an answer without one is a step before that. */
   async function recordSignIn(request: FastifyRequest, answer: Response, by: string): Promise<void> {
@@ -62,54 +99,55 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
 
   app.post(`${AUTH_PATH}/sign-in/email`, async (request, reply) => {
     const { email } = Object(request.body) as { email?: unknown }
-    const attempt = {
-      account: hashOf('email', typeof email === 'string' ? email.slice(0, 320).toLowerCase() : ''),
-      address: networkOf(request.ip),
-    }
-    const retry_after_s = await countSignIn(sql, attempt)
-    if (retry_after_s !== null)
-      throw new AppError('rate_limited', {
-        message: 'Too many wrong passwords: wait before you try again.',
-        retry_after_s,
-      })
-    const answer = await hashing(() => passOn(request))
+    const answer = await passOnPassword(request, BY_PASSWORD, typeof email === 'string' ? email : '')
     if (!answer.ok) return await send(reply, answer, 'The email address or the password is wrong.')
-    await forgetSignIn(sql, attempt)
     await recordSignIn(request, answer, 'password')
     return await send(reply, answer)
   })
 
-  for (const path of Object.keys(SIGN_IN))
+  for (const [path, step] of Object.entries(SIGN_IN))
     app.post(`${AUTH_PATH}/${path}`, async (request, reply) => {
-      const before = await findSession(headersOf(request))
-      const answer = await passOn(request)
-      if (answer.ok && before === undefined) await recordSignIn(request, answer, SIGN_IN[path]!)
-      else if (answer.ok && before !== undefined) {
-        request.signed_in = before.signed_in
-        const action = 'two_factor.enable'
-        await appendAuditEntry(sql, actorOf(request, before.signed_in.tenant?.id ?? null), { action })
+      const before = (await findSession(headersOf(request)))?.signed_in
+      const answer = await passOn(request, step)
+      if (!answer.ok) return await send(reply, answer)
+      if (before === undefined || path.startsWith('passkey/')) await recordSignIn(request, answer, step.by)
+      else if (path === 'two-factor/verify-totp' && !before.two_factor_enabled) {
+        // The first code confirms that they are set up.
+        request.signed_in = before
+        const by = actorOf(request, before.tenant?.id ?? null)
+        await appendAuditEntry(sql, by, { action: 'two_factor.enable' })
       }
       return await send(reply, answer)
     })
   app.get(`${AUTH_PATH}/passkey/generate-authenticate-options`, async (request, reply) =>
-    send(reply, await passOn(request)),
+    send(reply, await passOn(request, NOTHING)),
   )
 
   for (const path of READ)
     app.get(`${AUTH_PATH}/${path}`, async (request, reply) => {
       await signedIn(request)
-      return await send(reply, await passOn(request))
+      return await send(reply, await passOn(request, NOTHING))
     })
-  for (const [path, action] of Object.entries(CHANGED))
+  for (const [path, { action, proven, ...step }] of Object.entries(CHANGED))
     app.post(`${AUTH_PATH}/${path}`, async (request, reply) => {
       request.signed_in = await signedIn(request)
       const by = actorOf(request, request.signed_in.tenant?.id ?? null)
+      if (path === 'update-user') assertName(request.body)
       const answers = action === null ? undefined : await appendAuditEntry(sql, by, { action })
-      const answer = await hashing(() => passOn(request))
+      const answer =
+        proven === undefined
+          ? await passOn(request, step)
+          : await passOnPassword(request, step, request.signed_in.email)
       if (action !== null && answers !== undefined)
         await appendAuditEntry(sql, by, { action, answers, details: { status: answer.status } })
       return await send(reply, answer)
     })
+}
+
+function assertName(body: unknown): void {
+  const { name } = Object(body) as { name?: unknown }
+  if (typeof name !== 'string' || name.trim() === '' || name.length > 255)
+    throw new AppError('invalid_request', { param: 'name', message: 'name must be 1 to 255 characters.' })
 }
 
 export function headersOf(request: FastifyRequest): Headers {

@@ -7,6 +7,7 @@ import { checksOfDeliveries, checksOfLines } from './deliveries.ts'
 import { feed } from './feed.ts'
 import { calls, jobs } from './jobs.ts'
 import { notifications } from './notifications.ts'
+import { people } from './people.ts'
 
 /** Checks of what any row has; they can be limited to some rows. */
 const CHECKS_OF_ALL_ROWS: Checks = { transfers, calls }
@@ -27,7 +28,7 @@ export const AUDITED_NOUNS = NOUNS.filter(
 )
 
 /** Checks of rows by the time when they arrived; they can be limited to a time. */
-export const CHECKS_OF_A_TIME: Checks = { keys, tenants, feed, ...checksOfDeliveries }
+export const CHECKS_OF_A_TIME: Checks = { keys, tenants, feed, people, ...checksOfDeliveries }
 
 /** Checks of open jobs and notifications, of which there are never many. */
 export const CHECKS_OF_WHAT_IS_OPEN: Checks = { jobs, notifications }

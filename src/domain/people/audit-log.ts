@@ -32,6 +32,14 @@ export async function appendAuditEntry(sql: Sql | Tx, by: Actor, act: AuditAct):
   return entry!.seq
 }
 
+/** The last entry: kept elsewhere it shows whether the record was written anew. Null: the head itself is gone. */
+export async function findAuditHead(sql: Sql): Promise<{ seq: number; hash: string } | null> {
+  const [head] = await sql<
+    { seq: number; hash: string }[]
+  >`select seq, encode(hash, 'hex') as hash from audit_head`
+  return head ?? null
+}
+
 export type AuditEntry = {
   seq: number
   at: string

@@ -3,10 +3,12 @@ import type { Sql, Tx } from '#core/db.ts'
 import { appendAuditEntry, type Actor, type AuditAct } from './audit-log.ts'
 import type { MemberRole } from './role.ts'
 
-/** Who changes: their role, and their entry in the audit log. */
-export type MemberChange = { tenant_id: string; user_id: string; by_role: MemberRole; by: Actor }
-/** `changed`: the number of the audit entry. */
-export type MemberResult = { changed: number } | { refused: 'no_member' | 'owners_only' | 'last_owner' }
+/** `by`: who changes it, a member too. */
+export type MemberChange = { tenant_id: string; user_id: string; by: Actor }
+/** `changed`: the number of the audit entry. `no_manager`: who asks has meanwhile become somebody who may not. */
+export type MemberResult =
+  | { changed: number }
+  | { refused: 'no_member' | 'no_manager' | 'owners_only' | 'last_owner' }
 
 /** Gives a member another role. Only owners change owners, and make some. */
 export async function changeRole(
@@ -25,26 +27,36 @@ export async function removeMember(sql: Sql, change: MemberChange): Promise<Memb
   const { tenant_id, user_id } = change
   return await changing(sql, change, null, async (tx) => {
     await tx`delete from members where tenant_id = ${tenant_id} and user_id = ${user_id}`
+    // Who is removed does not come back by a link of their own.
+    await tx`
+      update invitations set revoked_at = now()
+      where tenant_id = ${tenant_id} and invited_by = ${user_id} and accepted_at is null and revoked_at is null`
     return { action: 'members.remove' }
   })
 }
 
 async function changing(
   sql: Sql,
-  { tenant_id, user_id, by_role, by }: MemberChange,
+  { tenant_id, user_id, by }: MemberChange,
   role: MemberRole | null,
   change: (tx: Tx) => Promise<AuditAct>,
 ): Promise<MemberResult> {
   return await sql.begin(async (tx): Promise<MemberResult> => {
-    // Two owners who each remove the other come one after the other.
-    await tx`select from tenants where id = ${tenant_id} for no key update`
-    const [member] = await tx<{ email: string; role: MemberRole; other_owners: boolean }[]>`
+    // Two owners who each remove the other come one after the other, and the second is none any more.
+    await tx`
+      select from members where tenant_id = ${tenant_id} and role in ('owner', 'admin') order by user_id for update`
+    const [member] = await tx<
+      { email: string; role: MemberRole; other_owners: boolean; by_role: MemberRole | null }[]
+    >`
       select u.email, m.role, exists (
-        select from members o where o.tenant_id = m.tenant_id and o.role = 'owner' and o.user_id <> m.user_id
-      ) as other_owners
+          select from members o where o.tenant_id = m.tenant_id and o.role = 'owner' and o.user_id <> m.user_id
+        ) as other_owners,
+        (select a.role from members a where a.tenant_id = m.tenant_id and a.user_id = ${by.actor_id}) as by_role
       from members m join users u on u.id = m.user_id
       where m.tenant_id = ${tenant_id} and m.user_id = ${user_id}`
     if (member === undefined) return { refused: 'no_member' }
+    const { by_role } = member
+    if (by_role !== 'owner' && by_role !== 'admin') return { refused: 'no_manager' }
     const of_owner = member.role === 'owner' || role === 'owner'
     if (of_owner && by_role !== 'owner') return { refused: 'owners_only' }
     if (member.role === 'owner' && role !== 'owner' && !member.other_owners) return { refused: 'last_owner' }

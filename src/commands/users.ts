@@ -1,0 +1,172 @@
+// `npm run users`: who may sign in to the dashboard, for whoever runs the installation.
+import { hostname, userInfo } from 'node:os'
+import { parseArgs } from 'node:util'
+import { z } from 'zod'
+import { ConfigError, loadConfig, type Config } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
+import { isMailAddress } from '#core/mail-address.ts'
+import { errorText } from '#core/startup.ts'
+import type { Actor } from '#domain/people/audit-log.ts'
+import { invite } from '#domain/people/invitations.ts'
+import {
+  endSessions,
+  listUsers,
+  resetSecondFactor,
+  setOperator,
+  setPassword,
+  type UserShown,
+} from '#domain/people/operate.ts'
+import { newPassword } from '#domain/people/password.ts'
+import { ROLES, roleSchema } from '#domain/people/role.ts'
+import { ensureTenant } from '#domain/tenants.ts'
+import { withDatabase } from './database.ts'
+import { commandOf } from './named.ts'
+import { print } from './print.ts'
+import { startedHere } from './started.ts'
+
+const HELP = `sluice users: who may sign in to the dashboard.
+
+  npm run users -- list [--tenant acme]
+  npm run users -- invite --tenant acme --email ada@acme.example --role owner
+  npm run users -- operator --email ada@acme.example [--off]
+  npm run users -- end-sessions --email ada@acme.example
+  npm run users -- reset-second-factor --email ada@acme.example
+  npm run users -- set-password --email ada@acme.example
+
+list                 users, with the tenants that they are members of.
+invite               prints a link that works once, for a week; makes the tenant too if there is none. Roles: ${ROLES.join(', ')}.
+operator             makes a user an operator, who sees the queues and jobs of all tenants; --off: one no more.
+end-sessions         signs a user out everywhere.
+reset-second-factor  for who has lost it: takes away one-time codes and passkeys, and signs out everywhere. The password suffices then.
+set-password         makes up a password, shown only now, and signs out everywhere. The second factor stays.
+
+--json               answers as JSON.
+Each act is in the audit log, with the name of the user of this machine.
+DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder. DASHBOARD_URL says where links lead.`
+
+const OPTIONS = {
+  tenant: { type: 'string' },
+  email: { type: 'string' },
+  role: { type: 'string' },
+  off: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+type UserOptions = { tenant?: string; email?: string; role?: string; off: boolean }
+/** What is printed, and what it is as JSON. */
+type Printed = { lines: string[]; json: unknown }
+type Command = (sql: Sql, values: UserOptions, config: Config) => Promise<Printed>
+
+const COMMANDS: Record<string, Command> = {
+  list: async (sql, { tenant }) => {
+    const users = await listUsers(sql, tenant)
+    return { lines: users.length === 0 ? ['There are no users.'] : users.map(lineOf), json: users }
+  },
+  invite: async (sql, values, config) => {
+    const [slug, email] = [required(values, 'tenant'), emailOf(values)]
+    if (!/^[a-z0-9-]{1,40}$/.test(slug)) throw new ConfigError('--tenant must be 1 to 40 of a-z, 0-9 and -')
+    const { data: role } = roleSchema.safeParse(required(values, 'role'))
+    if (role === undefined) throw new ConfigError(`--role must be one of ${ROLES.join(', ')}`)
+    const origin = originOfDashboard(config)
+    const { id: tenant_id } = await ensureTenant(sql, slug)
+    const asked = { tenant_id, email, role, by: { ...operatorHere(), tenant_id } }
+    const invited = await invite(sql, asked, async () => {})
+    if (invited === undefined) throw new ConfigError(`${email} is a member of ${slug} already.`)
+    const { token, expires_at } = invited
+    const link = `${origin}/invitation/${token}`
+    const first = `An invitation for ${email} as ${role} of ${slug}, shown only now. It works once, until ${expires_at}:`
+    return { lines: [first, '', `  ${link}`, ''], json: { email, role, link, expires_at } }
+  },
+  operator: async (sql, values) => {
+    await onUser(values, (act) => setOperator(sql, act, !values.off))
+    return said(values, values.off ? 'is no operator any more' : 'is an operator')
+  },
+  'end-sessions': async (sql, values) => {
+    await onUser(values, (act) => endSessions(sql, act))
+    return said(values, 'is signed out everywhere')
+  },
+  'reset-second-factor': async (sql, values) => {
+    await onUser(values, (act) => resetSecondFactor(sql, act))
+    return said(values, 'signs in with the password alone, and is signed out everywhere')
+  },
+  'set-password': async (sql, values) => {
+    const { hashPassword } = await import('better-auth/crypto')
+    const password = newPassword()
+    const password_hash = await hashPassword(password)
+    await onUser(values, (act) => setPassword(sql, act, password_hash))
+    const first = `The new password of ${values.email}, shown only now. They should change it in their profile:`
+    return { lines: [first, '', `  ${password}`, ''], json: { email: values.email, password } }
+  },
+}
+
+async function main(): Promise<void> {
+  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+  const [name] = positionals
+  if (values.help || name === undefined) return print(HELP)
+  const command = commandOf(COMMANDS, name)
+  const config = loadConfig()
+  await withDatabase(config, { max: 1, application_name: 'sluice-users' }, async (sql) => {
+    const { lines, json } = await command(sql, values, config)
+    if (values.json) print(JSON.stringify(json, null, 2))
+    else for (const line of lines) print(line)
+  })
+}
+
+function lineOf({ email, name, tenants, ...user }: UserShown): string {
+  const marks = [
+    ...(user.is_operator ? ['operator'] : []),
+    user.two_factor_enabled ? 'one-time codes' : 'no one-time codes',
+    `passkeys ${user.passkeys}`,
+    `sessions ${user.sessions}`,
+  ]
+  const of = tenants.map(({ slug, role }) => `${slug} (${role})`).join(', ')
+  return `${email}  ${name}  ${of === '' ? 'member of no tenant' : of}  ${marks.join(', ')}`
+}
+
+function said({ email }: UserOptions, what: string): Printed {
+  return { lines: [`${email} ${what}.`], json: { email, done: true } }
+}
+
+async function onUser(
+  values: UserOptions,
+  change: (act: { email: string; by: Actor }) => Promise<boolean>,
+): Promise<void> {
+  const email = emailOf(values)
+  if (!(await change({ email, by: operatorHere() })))
+    throw new ConfigError(`There is no user with the address ${email}.`)
+}
+
+/** Who runs this command. */
+function operatorHere(): Actor {
+  const actor = `${userInfo().username}@${hostname()} (npm run users)`
+  return { tenant_id: null, actor_id: null, actor, request_id: null, address: null }
+}
+
+function originOfDashboard(config: Config): string {
+  const schema = z.object({ dashboard: z.object({ url: z.string() }) })
+  const url = config.DASHBOARD_URL ?? startedHere(config.DATA_DIR, schema)?.dashboard.url
+  if (url === undefined)
+    throw new ConfigError(
+      'DASHBOARD_URL must say where links lead, e.g. DASHBOARD_URL=https://dashboard.example.com',
+    )
+  return new URL(url).origin
+}
+
+function emailOf(values: UserOptions): string {
+  const email = required(values, 'email').toLowerCase()
+  if (!isMailAddress(email) || /[<\s]/.test(email))
+    throw new ConfigError('--email must be an email address, without a name')
+  return email
+}
+
+function required(values: UserOptions, name: 'tenant' | 'email' | 'role'): string {
+  const value = values[name]
+  if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
+  return value
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`${errorText(error)}\n`)
+  process.exitCode = 1
+})

@@ -1,0 +1,89 @@
+// What whoever runs the installation does to users, each act with its entry in the audit log.
+import type { Sql, Tx } from '#core/db.ts'
+import { appendAuditEntry, type Actor } from './audit-log.ts'
+import type { MemberRole } from './role.ts'
+
+export type UserShown = {
+  id: string
+  email: string
+  name: string
+  is_operator: boolean
+  two_factor_enabled: boolean
+  passkeys: number
+  /** Sessions that have not expired. */
+  sessions: number
+  tenants: { slug: string; role: MemberRole }[]
+  created_at: string
+}
+
+/** All users, by their addresses; of one tenant where it is named by its slug. */
+export async function listUsers(sql: Sql, tenant?: string): Promise<UserShown[]> {
+  return await sql<UserShown[]>`
+    select u.id, u.email, u.name, u.is_operator, u.two_factor_enabled,
+      (select count(*)::integer from user_passkeys p where p.user_id = u.id) as passkeys,
+      (select count(*)::integer from user_sessions s where s.user_id = u.id and s.expires_at > now()) as sessions,
+      coalesce((
+        select jsonb_agg(jsonb_build_object('slug', t.slug, 'role', m.role) order by t.slug)
+        from tenants t join members m on m.tenant_id = t.id where m.user_id = u.id), '[]') as tenants, u.created_at
+    from users u
+    where ${tenant ?? null}::text is null or exists (
+      select from tenants t join members m on m.tenant_id = t.id where m.user_id = u.id and t.slug = ${tenant ?? null})
+    order by u.email`
+}
+
+/** `email`: whom it is about. Each of these answers false when there is no such user. */
+type UserAct = { email: string; by: Actor }
+
+/** Makes somebody an operator of the installation, or one no more. */
+export async function setOperator(sql: Sql, act: UserAct, is_operator: boolean): Promise<boolean> {
+  const action = is_operator ? 'users.make_operator' : 'users.unmake_operator'
+  return await onUser(sql, act, action, async (tx, id) => {
+    await tx`update users set is_operator = ${is_operator}, updated_at = now() where id = ${id}`
+  })
+}
+
+/** Signs somebody out everywhere. */
+export async function endSessions(sql: Sql, act: UserAct): Promise<boolean> {
+  return await onUser(sql, act, 'users.end_sessions', endThem)
+}
+
+/** Takes away one-time codes and passkeys, so that the password suffices, and signs out everywhere. */
+export async function resetSecondFactor(sql: Sql, act: UserAct): Promise<boolean> {
+  return await onUser(sql, act, 'users.reset_second_factor', async (tx, id) => {
+    await tx`delete from user_two_factors where user_id = ${id}`
+    await tx`delete from user_passkeys where user_id = ${id}`
+    await tx`update users set two_factor_enabled = false, updated_at = now() where id = ${id}`
+    await endThem(tx, id)
+  })
+}
+
+/** Sets a password, as the sign-in library hashes it, and signs out everywhere. */
+export async function setPassword(sql: Sql, act: UserAct, password_hash: string): Promise<boolean> {
+  return await onUser(sql, act, 'users.set_password', async (tx, id) => {
+    await tx`
+      update user_accounts set password = ${password_hash}, updated_at = now()
+      where user_id = ${id} and provider_id = 'credential'`
+    await endThem(tx, id)
+  })
+}
+
+async function onUser(
+  sql: Sql,
+  { email, by }: UserAct,
+  action: string,
+  change: (tx: Tx, id: string) => Promise<void>,
+): Promise<boolean> {
+  return await sql.begin(async (tx) => {
+    const [user] = await tx<{ id: string }[]>`select id from users where email = ${email} for update`
+    if (user === undefined) return false
+    await change(tx, user.id)
+    await appendAuditEntry(tx, by, { action, subject: 'user', subject_id: user.id, details: { email } })
+    return true
+  })
+}
+
+/** Also those that have only given the password yet. */
+async function endThem(tx: Tx, id: string): Promise<void> {
+  await tx`delete from user_sessions where user_id = ${id}`
+  await tx`delete from user_challenges where value = ${id}`
+}

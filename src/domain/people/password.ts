@@ -1,0 +1,11 @@
+// Passwords that we make up for people.
+import { randomInt } from 'node:crypto'
+
+/** Without those that look like others. */
+const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
+
+/** Four groups of four letters: 80 bits. */
+export function newPassword(): string {
+  const group = () => Array.from({ length: 4 }, () => LETTERS[randomInt(LETTERS.length)]).join('')
+  return [group(), group(), group(), group()].join('-')
+}

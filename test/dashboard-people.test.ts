@@ -1,0 +1,442 @@
+// What people may do in the dashboard: roles, members, API keys, operators, and the record of all of it.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createLog } from '#core/log.ts'
+import { SCOPES } from '#domain/areas.ts'
+import { ROLES, type MemberRole } from '#domain/people/role.ts'
+import { createClient, freshKey, BY_CARD, type Answer } from '#test/client.ts'
+import { heldPayment } from '#test/payments.ts'
+import { startHere } from '#test/parts.ts'
+import { until } from '#test/process.ts'
+import {
+  createBrowser,
+  createPerson,
+  entriesOf,
+  PASSWORD,
+  signedInAs,
+  signIn,
+  tryPassword,
+  type Browser,
+  type Person,
+} from '#test/people.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+
+let world: World
+let url: string
+const by = {} as Record<MemberRole, Browser & Person>
+
+beforeAll(async () => {
+  world = await createWorld({
+    parts: ['api', 'webhooks', 'worker', 'dashboard'],
+    env: { TRUSTED_PROXIES: '127.0.0.1/32' },
+  })
+  url = world.dashboard_url
+  for (const role of ROLES) by[role] = await signedInAs(world, { role })
+})
+afterAll(async () => await world?.close())
+
+/** Acts, and the roles beside owner and admin that may do them. None is done: the ids are nobody's, the bodies empty. */
+const ACTS: [act: string, method: string, path: string, ...MemberRole[]][] = [
+  ['createPayment', 'POST', '/api/v1/payments'],
+  ['capturePayment', 'POST', `/api/v1/payments/${NOBODY}/capture`, 'support'],
+  ['cancelPayment', 'POST', `/api/v1/payments/${NOBODY}/cancel`, 'support'],
+  ['createRefund', 'POST', `/api/v1/payments/${NOBODY}/refunds`, 'support'],
+  ['createPayout', 'POST', '/api/v1/payouts'],
+  ['cancelPayout', 'POST', `/api/v1/payouts/${NOBODY}/cancel`],
+  ['decideKyc', 'POST', `/api/v1/compliance/kyc/${NOBODY}/decide`, 'support'],
+  ['linkKyc', 'POST', `/api/v1/compliance/kyc/${NOBODY}/link`, 'support'],
+  ['createCustomer', 'POST', '/api/v1/customers'],
+  ['deleteCustomer', 'DELETE', `/api/v1/customers/${NOBODY}`],
+  ['cancelMessage', 'POST', `/api/v1/messages/${NOBODY}/cancel`, 'support'],
+  ['createWebhookEndpoint', 'POST', '/api/v1/webhook_endpoints', 'developer'],
+  ['deleteWebhookEndpoint', 'DELETE', `/api/v1/webhook_endpoints/${NOBODY}`, 'developer'],
+  ['rotateWebhookSecret', 'POST', `/api/v1/webhook_endpoints/${NOBODY}/rotate_secret`, 'developer'],
+  ['replayWebhookDelivery', 'POST', `/api/v1/webhook_deliveries/${NOBODY}/replay`, 'developer', 'support'],
+  ['createMessageTemplate', 'POST', '/api/v1/messages/templates', 'developer'],
+  [
+    'previewMessageTemplate',
+    'POST',
+    '/api/v1/messages/templates/x/preview',
+    'developer',
+    'support',
+    'read-only',
+  ],
+  ['keys.manage', 'POST', '/api/keys', 'developer'],
+  ['keys.manage', 'POST', `/api/keys/${NOBODY}/rotate`, 'developer'],
+  ['keys.manage', 'POST', `/api/keys/${NOBODY}/revoke`, 'developer'],
+  ['members.manage', 'POST', '/api/members/invitations'],
+  ['members.manage', 'POST', `/api/members/invitations/${NOBODY}/revoke`],
+  ['members.manage', 'PATCH', `/api/members/${NOBODY}`],
+  ['members.manage', 'DELETE', `/api/members/${NOBODY}`],
+]
+
+test('each role may do what it should, and is told who may do the rest', async () => {
+  // Of bodies that these refuse without one; the others take an empty one.
+  const bodies: Record<string, object> = {
+    '/api/keys': { name: '' },
+    [`/api/members/${NOBODY}`]: { role: 'support' },
+    '/api/members/invitations': { email: 'a@people.example', role: 'nothing' },
+  }
+  const seen: unknown[] = []
+  const expected: unknown[] = []
+  for (const role of ROLES) {
+    const { may } = (await by[role].get('/api/session')).body
+    for (const [act, method, path, ...others] of ACTS) {
+      const roles = [...ROLES.slice(0, 2), ...others]
+      const allowed = roles.includes(role)
+      const valid = path === '/api/keys' ? { name: 'x', scopes: ['events:read'] } : undefined
+      const invitation = path.endsWith('/invitations')
+        ? { email: 'a@people.example', role: 'support' }
+        : undefined
+      const body = allowed ? (bodies[path] ?? {}) : (valid ?? invitation ?? bodies[path] ?? {})
+      const answer = await by[role].send(method, path, method === 'DELETE' ? undefined : body)
+      const { error } = answer.body
+      const refusal = answer.status === 403 ? error.context.roles : 'allowed'
+      seen.push([role, act, path, refusal, may.includes(act)])
+      expected.push([role, act, path, allowed ? 'allowed' : roles, allowed])
+    }
+    for (const path of [
+      'payments',
+      'customers',
+      'payouts',
+      'events',
+      'webhook_endpoints',
+      'messages',
+      'wallet/balances',
+    ])
+      seen.push([role, path, (await by[role].get(`/api/v1/${path}`)).status])
+    for (const path of [
+      'payments',
+      'customers',
+      'payouts',
+      'events',
+      'webhook_endpoints',
+      'messages',
+      'wallet/balances',
+    ])
+      expected.push([role, path, 200])
+    for (const path of ['/api/keys', '/api/members', '/api/audit'])
+      seen.push([role, path, (await by[role].get(path)).status])
+    for (const path of ['/api/keys', '/api/members', '/api/audit']) expected.push([role, path, 200])
+    seen.push((await by[role].get('/api/ops/audit')).body.error.context.roles)
+    expected.push(['operator'])
+  }
+  expect(seen).toEqual(expected)
+  // What was refused, or was no valid request, is in the log of requests, not on record: it changed nothing.
+  const { body } = await by.owner.get(`/api/audit?actor=${by['read-only'].email}`)
+  expect(body.map(({ action }: { action: string }) => action)).toEqual(['sign_in'])
+}, 60_000)
+
+test('what somebody does is on record before it happens, with what came of it, and without what is private', async () => {
+  const payment = await heldPayment(world.client)
+  const captured = await by.support.post(`/api/v1/payments/${payment.id}/capture`, { amount_minor: 400 })
+  expect(captured.body).toMatchObject({ status: 'captured' })
+  const seq = Number(captured.headers.get('x-audit-entry'))
+  const find = async (of: number) => (await by.owner.get(`/api/audit?seq=${of}`)).body
+  expect(await find(seq)).toMatchObject([
+    {
+      seq,
+      tenant: 'acme',
+      actor: by.support.email,
+      action: 'capturePayment',
+      subject_id: payment.id,
+      details: { amount_minor: '400' },
+      request_id: captured.headers.get('x-request-id'),
+      address: expect.stringMatching(/^203\.0\.113\./),
+      outcome: { status: 200 },
+    },
+  ])
+  const again = await by.support.post(`/api/v1/payments/${payment.id}/capture`)
+  expect(again.status).toBe(409)
+  expect(await find(Number(again.headers.get('x-audit-entry')))).toMatchObject([{ outcome: { status: 409 } }])
+
+  const key = freshKey()
+  const asked = { ...BY_CARD, amount_minor: 700, idempotency_key: key, description: 'private words' }
+  const made = await by.owner.post('/api/v1/payments', asked)
+  expect(made.body).toMatchObject({ amount_minor: 700, status: 'authorized' })
+  expect(await find(Number(made.headers.get('x-audit-entry')))).toMatchObject([
+    {
+      action: 'createPayment',
+      details: { amount_minor: '700', idempotency_key: key },
+      outcome: { status: 201, id: made.body.id },
+    },
+  ])
+  const mail = {
+    idempotency_key: freshKey(),
+    to: 'secret-person@shop.example',
+    subject: 'private words',
+    text: 'private words',
+  }
+  await by.owner.post('/api/v1/messages/email', mail)
+  const all = JSON.stringify(await world.sql`select * from audit_entries`)
+  for (const secret of ['private words', 'secret-person', PASSWORD, 'pm_card_visa'])
+    expect(all).not.toContain(secret)
+})
+
+test('tenants are fenced from each other', async () => {
+  const other = await world.clientOf({ tenant: 'other' })
+  const theirs = await heldPayment(other)
+  const key = await signedInAs(world, { role: 'owner', tenant_id: other.tenant_id })
+  for (const path of [
+    `payments/${theirs.id}`,
+    `payments/${theirs.id}/timeline`,
+    `payments/${theirs.id}/events`,
+  ])
+    expect((await by.owner.get(`/api/v1/${path}`)).status).toBe(404)
+  expect((await by.owner.post(`/api/v1/payments/${theirs.id}/cancel`)).body.error.code).toBe(
+    'payment_not_found',
+  )
+  expect((await by.owner.get('/api/v1/payments')).text).not.toContain(theirs.id)
+  const to = (browser: Browser, tenant_id: string) => browser.post('/api/session/tenant', { tenant_id })
+  expect((await to(by.owner, other.tenant_id)).body.error.code).toBe('not_found')
+  expect((await to(by.owner, NOBODY)).status).toBe(404)
+  expect((await by.owner.get('/api/session')).body.tenant.slug).toBe('acme')
+  expect((await by.owner.post(`/api/keys/${other.key_id}/revoke`)).status).toBe(404)
+  expect((await by.owner.post(`/api/keys/${other.key_id}/rotate`, {})).status).toBe(404)
+  expect((await by.owner.get('/api/keys')).text).not.toContain(other.key_id)
+  expect((await by.owner.send('DELETE', `/api/members/${key.user_id}`)).status).toBe(404)
+  expect((await by.owner.get('/api/audit?limit=100')).text).not.toContain(key.email)
+  expect((await other.get(`/v1/payments/${theirs.id}`)).body.status).toBe('authorized')
+
+  // Of two tenants, each with another role.
+  await world.sql`insert into members (tenant_id, user_id, role) values (${world.tenant_id}, ${key.user_id}, 'read-only')`
+  expect((await to(key, world.tenant_id)).status).toBe(204)
+  expect((await key.get('/api/session')).body).toMatchObject({ tenant: { slug: 'acme' }, role: 'read-only' })
+  expect((await key.post('/api/v1/payments', {})).body.error.code).toBe('forbidden')
+  expect((await key.get(`/api/v1/payments/${theirs.id}`)).status).toBe(404)
+})
+
+test('an operator reads a tenant on record, and changes nothing', async () => {
+  const operator = await signedInAs(world, { is_operator: true })
+  expect((await operator.get('/api/session')).body).toMatchObject({
+    is_operator: true,
+    tenant: null,
+    role: null,
+  })
+  expect((await operator.get('/api/v1/payments')).body.error.code).toBe('forbidden')
+  expect((await operator.post('/api/session/tenant', { tenant_id: world.tenant_id })).status).toBe(204)
+  expect((await operator.get('/api/session')).body).toMatchObject({
+    role: 'operator',
+    may: ['previewMessageTemplate'],
+    tenants: [],
+  })
+  const payment = await heldPayment(world.client)
+  for (const path of ['payments?limit=5', `payments/${payment.id}`, `payments/${payment.id}`])
+    expect((await operator.get(`/api/v1/${path}`)).status).toBe(200)
+  await operator.get('/api/v1/messages/suppressions?address=private-person@shop.example')
+  for (const path of [`v1/payments/${payment.id}/cancel`, 'v1/customers', 'keys', 'members/invitations']) {
+    const body =
+      path === 'keys' ? { name: 'x', scopes: ['events:read'] } : { email: 'a@b.example', role: 'owner' }
+    const answer = await operator.post(`/api/${path}`, body)
+    expect([path, answer.status, answer.body.error.code]).toEqual([path, 403, 'forbidden'])
+  }
+  expect((await operator.get('/api/ops/audit')).status).toBe(200)
+  const entries = await entriesOf(world, operator)
+  expect(entries.map(({ action }) => action)).toEqual([
+    'sign_in',
+    'show_tenant',
+    'listPayments',
+    'getPayment',
+    expect.stringContaining('uppression'),
+  ])
+  expect(JSON.stringify(entries)).not.toContain('private-person')
+  // The tenant sees who looked.
+  expect((await by.owner.get(`/api/audit?actor=${operator.email}&action=getPayment`)).body).toHaveLength(1)
+  await world.sql`update users set is_operator = false where id = ${operator.user_id}`
+  expect((await operator.get('/api/v1/payments')).status).toBe(403)
+})
+
+test('a key that is made here works at once, is rotated with a grace, and revoked within a second', async () => {
+  const dev = by.developer
+  const bad = await dev.post('/api/keys', { name: 'x', scopes: ['payments:all'] })
+  expect(bad.body.error).toMatchObject({ code: 'invalid_request', param: 'scopes.0' })
+  const over = await dev.post('/api/keys', {
+    name: 'x',
+    scopes: ['events:read'],
+    expires_at: '2020-01-01T00:00:00Z',
+  })
+  expect(over.body.error).toMatchObject({ code: 'invalid_request', param: 'expires_at' })
+  const made = await dev.post('/api/keys', { name: 'Shop', scopes: ['payments:read'], expires_at: null })
+  expect([made.status, made.headers.get('cache-control')]).toEqual([201, 'no-store'])
+  const statusOf = async (secret: string) =>
+    (await createClient(world.client.url, secret).get('/v1/payments')).status
+  expect(await statusOf(made.body.secret)).toBe(200)
+  expect((await createClient(world.client.url, made.body.secret).post('/v1/payments', {})).status).toBe(403)
+  const listed = await by['read-only'].get('/api/keys')
+  expect(listed.body).toContainEqual(
+    expect.objectContaining({ id: made.body.id, name: 'Shop', revoked_at: null }),
+  )
+  expect(listed.text).not.toContain(made.body.secret)
+
+  const rotated = await dev.post(`/api/keys/${made.body.id}/rotate`, { grace_s: 60 })
+  expect([await statusOf(made.body.secret), await statusOf(rotated.body.secret)]).toEqual([200, 200])
+  expect((await dev.post(`/api/keys/${made.body.id}/revoke`)).status).toBe(204)
+  const revoked_at = performance.now()
+  await until('the key is refused', async () => (await statusOf(made.body.secret)) === 401)
+  expect(performance.now() - revoked_at).toBeLessThan(1_500)
+  expect(await statusOf(rotated.body.secret)).toBe(200)
+  expect((await dev.post(`/api/keys/${made.body.id}/revoke`)).status).toBe(404)
+
+  const entries = (await entriesOf(world, dev)).filter(({ action }) => action.startsWith('keys.'))
+  expect(entries.slice(-3).map(({ action }) => action)).toEqual(['keys.create', 'keys.rotate', 'keys.revoke'])
+  const told = JSON.stringify(entries)
+  for (const { body } of [made, rotated]) expect(told).not.toContain(body.secret.split('_').at(-1))
+  // The scopes that a key can have are all that there are.
+  expect((await dev.post('/api/keys', { name: 'All', scopes: SCOPES })).status).toBe(201)
+})
+
+/** The token of the link in the email that came to this address. */
+async function linkTo(address: string): Promise<string> {
+  return await until(`the email to ${address}`, async () => {
+    const found: unknown = await world
+      .provider('smtp')
+      .control('GET', `/messages?to=${encodeURIComponent(address)}`)
+    return /\/invitation\/([\w-]{43})/.exec(JSON.stringify(found))?.[1]
+  })
+}
+
+test('somebody new is invited by email, and accepts once', async () => {
+  const email = 'new.person@people.example'
+  const invited = await by.admin.post('/api/members/invitations', {
+    email: 'New.Person@people.example',
+    role: 'support',
+  })
+  expect(invited.body).toMatchObject({ email, role: 'support', link: null, sent: true })
+  const token = await linkTo(email)
+  const guest = createBrowser(url)
+  expect((await guest.get(`/api/invitations/${token}`)).body).toEqual({
+    tenant: 'acme',
+    email,
+    role: 'support',
+    has_user: false,
+  })
+  const accept = (body: object) => guest.post(`/api/invitations/${token}/accept`, body)
+  expect((await accept({ name: 'New', password: 'short' })).body.error.param).toBe('password')
+  const both = await Promise.all([1, 2].map(() => accept({ name: 'New', password: PASSWORD })))
+  expect(both.map(({ status }) => String(status)).toSorted()).toEqual(['200', '404'])
+  const browser = await signIn(url, { email })
+  expect((await browser.get('/api/session')).body).toMatchObject({
+    tenant: { slug: 'acme' },
+    role: 'support',
+  })
+  for (const answer of [
+    await guest.get(`/api/invitations/${token}`),
+    await accept({ name: 'X', password: PASSWORD }),
+  ])
+    expect(answer.status).toBe(404)
+  const twice = await by.admin.post('/api/members/invitations', { email, role: 'support' })
+  expect(twice.body.error).toMatchObject({ code: 'conflict', param: 'email' })
+  expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
+})
+
+test('an invitation that expired, was revoked or replaced opens nothing', async () => {
+  const invite = async (email: string, role = 'support') => {
+    const { body } = await by.owner.post('/api/members/invitations', { email, role })
+    return { id: body.id as string, token: await linkTo(email) }
+  }
+  const opens = async (token: string) => {
+    const answers = [
+      await createBrowser(url).get(`/api/invitations/${token}`),
+      await createBrowser(url).post(`/api/invitations/${token}/accept`, { name: 'X', password: PASSWORD }),
+    ]
+    return answers.map(({ status }) => status)
+  }
+  const expired = await invite('expired@people.example')
+  await world.sql`update invitations set expires_at = now() where id = ${expired.id}`
+  expect(await opens(expired.token)).toEqual([404, 404])
+  const revoked = await invite('revoked@people.example')
+  expect((await by.admin.get('/api/members')).body.invitations).toMatchObject([
+    { id: revoked.id, role: 'support' },
+  ])
+  expect((await by.admin.post(`/api/members/invitations/${revoked.id}/revoke`)).status).toBe(204)
+  expect(await opens(revoked.token)).toEqual([404, 404])
+  expect(await opens('A'.repeat(43))).toEqual([404, 404])
+  const owners = await invite('owner-to-be@people.example', 'owner')
+  expect((await by.admin.post(`/api/members/invitations/${owners.id}/revoke`)).status).toBe(404)
+  expect(
+    (await by.admin.post('/api/members/invitations', { email: 'x@people.example', role: 'owner' })).status,
+  ).toBe(403)
+  // Who is removed has no way back in by what they sent before.
+  const leaver = await signedInAs(world, { role: 'owner' })
+  await leaver.post('/api/members/invitations', { email: 'way-back@people.example', role: 'owner' })
+  const token = await linkTo('way-back@people.example')
+  expect((await by.owner.send('DELETE', `/api/members/${leaver.user_id}`)).status).toBe(204)
+  expect(await opens(token)).toEqual([404, 404])
+})
+
+test('a user of another tenant accepts by signing in as who is invited', async () => {
+  const guest = await signedInAs(world, {})
+  await by.owner.post('/api/members/invitations', { email: guest.email, role: 'developer' })
+  const token = await linkTo(guest.email)
+  const accept = (browser: Browser) =>
+    browser.post(`/api/invitations/${token}/accept`, { name: 'Taken over', password: 'a new long password' })
+  expect((await accept(createBrowser(url))).body.error.code).toBe('unauthorized')
+  expect((await accept(by.admin)).body.error.code).toBe('unauthorized')
+  expect((await accept(guest)).status).toBe(200)
+  expect((await guest.get('/api/session')).body).toMatchObject({
+    role: 'developer',
+    user: { name: /^Person/ },
+  })
+  expect((await tryPassword(createBrowser(url), guest.email, 'a new long password')).status).toBe(401)
+})
+
+test('owners stay in charge: admins do not touch them, and the last one stays', async () => {
+  const { tenant_id } = await world.clientOf({ tenant: 'pair' })
+  const [first, second, admin, member] = [
+    await signedInAs(world, { role: 'owner', tenant_id }),
+    await signedInAs(world, { role: 'owner', tenant_id }),
+    await signedInAs(world, { role: 'admin', tenant_id }),
+    await signedInAs(world, { role: 'support', tenant_id }),
+  ]
+  const remove = (browser: Browser, { user_id }: Person) => browser.send('DELETE', `/api/members/${user_id}`)
+  const give = (browser: Browser, { user_id }: Person, role: MemberRole) =>
+    browser.send('PATCH', `/api/members/${user_id}`, { role })
+  const codes = async (...answers: Promise<Answer>[]) =>
+    (await Promise.all(answers)).map(({ status, body }) => body?.error.code ?? status)
+  expect(
+    await codes(remove(admin, first), give(admin, first, 'support'), give(admin, member, 'owner')),
+  ).toEqual(Array.from({ length: 3 }, () => 'forbidden'))
+  expect(await codes(give(admin, admin, 'owner'))).toEqual(['forbidden'])
+  expect(await codes(give(admin, member, 'developer'))).toEqual([204])
+  expect((await member.get('/api/session')).body.role).toBe('developer')
+  expect(await codes(remove(admin, member))).toEqual([204])
+  // At the next request.
+  expect((await member.get('/api/v1/payments')).body.error.code).toBe('forbidden')
+  expect((await member.get('/api/session')).body).toMatchObject({ tenant: null, may: [] })
+
+  const race = await codes(remove(first, second), remove(second, first))
+  expect(race.map(String).toSorted()).toEqual(['204', 'forbidden'])
+  const left = await world.sql`select user_id from members where tenant_id = ${tenant_id} and role = 'owner'`
+  expect(left).toHaveLength(1)
+  const last = left[0]!['user_id'] === first.user_id ? first : second
+  expect(await codes(remove(last, last), give(last, last, 'admin'))).toEqual(['conflict', 'conflict'])
+  const entries = await world.sql`
+    select action, details from audit_entries where tenant_id = ${tenant_id} and action like 'members.%' order by seq`
+  expect(entries).toEqual([
+    { action: 'members.change_role', details: { role: 'developer', was: 'support', email: member.email } },
+    { action: 'members.remove', details: { was: 'developer', email: member.email } },
+    { action: 'members.remove', details: { was: 'owner', email: expect.any(String) } },
+  ])
+})
+
+test('a session that has expired is none, and the dashboard removes it when it starts', async () => {
+  const person = await createPerson(world, { role: 'support' })
+  const [over, open] = [await signIn(url, person), await signIn(url, person)]
+  const { sql } = world
+  await sql`
+    update user_sessions set expires_at = now() - interval '1 s'
+    where id = (select min(id::text)::uuid from user_sessions where user_id = ${person.user_id})`
+  await sql`update sign_in_failures set window_start = now() - interval '1 hour'`
+  expect((await over.get('/api/session')).status).toBe(401)
+  const kept = async () =>
+    Number((await sql`select count(*) from user_sessions where user_id = ${person.user_id}`)[0]!['count'])
+  const again = await startHere('dashboard', world.env, createLog('silent', 'test'))
+  try {
+    await until('it is removed', async () => (await kept()) === 1)
+    await until('counts too', async () => (await sql`select from sign_in_failures`).length === 0)
+  } finally {
+    await again.close()
+  }
+  expect((await open.get('/api/session')).status).toBe(200)
+})

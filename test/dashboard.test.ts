@@ -1,0 +1,413 @@
+// The dashboard's process over real sockets: signing in, who is let in from where, and what is refused.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createLog } from '#core/log.ts'
+import type { Service } from '#core/service.ts'
+import { createPasskey } from '#test/passkeys.ts'
+import { startHere } from '#test/parts.ts'
+import {
+  codeOf,
+  createBrowser,
+  createPerson,
+  entriesOf,
+  PASSWORD,
+  signedInAs,
+  signIn,
+  tryPassword,
+} from '#test/people.ts'
+import { requestBytes, sendBytes } from '#test/raw.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const HTTPS = 'https://dash.example'
+const OURS = { host: 'dash.example', origin: HTTPS, 'content-type': 'application/json' }
+
+let world: World
+let url: string
+/** As in production: behind a proxy that is not named, under an address of its own. */
+let strict: Service
+const log = createLog('silent', 'test')
+
+beforeAll(async () => {
+  world = await createWorld({
+    parts: ['api', 'webhooks', 'worker', 'dashboard'],
+    env: { TRUSTED_PROXIES: '127.0.0.1/32' },
+  })
+  url = world.dashboard_url
+  strict = await startHere('dashboard', { ...world.env, TRUSTED_PROXIES: '', DASHBOARD_URL: HTTPS }, log)
+})
+afterAll(async () => {
+  await strict?.close()
+  await world?.close()
+})
+
+test('somebody signs in, sees who they are, and signs out', async () => {
+  const person = await createPerson(world, { role: 'developer' })
+  const browser = createBrowser(url)
+  expect((await browser.get('/api/session')).body.error).toMatchObject({ code: 'unauthorized' })
+  const answer = await tryPassword(browser, person.email.toUpperCase())
+  expect(answer.status).toBe(200)
+  const cookie = answer.headers.getSetCookie().find((each) => each.startsWith('sluice.session_token='))!
+  expect(cookie).toMatch(/; HttpOnly/)
+  expect(cookie).toMatch(/; SameSite=Strict/)
+  expect(cookie).not.toMatch(/; (Secure|Domain)/)
+
+  const { body } = await browser.get('/api/session')
+  expect(body).toMatchObject({
+    user: { id: person.user_id, email: person.email, two_factor_enabled: false },
+    is_operator: false,
+    tenant: { id: world.tenant_id, slug: 'acme' },
+    role: 'developer',
+    tenants: [{ id: world.tenant_id, slug: 'acme', role: 'developer' }],
+    areas: expect.arrayContaining([{ name: 'payments', state: 'deployed' }]),
+    api_url: world.client.url,
+    version: expect.stringMatching(/^\d/),
+  })
+  expect(body.may).toEqual(expect.arrayContaining(['keys.manage', 'createWebhookEndpoint']))
+  expect(body.may).not.toContain('createPayment')
+
+  const kept = new Map(browser.cookies)
+  expect((await browser.post('/api/auth/sign-out')).status).toBe(200)
+  expect((await browser.get('/api/session')).status).toBe(401)
+  // The session is over, not only forgotten by the browser.
+  for (const [name, value] of kept) browser.cookies.set(name, value)
+  expect((await browser.get('/api/session')).status).toBe(401)
+  expect(await entriesOf(world, person)).toMatchObject([
+    { action: 'sign_in', details: { by: 'password' } },
+    { action: 'sign_out' },
+    { action: 'sign_out', details: { status: 200 } },
+  ])
+})
+
+test('a session is made anew at sign-in, and a cookie that was changed is none', async () => {
+  const person = await createPerson(world, { role: 'support' })
+  const browser = await signIn(url, person)
+  const name = 'sluice.session_token'
+  const first = browser.cookies.get(name)!
+  // Somebody else's browser was given this session before its owner signs in there.
+  const other = createBrowser(url)
+  other.cookies.set(name, first)
+  await tryPassword(other, (await createPerson(world, { role: 'owner' })).email)
+  expect(other.cookies.get(name)).not.toBe(first)
+  expect((await browser.get('/api/session')).body.user.email).toBe(person.email)
+  for (const forged of [
+    first.replace(/^./, (letter) => (letter === 'a' ? 'b' : 'a')),
+    first.split('.')[0]!,
+  ]) {
+    browser.cookies.set(name, forged)
+    expect((await browser.get('/api/session')).status).toBe(401)
+  }
+})
+
+test('an address without a user is answered like a wrong password', async () => {
+  const person = await createPerson(world, { role: 'owner' })
+  const wrong = await tryPassword(createBrowser(url), person.email, 'wrong password here')
+  const unknown = await tryPassword(createBrowser(url), 'no-such@people.example', 'wrong password here')
+  const shown = ({ status, body: { error } }: typeof wrong) => [status, error.code, error.message]
+  expect(shown(wrong)).toEqual([401, 'unauthorized', 'The email address or the password is wrong.'])
+  expect(shown(unknown)).toEqual(shown(wrong))
+})
+
+test('ten wrong passwords of an account lock it, also all at once, and nobody else', async () => {
+  const [victim, bystander] = [
+    await createPerson(world, { role: 'owner' }),
+    await createPerson(world, { role: 'owner' }),
+  ]
+  const tries = await Promise.all(
+    Array.from({ length: 14 }, () => tryPassword(createBrowser(url), victim.email, 'wrong password here')),
+  )
+  const counts = [401, 429].map((code) => tries.filter(({ status }) => status === code).length)
+  expect(counts).toEqual([10, 4])
+  const refused = await tryPassword(createBrowser(url), victim.email)
+  expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limited'])
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(200)
+  await signIn(url, bystander)
+  // When the five minutes are over, the account counts anew.
+  await world.sql`update sign_in_failures set window_start = now() - interval '301 seconds' where scope = 'account'`
+  await signIn(url, victim)
+})
+
+test('fifty wrong passwords from an address lock it, whatever it says of where it comes from', async () => {
+  const person = await createPerson(world, { role: 'owner' })
+  const browser = createBrowser(url, '198.51.100.7')
+  const all = await Promise.all(
+    Array.from({ length: 54 }, (_, index) => tryPassword(browser, `not-an-address-${index}`, 'x')),
+  )
+  expect(all.filter(({ status }) => status === 429)).toHaveLength(4)
+  expect((await tryPassword(browser, person.email)).status).toBe(429)
+  await signIn(url, person)
+
+  // An address that no trusted proxy told counts for nothing: all of these come from one.
+  const host = { ...OURS, 'x-forwarded-for': '198.51.100.8' }
+  await world.sql`
+    insert into sign_in_failures (scope, key, count) values ('address', '127.0.0.1', 50)
+    on conflict (scope, key) do update set count = 50, window_start = now()`
+  const credentials = JSON.stringify({ email: person.email, password: PASSWORD })
+  const { body } = await sendBytes(
+    strict.url!,
+    requestBytes('POST', '/api/auth/sign-in/email', host, credentials),
+  )
+  expect(body.error.code).toBe('rate_limited')
+  await world.sql`delete from sign_in_failures`
+})
+
+test('a one-time code is asked for after the password, and guesses are few', async () => {
+  const person = await createPerson(world, { role: 'admin' })
+  const browser = await signIn(url, person)
+  const enable = '/api/auth/two-factor/enable'
+  expect((await browser.post(enable, { password: 'wrong password here' })).status).toBe(400)
+  const { totpURI, backupCodes } = (await browser.post(enable, { password: PASSWORD })).body
+  const verify = (by: typeof browser, code: string, more: object = {}) =>
+    by.post('/api/auth/two-factor/verify-totp', { code, ...more })
+  expect((await verify(browser, '000000')).status).toBe(401)
+  const before = browser.cookies.get('sluice.session_token')
+  expect((await verify(browser, codeOf(totpURI))).status).toBe(200)
+  expect(browser.cookies.get('sluice.session_token')).not.toBe(before)
+  expect((await browser.get('/api/session')).body.user.two_factor_enabled).toBe(true)
+
+  const half = createBrowser(url)
+  expect((await tryPassword(half, person.email)).body).toMatchObject({ twoFactorRedirect: true })
+  expect((await half.get('/api/session')).status).toBe(401)
+  expect((await half.post('/api/auth/two-factor/disable', { password: PASSWORD })).status).toBe(401)
+  // Nobody can say that this machine needs no code the next time.
+  expect((await verify(half, codeOf(totpURI), { trustDevice: true })).status).toBe(200)
+  expect((await half.get('/api/session')).status).toBe(200)
+  await half.post('/api/auth/sign-out')
+  expect((await tryPassword(half, person.email)).body).toMatchObject({ twoFactorRedirect: true })
+
+  const backup = (by: typeof browser) =>
+    by.post('/api/auth/two-factor/verify-backup-code', { code: backupCodes[0] })
+  expect((await backup(half)).status).toBe(200)
+  const again = createBrowser(url)
+  await tryPassword(again, person.email)
+  expect((await backup(again)).status).toBe(401)
+
+  for (let guessed = 0, round = 0; guessed < 10 && round < 5; round += 1) {
+    const guesser = createBrowser(url)
+    await tryPassword(guesser, person.email)
+    for (let n = 0; n < 5; n += 1) {
+      const { status } = await verify(guesser, '000000')
+      if (status === 401) guessed += 1
+    }
+  }
+  const locked = createBrowser(url)
+  await tryPassword(locked, person.email)
+  expect((await verify(locked, codeOf(totpURI))).body.error.code).toBe('rate_limited')
+
+  const off = '/api/auth/two-factor/disable'
+  expect((await browser.post(off, {})).status).toBe(400)
+  expect((await browser.post(off, { password: 'wrong password here' })).status).toBe(400)
+  expect((await browser.get('/api/session')).body.user.two_factor_enabled).toBe(true)
+  expect((await browser.post(off, { password: PASSWORD })).status).toBe(200)
+  const entries = await entriesOf(world, person)
+  expect(entries.map(({ action, details }) => [action, details['by'] ?? details['status']])).toEqual([
+    ['sign_in', 'password'],
+    ['two_factor.enable', undefined],
+    ['sign_in', 'one-time code'],
+    ['sign_out', undefined],
+    ['sign_out', 200],
+    ['sign_in', 'backup code'],
+    ...[400, 400, 200].flatMap((status) => [
+      ['two_factor.disable', undefined],
+      ['two_factor.disable', status],
+    ]),
+  ])
+  const told = JSON.stringify(await world.sql`select * from audit_entries`)
+  for (const secret of [PASSWORD, backupCodes[0], new URL(totpURI).searchParams.get('secret')!])
+    expect(told).not.toContain(secret)
+})
+
+test('a passkey signs in without a password, if it asks who uses it', async () => {
+  const origin = url.replace('127.0.0.1', 'localhost')
+  const person = await createPerson(world, { role: 'developer' })
+  const browser = await signIn(origin, person)
+  const register = async (passkey: ReturnType<typeof createPasskey>) => {
+    const { body } = await browser.get('/api/auth/passkey/generate-register-options')
+    const response = passkey.register(body)
+    return await browser.post('/api/auth/passkey/verify-registration', { response, name: 'Mine' })
+  }
+  const careless = await register(createPasskey(origin, { asks: false }))
+  expect([careless.status, await world.sql`select from user_passkeys`]).toMatchObject([400, []])
+  const passkey = createPasskey(origin)
+  expect((await register(passkey)).status).toBe(200)
+
+  const other = createBrowser(origin)
+  const { body: options } = await other.get('/api/auth/passkey/generate-authenticate-options')
+  const response = passkey.signIn(options)
+  const verify = (by: typeof other) => by.post('/api/auth/passkey/verify-authentication', { response })
+  // What was signed for one browser is of no use in another, and of no use twice.
+  expect((await verify(createBrowser(origin))).status).toBe(400)
+  expect((await verify(other)).status).toBe(200)
+  expect((await other.get('/api/session')).body.user.email).toBe(person.email)
+  await other.post('/api/auth/sign-out')
+  expect((await verify(other)).status).toBe(400)
+
+  const [{ id }] = (await browser.get('/api/auth/passkey/list-user-passkeys')).body
+  const stranger = await signedInAs(world, { role: 'owner' })
+  expect((await stranger.post('/api/auth/passkey/delete-passkey', { id })).status).not.toBe(200)
+  expect((await browser.post('/api/auth/passkey/delete-passkey', { id })).status).toBe(200)
+  expect(
+    (await entriesOf(world, person)).map(({ action, details }) => [action, ...Object.values(details)]),
+  ).toEqual([
+    ['sign_in', 'password'],
+    ...[400, 200].flatMap((status) => [['passkeys.add'], ['passkeys.add', status]]),
+    ['sign_in', 'passkey'],
+    ['sign_out'],
+    ['sign_out', 200],
+    ['passkeys.remove'],
+    ['passkeys.remove', 200],
+  ])
+})
+
+test('a session that was stolen cannot find out the password, and ends when that changes', async () => {
+  const person = await createPerson(world, { role: 'owner' })
+  const [mine, stolen] = [await signIn(url, person), await signIn(url, person)]
+  const change = (by: typeof mine, currentPassword: string) =>
+    by.post('/api/auth/change-password', { currentPassword, newPassword: 'another long password' })
+  const guesses = await Promise.all(Array.from({ length: 12 }, () => change(stolen, 'wrong password here')))
+  expect(guesses.filter(({ status }) => status === 429)).toHaveLength(2)
+  await world.sql`delete from sign_in_failures`
+  expect((await change(mine, PASSWORD)).status).toBe(200)
+  expect((await stolen.get('/api/session')).status).toBe(401)
+  expect((await mine.get('/api/session')).status).toBe(200)
+  expect((await tryPassword(createBrowser(url), person.email)).status).toBe(401)
+  await signIn(url, person, 'another long password')
+})
+
+test('people change their name, and nothing else of themselves', async () => {
+  const browser = await signedInAs(world, { role: 'read-only' })
+  const update = (body: object) => browser.post('/api/auth/update-user', body)
+  const more = {
+    isOperator: true,
+    is_operator: true,
+    twoFactorEnabled: true,
+    emailVerified: false,
+    image: 'x',
+  }
+  expect((await update({ name: 'Ada', ...more })).status).toBe(200)
+  expect(
+    await world.sql`select name, is_operator, two_factor_enabled, email_verified, image from users
+    where id = ${browser.user_id}`,
+  ).toEqual([
+    { name: 'Ada', is_operator: false, two_factor_enabled: false, email_verified: true, image: null },
+  ])
+  for (const body of [{}, { name: '' }, { name: 'x'.repeat(256) }, { name: 7 }])
+    expect((await update(body)).body.error).toMatchObject({ code: 'invalid_request', param: 'name' })
+})
+
+test('sign-in leads nowhere else, and what we do not serve is not there', async () => {
+  const person = await createPerson(world, { role: 'owner' })
+  const browser = createBrowser(url)
+  const elsewhere = { callbackURL: 'https://evil.example/', email: person.email, password: PASSWORD }
+  const answer = await browser.post('/api/auth/sign-in/email', elsewhere)
+  expect([answer.status, answer.headers.get('location'), answer.body.url]).toEqual([200, null, undefined])
+  const paths = [
+    'sign-up/email',
+    'delete-user',
+    'change-email',
+    'update-session',
+    'sign-in/social',
+    'verify-email',
+  ]
+  const more = [
+    'request-password-reset',
+    'reset-password',
+    'set-password',
+    'revoke-sessions',
+    'two-factor/send-otp',
+  ]
+  for (const path of [
+    ...paths,
+    ...more,
+    'two-factor/get-totp-uri',
+    'link-social',
+    'unlink-account',
+    'sign-out/',
+  ]) {
+    const { status, body } = await browser.post(`/api/auth/${path}`, {})
+    expect([path, status, body.error.code]).toEqual([path, 404, 'route_not_found'])
+  }
+  for (const path of ['get-session', 'ok', 'error', 'callback/google', 'list-accounts', 'verify-email'])
+    expect([path, (await browser.get(`/api/auth/${path}`)).status]).toEqual([path, 404])
+  expect((await browser.get('/api/session')).status).toBe(200)
+})
+
+test('other sites and other hosts are refused, and change nothing', async () => {
+  const browser = await signedInAs(world, { role: 'owner' })
+  const { port } = new URL(url)
+  const refused: Record<string, string>[] = [
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { origin: `http://127.0.0.1:${Number(port) + 1}` },
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { 'sec-fetch-site': 'none' },
+  ]
+  for (const headers of refused)
+    for (const path of ['/api/auth/sign-out', '/api/v1/customers', '/api/members/invitations', '/api/nope']) {
+      const { status, body } = await browser.post(path, {}, headers)
+      expect([headers, path, status, body.error.code]).toEqual([headers, path, 403, 'forbidden'])
+    }
+  for (const host of ['evil.example', `evil.example:${port}`, 'localhost.evil.example', '127.0.0.1.nip.io'])
+    for (const method of ['GET', 'POST']) {
+      const bytes = requestBytes(method, '/api/session', { host })
+      expect([host, (await sendBytes(url, bytes)).status]).toEqual([host, 403])
+    }
+  expect((await browser.get('/api/session', { 'sec-fetch-site': 'cross-site' })).status).toBe(200)
+  // A program has none of these headers, and no cookie either unless it was given one.
+  const bare = requestBytes('POST', '/api/auth/sign-out', {
+    host: `localhost:${port}`,
+    cookie: Array.from(browser.cookies, ([name, value]) => `${name}=${value}`).join('; '),
+  })
+  expect((await sendBytes(url, bare)).status).toBe(200)
+})
+
+test('under an https address the cookie is secure, and only that address counts', async () => {
+  const person = await createPerson(world, { role: 'owner' })
+  const ask = (method: string, path: string, headers: Record<string, string>, body = '{}') =>
+    sendBytes(strict.url!, requestBytes(method, path, headers, body))
+  const credentials = JSON.stringify({ email: person.email, password: PASSWORD })
+  const signed = await ask('POST', '/api/auth/sign-in/email', OURS, credentials)
+  const set = signed.headers.get('set-cookie')!
+  expect(set).toMatch(/^__Secure-sluice\.session_token=.*; HttpOnly; Secure; SameSite=Strict/)
+  const cookie = set.split(';')[0]!
+  expect((await ask('GET', '/api/session', { ...OURS, cookie }, '')).body.user.email).toBe(person.email)
+  for (const more of [{ host: '127.0.0.1' }, { host: 'dash.example:444' }, { origin: 'http://dash.example' }])
+    expect((await ask('POST', '/api/auth/sign-out', { ...OURS, cookie, ...more })).body.error.code).toBe(
+      'forbidden',
+    )
+})
+
+test('answers carry the headers that keep browsers in their place', async () => {
+  for (const path of ['/', '/payments', '/api/session', '/api/nope']) {
+    const { headers } = await createBrowser(url).get(path)
+    expect(Object.fromEntries(headers)).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'same-origin',
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'content-security-policy': expect.stringMatching(/default-src 'none'.*frame-ancestors 'none'/),
+    })
+    expect([path, headers.get('cache-control')]).toEqual([path, 'no-store'])
+  }
+  for (const path of ['/api', '/api/nope', '/assets/nope.js'])
+    expect([path, (await createBrowser(url).get(path)).status]).not.toEqual([path, 200])
+})
+
+test('bodies are bounded, and those of the API as with a key', async () => {
+  const browser = await signedInAs(world, { role: 'owner' })
+  const large = { idempotency_key: 'large', name: 'x'.repeat(200), padding: 'x'.repeat(70_000) }
+  const own = await browser.post('/api/keys', large)
+  expect([own.status, own.body.error.code]).toEqual([413, 'payload_too_large'])
+  const text = { name: 'long', channel: 'email', subject: 'S', text: 'x'.repeat(200_000) }
+  const [here, there] = [
+    await browser.post('/api/v1/messages/templates', text),
+    await world.client.post('/v1/messages/templates', { ...text, name: 'long-2' }),
+  ]
+  expect(here.status).toBe(there.status)
+  expect(here.status).not.toBe(413)
+  const form = await browser.post('/api/auth/sign-in/email', 'email=a', {
+    'content-type': 'application/x-www-form-urlencoded',
+  })
+  expect(form.status).toBe(415)
+  for (const body of ['[]', 'null', '"x"', '{"email":{"$ne":1},"password":["x"]}'])
+    expect((await browser.post('/api/auth/sign-in/email', body)).status).toBeLessThan(500)
+})

@@ -1,0 +1,139 @@
+// People at their browsers: users with a role in a tenant, cookies, and how they sign in.
+import { createHmac, randomBytes } from 'node:crypto'
+import { hashPassword } from 'better-auth/crypto'
+import { expect } from 'vitest'
+import type { MemberRole } from '#domain/people/role.ts'
+import { createUser } from '#domain/people/users.ts'
+import type { Answer } from './client.ts'
+import type { World } from './world.ts'
+
+export const PASSWORD = 'correct horse battery'
+let hash: Promise<string> | undefined
+let counter = 0
+
+export type Browser = {
+  /** By name; what the next request sends. */
+  cookies: Map<string, string>
+  send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>
+  get(path: string, headers?: Record<string, string>): Promise<Answer>
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>
+}
+export type Person = { user_id: string; email: string }
+
+/** A page of the dashboard. Each browser has an address of its own, which counts where this machine is a trusted proxy. */
+export function createBrowser(url: string, address = freshAddress()): Browser {
+  const cookies = new Map<string, string>()
+  async function send(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      redirect: 'manual',
+      headers: {
+        origin: url,
+        'sec-fetch-site': 'same-origin',
+        'x-forwarded-for': address,
+        cookie: Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; '),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    })
+    for (const cookie of response.headers.getSetCookie()) {
+      const [, name, value] = /^([^=]+)=([^;]*)/.exec(cookie)!
+      if (/max-age=0\b/i.test(cookie)) cookies.delete(name!)
+      else cookies.set(name!, value!)
+    }
+    const text = await response.text()
+    const json = response.headers.get('content-type')?.includes('application/json') === true && text !== ''
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: json ? JSON.parse(text) : undefined,
+    }
+  }
+  return {
+    cookies,
+    send,
+    get: (path, headers) => send('GET', path, undefined, headers),
+    post: (path, body, headers) => send('POST', path, body, headers),
+  }
+}
+
+/** A user whose password is `PASSWORD`; a member where a role is given, of the world's first tenant unless told. */
+export async function createPerson(
+  { sql, tenant_id: first }: World,
+  {
+    role,
+    tenant_id = first,
+    is_operator = false,
+  }: { role?: MemberRole; tenant_id?: string; is_operator?: boolean } = {},
+): Promise<Person> {
+  counter += 1
+  const email = `${role ?? 'nobody'}-${counter}-${randomBytes(3).toString('hex')}@people.example`
+  const password_hash = await (hash ??= hashPassword(PASSWORD))
+  const user_id = await sql.begin(async (tx) => {
+    const id = (await createUser(tx, { name: `Person ${counter}`, email, password_hash, is_operator }))!
+    if (role !== undefined)
+      await tx`insert into members (tenant_id, user_id, role) values (${tenant_id}, ${id}, ${role})`
+    return id
+  })
+  return { user_id, email }
+}
+
+export async function tryPassword(browser: Browser, email: string, password = PASSWORD): Promise<Answer> {
+  return await browser.post('/api/auth/sign-in/email', { email, password })
+}
+
+/** A browser in which the person is signed in. */
+export async function signIn(url: string, { email }: { email: string }, password?: string): Promise<Browser> {
+  const browser = createBrowser(url)
+  const answer = await tryPassword(browser, email, password)
+  expect([answer.status, answer.text]).toEqual([200, expect.stringContaining('token')])
+  return browser
+}
+
+/** A new user of that kind, signed in. */
+export async function signedInAs(
+  world: World,
+  options: Parameters<typeof createPerson>[1],
+): Promise<Browser & Person> {
+  const person = await createPerson(world, options)
+  return { ...(await signIn(world.dashboard_url, person)), ...person }
+}
+
+/** The one-time code of now, by the address that is shown as a QR code (RFC 6238). */
+export function codeOf(totp_uri: string, steps_later = 0): string {
+  const text = new URL(totp_uri).searchParams.get('secret')!
+  const bits = Array.from(text.replaceAll('=', ''), (letter) =>
+    'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter).toString(2).padStart(5, '0'),
+  ).join('')
+  const secret = Buffer.from(bits.match(/.{8}/g)!.map((byte) => Number.parseInt(byte, 2)))
+  const step = Buffer.alloc(8)
+  step.writeBigUInt64BE(BigInt(Math.floor(Date.now() / 30_000) + steps_later))
+  const mac = createHmac('sha1', secret).update(step).digest()
+  const at = mac.at(-1)! & 15
+  return String((mac.readUInt32BE(at) & 0x7fffffff) % 1_000_000).padStart(6, '0')
+}
+
+export type Entry = {
+  action: string
+  actor: string
+  details: Record<string, unknown>
+  answers: number | null
+}
+
+/** What is on record of somebody, oldest first. */
+export async function entriesOf({ sql }: World, { email }: { email: string }): Promise<Entry[]> {
+  return await sql<Entry[]>`
+    select action, actor, details, answers from audit_entries where actor = ${email} order by seq`
+}
+
+function freshAddress(): string {
+  counter += 1
+  return `203.0.113.${counter % 250}`
+}

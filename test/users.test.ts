@@ -1,0 +1,109 @@
+// `npm run users`: who may sign in to the dashboard, for whoever runs the installation; each act on record.
+import { userInfo } from 'node:os'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runCommand } from '#test/commands.ts'
+import { createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let url: string
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api', 'dashboard'], env: { TRUSTED_PROXIES: '127.0.0.1/32' } })
+  url = world.dashboard_url
+})
+afterAll(async () => await world?.close())
+
+const users = (...args: string[]) =>
+  runCommand('src/commands/users.ts', args, { DATABASE_URL: world.config.DATABASE_URL, DASHBOARD_URL: url })
+
+test('a first owner is invited, is made an operator, and is listed', async () => {
+  const invited = await users(
+    'invite',
+    '--tenant',
+    'new-shop',
+    '--email',
+    'Ada@shop.example',
+    '--role',
+    'owner',
+  )
+  const token = /\/invitation\/([\w-]{43})\n/.exec(invited.stdout)![1]
+  expect(invited.stdout).toContain(`  ${url}/invitation/${token}`)
+  const guest = createBrowser(url)
+  const accepted = await guest.post(`/api/invitations/${token}/accept`, { name: 'Ada', password: PASSWORD })
+  expect(accepted.body).toEqual({ email: 'ada@shop.example' })
+  const browser = await signIn(url, { email: 'ada@shop.example' })
+  expect((await browser.get('/api/session')).body).toMatchObject({
+    tenant: { slug: 'new-shop' },
+    role: 'owner',
+  })
+  for (const off of [[], ['--off']]) {
+    expect((await users('operator', '--email', 'ada@shop.example', ...off)).code).toBe(0)
+    expect((await browser.get('/api/session')).body.is_operator).toBe(off.length === 0)
+  }
+  const { stdout } = await users('list', '--tenant', 'new-shop', '--json')
+  expect(JSON.parse(stdout)).toMatchObject([
+    { email: 'ada@shop.example', tenants: [{ slug: 'new-shop', role: 'owner' }], sessions: 1 },
+  ])
+  expect((await users('list')).stdout).toContain('ada@shop.example  Ada  new-shop (owner)')
+  const again = await users(
+    'invite',
+    '--tenant',
+    'new-shop',
+    '--email',
+    'ada@shop.example',
+    '--role',
+    'admin',
+  )
+  expect([again.code, again.stderr]).toEqual([1, 'ada@shop.example is a member of new-shop already.\n'])
+  const entries = await world.sql`
+    select action, actor from audit_entries where actor not like '%@%.example' order by seq`
+  expect(entries.map(({ action }) => action)).toEqual([
+    'members.invite',
+    'users.make_operator',
+    'users.unmake_operator',
+  ])
+  for (const { actor } of entries) expect(actor).toContain(`${userInfo().username}@`)
+  expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
+})
+
+test('sessions end, a second factor is taken away, and a password is made up', async () => {
+  const { email, user_id } = await createPerson(world, { role: 'support' })
+  const isOut = async (browser: ReturnType<typeof createBrowser>) =>
+    (await browser.get('/api/session')).status
+  const first = await signIn(url, { email })
+  expect((await users('end-sessions', '--email', email)).stdout).toBe(`${email} is signed out everywhere.\n`)
+  expect(await isOut(first)).toBe(401)
+
+  await world.sql`update users set two_factor_enabled = true where id = ${user_id}`
+  await world.sql`insert into user_two_factors (id, user_id, secret, backup_codes) values (${user_id}, ${user_id}, 'x', 'x')`
+  const half = createBrowser(url)
+  expect((await tryPassword(half, email)).body.twoFactorRedirect).toBe(true)
+  expect((await users('reset-second-factor', '--email', email)).code).toBe(0)
+  const second = await signIn(url, { email })
+
+  const { password } = JSON.parse((await users('set-password', '--email', email, '--json')).stdout)
+  expect(await isOut(second)).toBe(401)
+  expect((await tryPassword(createBrowser(url), email)).status).toBe(401)
+  await signIn(url, { email }, password)
+  expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(password)
+})
+
+test('what is missing or wrong is said', async () => {
+  const mistakes: [string[], string][] = [
+    [['invite', '--tenant', 'a', '--email', 'a@b.example'], '--role is missing. See --help.'],
+    [
+      ['invite', '--tenant', 'a', '--email', 'a@b.example', '--role', 'boss'],
+      '--role must be one of owner, admin',
+    ],
+    [['invite', '--tenant', 'A B', '--email', 'a@b.example', '--role', 'owner'], '--tenant must be 1 to 40'],
+    [['operator', '--email', 'Ada <a@b.example>'], '--email must be an email address, without a name'],
+    [['set-password', '--email', 'nobody@b.example'], 'There is no user with the address nobody@b.example.'],
+    [['end-sessions'], '--email is missing. See --help.'],
+  ]
+  for (const [args, message] of mistakes) {
+    const { code, stdout, stderr } = await users(...args)
+    expect([args, code, stdout]).toEqual([args, 1, ''])
+    expect(stderr).toContain(message)
+  }
+  expect((await users('--help')).stdout).toContain('npm run users -- invite')
+})
