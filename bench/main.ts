@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util'
 import { backlog } from './measures/backlog.ts'
 import { captures } from './measures/captures.ts'
 import { customers } from './measures/customers.ts'
+import { dashboard } from './measures/dashboard.ts'
 import { events } from './measures/events.ts'
 import { growth } from './measures/growth.ts'
 import { life } from './measures/life.ts'
@@ -32,6 +33,7 @@ const MEASURES: Measure[] = [
   queue,
   start,
   growth,
+  dashboard,
 ]
 
 const HELP = `npm run bench: how fast it is, compared with floors that are measured in the same run.

@@ -109,7 +109,12 @@ export async function startSystem(options: Options): Promise<System> {
     keys,
     async startProduct(name, env = {}) {
       const [port, metrics_port] = [String(await freePort(HOST)), String(await freePort(HOST))]
-      const ports = { API_PORT: port, WEBHOOKS_PORT: port, METRICS_PORT: metrics_port }
+      const ports = {
+        API_PORT: port,
+        WEBHOOKS_PORT: port,
+        DASHBOARD_PORT: port,
+        METRICS_PORT: metrics_port,
+      }
       const running = await startMeasured(name, PARTS[name].file, {
         env: { ...environment, ...ports, ...env },
         answers: `http://${HOST}:${metrics_port}/readyz`,

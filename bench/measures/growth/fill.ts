@@ -31,8 +31,8 @@ async function makePastPartitions(sql: postgres.Sql): Promise<void> {
       each text;
       monday timestamptz;
     begin
-      foreach each in array array['events', 'job_history', 'job_attempt_history', 'notification_history'] loop
-        execute format('drop table %I', each || '_before');
+      foreach each in array array['sequenced_events', 'job_history', 'job_attempt_history', 'notification_history'] loop
+        execute format('drop table %I', replace(each, 'sequenced_', '') || '_before');
         for monday in select generate_series(date_trunc('week', now()) - ${WEEKS} * interval '7 days', date_trunc('week', now()), interval '7 days') loop
           execute format('create table %I partition of %I for values from (%L) to (%L)', each || to_char(monday, '_YYYYMMDD'), each, monday,
             monday + interval '7 days');
@@ -62,10 +62,14 @@ async function writePayments(
         processor_reference, authorized_at, captured_at, metadata, created_at, updated_at)
       select tenant_id, id, 'past-' || n, 'captured', 1000, 'USD', 'card', 1000, 'stripe', 'pi_past_' || n, at, at, '{"order": "A-17"}', at, at
       from fresh;
-    insert into events (tenant_id, id, type, subject_id, data, created_at)
-      select tenant_id, event_id, 'payment.created', id, jsonb_build_object('id', id, 'status', 'pending', 'amount_minor', 1000), at from fresh
-      union all
-      select tenant_id, told_id, 'payment.captured', id, jsonb_build_object('id', id, 'status', 'captured', 'amount_minor', 1000), at from fresh;
+    insert into event_sequences (tenant_id, last_sequence) select id, 0 from tenant on conflict do nothing;
+    insert into events (tenant_id, id, type, subject_id, data, created_at, sequenced, sequence)
+      select fresh.tenant_id, told.id, told.type, fresh.id, jsonb_build_object('id', fresh.id, 'status', told.status, 'amount_minor', 1000), at, true,
+        s.last_sequence + 2 * (row_number() over (partition by fresh.tenant_id, told.nth order by n)) - 2 + told.nth
+      from fresh join event_sequences s using (tenant_id)
+      cross join lateral (values (1, event_id, 'payment.created', 'pending'), (2, told_id, 'payment.captured', 'captured')) told(nth, id, type, status);
+    update event_sequences s set last_sequence = s.last_sequence + 2 * told.payments
+      from (select tenant_id, count(*) as payments from fresh group by 1) told where s.tenant_id = told.tenant_id;
     insert into ledger_accounts (tenant_id, currency, name)
       select tenant.id, 'USD', name from tenant cross join (values ('available'), ('processor_clearing')) account(name)
       on conflict do nothing;

@@ -1,0 +1,219 @@
+// The dashboard: how soon its pages have their answers in a database with many jobs, and what it costs the API while it is open.
+import { randomUUID } from 'node:crypto'
+import { hashPassword } from 'better-auth/crypto'
+import { connectDatabase } from '#core/pool.ts'
+import type { Sql } from '#core/db.ts'
+import { createUser } from '#domain/people/users.ts'
+import { createDatabase } from '#test/databases.ts'
+import { makeFolder } from '#test/folders.ts'
+import { needRedis } from '#test/redis.ts'
+import { median } from '../compare.ts'
+import { closedLoop, openLoop, request } from '../load.ts'
+import { createKeys, type System } from '../system.ts'
+import { atMost, below, info, type Row } from '../table.ts'
+import { fillRollups } from './dashboard/rollups.ts'
+import { fill } from './growth/fill.ts'
+import type { Measure } from './measure.ts'
+
+/** A page opens within a second, with what the browser needs for itself. */
+const PAGE_MS = 1_000
+/** So many people look at the dashboard, each at a page that asks again and again, and at the stream of operations. */
+const VIEWERS = 5
+const EVERY_MS = 5_000
+
+const PASSWORD = 'correct horse battery staple'
+const EMAIL = 'bench@sluice.example'
+
+export const dashboard: Measure = {
+  name: 'dashboard',
+  about: 'only when named: the answers of its pages with --finished finished jobs, and what it costs the API',
+  on_demand: true,
+  async run(system) {
+    const { finished, log, rounds, seconds } = system.options
+    await using side = await openSystem(system, finished)
+    const pages = await pagesOf(side.sql)
+    const row = { measure: 'dashboard' } as const
+    const many = `${finished.toLocaleString('en-US')} finished jobs`
+    const rows: Row[] = []
+    for (const [name, paths] of Object.entries(pages)) {
+      log(`page: ${name}`)
+      const times = await timesOf(side, paths)
+      const name_of = `Answers of the page ${name}, ${many}`
+      rows.push(
+        below({ ...row, unit: 'ms', name: `${name_of}, first time`, measured: times[0]! }, PAGE_MS),
+        info({ ...row, unit: 'ms', name: `${name_of}, median`, measured: median(times.slice(1)) }),
+      )
+    }
+    log('the API beside the dashboard')
+    const ask = createCustomers(side)
+    const most = await closedLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask })
+    const rate = most.rate / 2
+    const run = () => openLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask, rate })
+    await run()
+    const [alone, beside]: [number[], number[]] = [[], []]
+    for (let turn = 0; turn < rounds * 2; turn++) {
+      alone.push((await run()).p99_ms)
+      await using _viewers = watch(side, Object.values(pages))
+      beside.push((await run()).p99_ms)
+    }
+    rows.push(
+      atMost(
+        {
+          ...row,
+          unit: 'ms',
+          name: `Create a customer, p99 at half of the maximum rate, ${VIEWERS} people at the dashboard`,
+          measured: median(beside),
+        },
+        { name: 'nobody at the dashboard', value: median(alone) },
+        1.05,
+      ),
+    )
+    return rows
+  },
+}
+
+type Side = { sql: Sql; api_url: string; dashboard_url: string; cookie: string; keys: string[] }
+
+/** A database with its own Redis, API, worker and dashboard, and an owner of its first tenant who is an operator too. */
+async function openSystem(system: System, finished: number): Promise<Side & AsyncDisposable> {
+  await using ends = new AsyncDisposableStack()
+  const { url: database_url } = await createDatabase(system.database_url)
+  const sql = connectDatabase(database_url, { max: 2, application_name: 'bench' })
+  ends.defer(() => sql.end())
+  const keys = await createKeys(sql, 100)
+  system.options.log(`writing ${finished.toLocaleString('en-US')} finished jobs and what belongs to them`)
+  await fill(database_url, finished)
+  await fillRollups(database_url)
+  await createOwner(sql, keys[0]!.tenant_id)
+  const folder = await makeFolder('bench')
+  ends.defer(() => folder.remove())
+  const redis = await needRedis({ data_dir: folder.path })
+  ends.defer(() => redis.stop())
+  const env = { DATABASE_URL: database_url, REDIS_URL: redis.url }
+  const api = ends.use(await system.startProduct('api', env))
+  ends.use(await system.startProduct('worker', env))
+  const { url: dashboard_url } = ends.use(await system.startProduct('dashboard', env))
+  const cookie = await signIn(dashboard_url)
+  const kept = ends.move()
+  return {
+    sql,
+    api_url: api.url,
+    dashboard_url,
+    cookie,
+    keys: keys.map(({ authorization }) => authorization),
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  }
+}
+
+async function createOwner(sql: Sql, tenant_id: string): Promise<void> {
+  const password_hash = await hashPassword(PASSWORD)
+  await sql.begin(async (tx) => {
+    const id = await createUser(tx, { name: 'Bench', email: EMAIL, password_hash, is_operator: true })
+    await tx`insert into members (tenant_id, user_id, role) values (${tenant_id}, ${id!}, 'owner')`
+  })
+}
+
+async function signIn(url: string): Promise<string> {
+  const answer = await fetch(`${url}/api/auth/sign-in/email`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', origin: url },
+    body: JSON.stringify({ email: EMAIL, password: PASSWORD }),
+  })
+  if (!answer.ok) throw new Error(`the sign-in answered ${answer.status}`)
+  return answer.headers
+    .getSetCookie()
+    .map((cookie) => cookie.split(';')[0])
+    .join('; ')
+}
+
+/** What each page asks for when it is opened. */
+async function pagesOf(sql: Sql): Promise<Record<string, string[]>> {
+  const [payment] = await sql<{ id: string; tenant_id: string }[]>`
+    select id, tenant_id from payments where tenant_id = (
+      select tenant_id from members order by created_at limit 1) order by created_at desc limit 1`
+  const [job] = await sql<{ id: string }[]>`select id from jobs order by id limit 1`
+  const [from, to] = [new Date(Date.now() - 7 * 86_400_000).toISOString(), new Date().toISOString()]
+  const series = (since: string) =>
+    `/api/ops/series?queue=payments&from=${encodeURIComponent(since)}&to=${encodeURIComponent(to)}&points=60`
+  return {
+    Overview: ['/api/session', '/api/overview'],
+    Payments: ['/api/v1/payments?limit=25'],
+    'Payments of one status': ['/api/v1/payments?limit=25&status=captured'],
+    Payment: [
+      `/api/v1/payments/${payment!.id}`,
+      `/api/v1/payments/${payment!.id}/timeline`,
+      `/api/v1/payments/${payment!.id}/events`,
+    ],
+    Customers: ['/api/v1/customers?limit=25'],
+    Events: ['/api/v1/events?limit=25'],
+    Queues: ['/api/ops/queues', '/api/ops/pauses', '/api/ops/shares?window=1h', '/api/ops/providers'],
+    Queue: [
+      series(from),
+      '/api/ops/queues/payments/names?window=24h',
+      '/api/ops/shares?queue=payments&window=24h',
+    ],
+    Jobs: ['/api/ops/jobs'],
+    'Jobs that succeeded': ['/api/ops/jobs?state=succeeded'],
+    'Jobs that failed': ['/api/ops/jobs?state=failed'],
+    'Jobs of a payment': [`/api/ops/jobs?state=all&search=${payment!.id}`],
+    'Jobs by a text': ['/api/ops/jobs?state=all&search=declined'],
+    'Jobs of a tenant': [`/api/ops/jobs?state=all&tenant=${payment!.tenant_id}&name=payment.capture`],
+    Job: [`/api/ops/jobs/${job!.id}`],
+    Schedules: ['/api/ops/schedules', '/api/ops/processes'],
+    Drifts: ['/api/ops/drifts', '/api/ops/parked', '/api/ops/jobs?state=unknown'],
+    Audit: ['/api/ops/audit'],
+  }
+}
+
+/** Milliseconds until all of a page is answered, a few times. */
+async function timesOf({ dashboard_url, cookie }: Side, paths: string[]): Promise<number[]> {
+  const times: number[] = []
+  for (let turn = 0; turn < 6; turn++) {
+    const began = performance.now()
+    await Promise.all(
+      paths.map(async (path) => {
+        const answer = await fetch(`${dashboard_url}${path}`, { headers: { cookie } })
+        if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`)
+        await answer.arrayBuffer()
+      }),
+    )
+    times.push(performance.now() - began)
+  }
+  return times
+}
+
+function createCustomers({ keys }: Side): () => string {
+  let count = 0
+  return () => {
+    count += 1
+    const headers = { authorization: keys[count % keys.length]!, 'content-type': 'application/json' }
+    const body = JSON.stringify({
+      idempotency_key: randomUUID(),
+      name: 'Ada',
+      email: `ada-${count}@example.com`,
+    })
+    return request('POST', '/v1/customers', headers, body)
+  }
+}
+
+/** People at their pages, until disposed of. */
+function watch({ dashboard_url, cookie }: Side, pages: string[][]): AsyncDisposable {
+  const leaving = new AbortController()
+  const { signal } = leaving
+  const look = async (path: string) => {
+    const answer = await fetch(`${dashboard_url}${path}`, { headers: { cookie }, signal })
+    for await (const _part of answer.body ?? []) if (signal.aborted) return
+  }
+  const streams = Array.from({ length: VIEWERS }, () => look('/api/ops/stream').catch(() => {}))
+  let turn = 0
+  const asking = setInterval(() => {
+    for (const path of pages[turn++ % pages.length]!) void look(path).catch(() => {})
+  }, EVERY_MS / VIEWERS)
+  return {
+    async [Symbol.asyncDispose]() {
+      clearInterval(asking)
+      leaving.abort()
+      await Promise.all(streams)
+    },
+  }
+}
