@@ -64,7 +64,11 @@ export function OverviewPage() {
     <>
       <PageHeader
         title="Overview"
-        description={tenant?.name}
+        description={
+          data !== undefined && data.uncounted_events > 0
+            ? `${tenant?.name ?? ''} · ${data.uncounted_events.toLocaleString()} events of the last moments are not counted yet`
+            : tenant?.name
+        }
         as_of={data && Date.parse(data.as_of)}
         actions={
           known.length > 1 && (
@@ -151,11 +155,11 @@ function SuccessFigure({ data }: { data: OverviewAnswer | undefined }) {
   const { rate, failed } = together(all.map(({ week }) => week))
   const { rate: before } = together(all.map(({ week_before }) => week_before))
   // A day without payments goes on as the day before it.
-  let last = rate ?? 0
-  const line = Array.from({ length: WEEK }, (_, at) => {
-    const day = together(all.flatMap((each) => lastWeek(each)[at] ?? []))
-    return (last = day.rate ?? last)
-  })
+  const rates = Array.from(
+    { length: WEEK },
+    (_, at) => together(all.flatMap((each) => lastWeek(each)[at] ?? [])).rate,
+  )
+  const line = rates.map((_, at) => rates.slice(0, at + 1).findLast((each) => each !== null) ?? rate ?? 0)
   const change = rate === null || before === null ? 0 : rate - before
   return (
     <Figure

@@ -36,7 +36,7 @@ const FIELDS: FilterField[] = [
   },
   { kind: 'select', name: 'currency', label: 'Currency', options: CURRENCIES },
   { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
-  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, reference or customer' },
+  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id or reference' },
 ]
 /** Filters that links lead here with; a chip takes them away. */
 const LINKED: FilterField[] = [
@@ -139,11 +139,8 @@ export function PaymentsPage() {
     <>
       <PageHeader
         title="Payments"
-        description={
-          <>
-            Money that is held, taken and given back. <Link to="/disputes">Disputes</Link>
-          </>
-        }
+        description="Money that is held, taken and given back."
+        actions={<Link to="/disputes">Disputes</Link>}
       />
       <Filters
         fields={[...FIELDS, ...linked]}

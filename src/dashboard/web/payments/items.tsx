@@ -37,15 +37,19 @@ export function storyItems(told: Told, part?: { id: string; reference: string | 
     ({ event_id }) => part === undefined || story.about.get(event_id) === part.id,
   )
   return [
-    ...story.entries.flatMap((entry, at) => (isOfPart(entry) ? [entryItem(told, entry, at)] : [])),
+    ...story.entries.filter(isOfPart).map((entry) => entryItem(told, entry)),
     ...jobs.map((job) => jobItem(told, job)),
     ...deliveries.map(deliveryItem),
   ].toSorted((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
 }
 
-function entryItem(told: Told, entry: TimelineEntry, at: number): TimelineItem {
+function entryItem(told: Told, entry: TimelineEntry): TimelineItem {
   const { kind, name, details } = entry
-  const id = `${kind}-${String(details['transfer_id'] ?? details['event_id'] ?? details['job_id'] ?? at)}-${name}-${String(details['attempt'] ?? details['generation'] ?? '')}`
+  const { transfer_id, event_id, job_id, attempt, generation } = details
+  const id = JSON.stringify([kind, name, transfer_id, event_id, job_id, attempt, generation]).replaceAll(
+    ' ',
+    '',
+  )
   const item = { id, at: entry.at, outcome: entry.outcome, details: entry }
   if (kind === 'attempt') return { ...item, ...attemptParts(told, entry) }
   if (kind === 'provider_call') {
@@ -150,6 +154,11 @@ function attemptParts(told: Told, entry: TimelineEntry) {
       ended_at ?? (outcome === null && job?.state === 'running' ? new Date(told.now).toISOString() : null),
     outcome: outcome ?? (job?.state === 'running' ? 'running' : 'lost'),
     changed,
+    // Of many tries that came to nothing the first and the last are enough.
+    matters:
+      attempt === 1 ||
+      attempt === job?.attempt ||
+      !['retry', 'ambiguous', 'returned'].includes(outcome ?? ''),
     more: is_operator && typeof details['job_id'] === 'string' && (
       <Link to="/ops/jobs/$id" params={{ id: details['job_id'] }}>
         Job
@@ -176,7 +185,8 @@ function nextWords({ story, now }: Told, job: StoryJob | undefined, attempt: num
 /** ` in 2 s`, or ` now` when it is due. */
 export function inTime(at: string, now: number): string {
   const ms = Date.parse(at) - now
-  return ms <= 1000 ? ' now' : ` in ${formatDuration(Math.round(ms / 1000) * 1000)}`
+  if (ms <= 1000) return ' now'
+  return ms < 10_000 ? ` in ${Math.round(ms / 1000)} s` : ` in ${formatDuration(ms)}`
 }
 
 /** A job as what was asked for, and how long it then waited for its first attempt. */
@@ -214,7 +224,7 @@ function deliveryItem(delivery: StoryDelivery): TimelineItem {
     icon: Webhook,
     name: `${delivered ? 'Delivered' : 'Delivery of'} ${type}`,
     note: `to ${URL.canParse(url) ? new URL(url).host : url}`,
-    outcome: status,
+    outcome: status === 'pending' && delivery.attempts > 0 ? 'retrying' : status,
     changed: delivered
       ? undefined
       : `${why ?? 'Not sent yet'}${next_attempt_at === null ? '' : `; next attempt${inTime(next_attempt_at, Date.now())}`}`,

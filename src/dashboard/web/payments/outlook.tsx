@@ -136,6 +136,21 @@ function stateSaid(payment: Payment): Said[] {
       'idle',
       `${amount} was not taken${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
     )
+  if (status === 'captured') {
+    const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
+    const money = (minor: number) => formatMoney(minor, currency)
+    const released =
+      captured < payment.amount_minor
+        ? ` The other ${money(payment.amount_minor - captured)} was released.`
+        : ''
+    const back =
+      refunded === 0
+        ? 'It can be refunded.'
+        : refunded === captured
+          ? 'All of it went back.'
+          : `${money(refunded)} went back; ${money(captured - refunded)} stays captured.`
+    return say('idle', `${money(captured)} was captured.${released} ${back}`)
+  }
   return []
 }
 

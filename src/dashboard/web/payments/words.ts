@@ -41,7 +41,8 @@ const JOBS: Record<string, JobWords> = {
 /** What a job is called in sentences; `kind` says in which form. */
 export function jobWords(name: string, kind: keyof JobWords, amount: string): string {
   const words = JOBS[name]?.[kind]
-  return words === undefined ? inWords(name) : words.replace(' {}', amount === '' ? '' : ` ${amount}`)
+  if (words === undefined) return inWords(name)
+  return amount === '' ? words.replace(/( of)? {}/, '') : words.replace('{}', amount)
 }
 
 /** The amount that a job moves, for people; empty where it is not known. */
