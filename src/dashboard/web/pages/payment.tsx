@@ -2,7 +2,7 @@
 import type { Payment } from '#sdk/index.ts'
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { useMemo, useState } from 'react'
+import { useCallback, useMemo, useState } from 'react'
 import { usePathParam } from '../address.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { Facts } from '../kit/Facts.tsx'
@@ -32,8 +32,17 @@ export function PaymentPage() {
   } = usePaymentStory(id)
   const acts = useActs(payment)
   const [open, setOpen] = useState<PaymentAct>()
+  // What a dialog was about stays in it, whatever becomes of the payment.
+  const [about, setAbout] = useState<Payment>()
+  const begin = useCallback(
+    (act: PaymentAct) => {
+      setAbout(payment)
+      setOpen(act)
+    },
+    [payment],
+  )
   usePaletteActs(
-    useMemo(() => acts.map((act) => ({ title: `${act} payment`, run: () => setOpen(act) })), [acts]),
+    useMemo(() => acts.map((act) => ({ title: `${act} payment`, run: () => begin(act) })), [acts, begin]),
   )
   const above = { to: '/payments', title: 'Payments' }
   if (error !== null && payment === undefined)
@@ -53,7 +62,7 @@ export function PaymentPage() {
         as_of={dataUpdatedAt}
         description={payment === undefined ? <Bone width={200} /> : (payment.description ?? 'No description')}
         actions={acts.map((act, at) => (
-          <Button key={act} variant={at === 0 ? 'filled' : 'default'} onClick={() => setOpen(act)}>
+          <Button key={act} variant={at === 0 ? 'filled' : 'default'} onClick={() => begin(act)}>
             {act}
           </Button>
         ))}
@@ -69,11 +78,11 @@ export function PaymentPage() {
       <PaymentRefunds refunds={story.data?.refunds} />
       <PaymentDisputes disputes={story.data?.disputes} />
       <StoryTimeline payment={payment} story={story} />
-      {payment && (
+      {about && (
         <>
-          <CaptureDialog payment={payment} opened={open === 'Capture'} onClose={close} />
-          <CancelDialog payment={payment} opened={open === 'Cancel'} onClose={close} />
-          <RefundDialog payment={payment} opened={open === 'Refund'} onClose={close} />
+          <CaptureDialog payment={about} opened={open === 'Capture'} onClose={close} />
+          <CancelDialog payment={about} opened={open === 'Cancel'} onClose={close} />
+          <RefundDialog payment={about} opened={open === 'Refund'} onClose={close} />
         </>
       )}
     </>
@@ -126,7 +135,7 @@ function PaymentFacts({ payment, id }: { payment: Payment | undefined; id: strin
           ),
           Captured: payment && payment.amount_captured_minor > 0 && (
             <span>
-              {money(payment.amount_captured_minor)} <Instant at={payment.captured_at} />
+              {money(payment.amount_captured_minor)}, <Instant at={payment.captured_at} />
             </span>
           ),
           Refunded: payment && payment.amount_refunded_minor > 0 && money(payment.amount_refunded_minor),

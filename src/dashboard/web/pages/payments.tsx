@@ -2,7 +2,6 @@
 import type { Payment } from '#sdk/index.ts'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { SluiceError } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { read, type ApiQuery } from '../api.ts'
 import { CsvExport } from '../kit/CsvExport.tsx'
@@ -167,10 +166,13 @@ function useSearched(): { asked: ApiQuery; is_ready: boolean; is_searched: boole
   const [address] = useAddressSearch()
   const text = address['search']?.trim() ?? ''
   const is_id = UUID.test(text)
-  const path = `/v1/payments/${text}` as const
   const { data, isPending } = useQuery({
-    queryKey: answerKey(path),
-    queryFn: ({ signal }) => read<Payment>(path, undefined, signal).catch(absent),
+    queryKey: answerKey('/find', { q: text }),
+    queryFn: async ({ signal }) => {
+      const found = await read<{ noun: string }[]>('/find', { q: text }, signal)
+      if (!found.some(({ noun }) => noun === 'payment')) return null
+      return await read<Payment>(`/v1/payments/${text}`, undefined, signal)
+    },
     enabled: is_id,
   })
   if (text === '') return { asked: {}, is_ready: true, is_searched: false }
@@ -190,9 +192,4 @@ function afterMoment(at: string): string {
   const micros = Number(at.slice(20, 26)) + 1
   if (micros < 1_000_000) return `${at.slice(0, 20)}${String(micros).padStart(6, '0')}Z`
   return new Date(Date.parse(`${at.slice(0, 19)}Z`) + 1000).toISOString()
-}
-
-function absent(error: unknown): null {
-  if (error instanceof SluiceError && error.status === 404) return null
-  throw error
 }

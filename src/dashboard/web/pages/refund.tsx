@@ -121,7 +121,10 @@ function RefundOutlook({
     },
     succeeded: {
       tone: 'idle',
-      words: `${amount} went back to the buyer, who sees it in 5 to 10 days. If their bank sends it back within 30 days, this refund fails and the money is yours again.`,
+      words:
+        now - Date.parse(refund.created_at) > 30 * 86_400_000
+          ? `${amount} went back to the buyer. Nothing more happens.`
+          : `${amount} is on its way to the buyer, who sees it in 5 to 10 days. If their bank sends it back within 30 days, this refund fails and the money is yours again.`,
     },
     failed: {
       tone: 'bad',

@@ -194,16 +194,23 @@ function jobItem({ payment, story, now, is_operator }: Told, job: StoryJob): Tim
   const amount = amountOfJob(payment, story, job)
   const first = story.entries.find(({ kind, details }) => kind === 'attempt' && details['job_id'] === job.id)
   const waits = first === undefined && job.run_at !== null
+  const told = job.name === 'payment.capture' || job.name === 'payment.cancel'
   return {
     id: `job-${job.id}`,
     at: job.created_at,
     ended_at: first?.at ?? (waits ? new Date(now).toISOString() : null),
     icon: ListChecks,
-    name: jobWords(job.name, 'asked', amount),
-    note: waits ? `waits for a worker, due${inTime(job.run_at!, now)}` : 'then waited for a worker',
+    name: told
+      ? jobWords(job.name, 'asked', amount)
+      : `The ${jobWords(job.name, 'noun', amount)} waited for a worker`,
+    note: waits
+      ? `waits for a worker, due${inTime(job.run_at!, now)}`
+      : told
+        ? 'then waited for a worker'
+        : job.name,
     outcome: waits ? 'queued' : null,
     // Of the others an event tells that they were asked for.
-    matters: waits || job.name === 'payment.capture' || job.name === 'payment.cancel',
+    matters: waits || told,
     more: is_operator && (
       <Link to="/ops/jobs/$id" params={{ id: job.id }}>
         Job

@@ -141,15 +141,15 @@ function stateSaid(payment: Payment): Said[] {
     const money = (minor: number) => formatMoney(minor, currency)
     const released =
       captured < payment.amount_minor
-        ? ` The other ${money(payment.amount_minor - captured)} was released.`
+        ? `, and the other ${money(payment.amount_minor - captured)} was released`
         : ''
     const back =
       refunded === 0
-        ? 'It can be refunded.'
+        ? 'It can be refunded, all or in parts.'
         : refunded === captured
           ? 'All of it went back.'
           : `${money(refunded)} went back; ${money(captured - refunded)} stays captured.`
-    return say('idle', `${money(captured)} was captured.${released} ${back}`)
+    return say('idle', `${money(captured)} was captured${released}. ${back}`)
   }
   return []
 }
