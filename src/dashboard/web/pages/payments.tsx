@@ -60,7 +60,6 @@ const COLUMNS: TableColumn<Payment>[] = [
     align: 'end',
     csv: ({ amount_minor, currency }) => typedMoney(amount_minor, currency),
   },
-  { title: 'Currency', cell: ({ currency }) => currency, csv: ({ currency }) => currency },
   {
     title: 'Status',
     cell: ({ status, dispute }) => (
@@ -70,17 +69,6 @@ const COLUMNS: TableColumn<Payment>[] = [
       </span>
     ),
     csv: ({ status }) => status,
-  },
-  {
-    title: 'Refunded',
-    cell: ({ amount_refunded_minor, currency }) =>
-      amount_refunded_minor === 0 ? (
-        <span className="dim">–</span>
-      ) : (
-        <Money minor={amount_refunded_minor} currency={currency} />
-      ),
-    align: 'end',
-    csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
   },
   {
     title: 'Description',
@@ -101,6 +89,17 @@ const COLUMNS: TableColumn<Payment>[] = [
     csv: ({ customer_id }) => customer_id,
   },
   {
+    title: 'Refunded',
+    cell: ({ amount_refunded_minor, currency }) =>
+      amount_refunded_minor === 0 ? (
+        <span className="dim">–</span>
+      ) : (
+        <Money minor={amount_refunded_minor} currency={currency} />
+      ),
+    align: 'end',
+    csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
+  },
+  {
     title: 'Id',
     cell: ({ id }) => (
       <span className="mono" title={id}>
@@ -118,6 +117,7 @@ const COLUMNS: TableColumn<Payment>[] = [
 /** Only in the file. */
 const FILE_COLUMNS: TableColumn<Payment>[] = [
   ...COLUMNS,
+  { title: 'Currency', cell: () => null, csv: ({ currency }) => currency },
   { title: 'Processor reference', cell: () => null, csv: ({ processor_reference }) => processor_reference },
 ]
 

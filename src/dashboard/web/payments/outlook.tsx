@@ -137,6 +137,7 @@ function stateSaid(payment: Payment): Said[] {
       `${amount} was not taken${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
     )
   if (status === 'captured') {
+    const is_disputed = payment.dispute !== null && payment.dispute.closed_at === null
     const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
     const money = (minor: number) => formatMoney(minor, currency)
     const released =
@@ -145,7 +146,9 @@ function stateSaid(payment: Payment): Said[] {
         : ''
     const back =
       refunded === 0
-        ? 'It can be refunded, all or in parts.'
+        ? is_disputed
+          ? ''
+          : 'It can be refunded, all or in parts.'
         : refunded === captured
           ? 'All of it went back.'
           : `${money(refunded)} went back; ${money(captured - refunded)} stays captured.`
