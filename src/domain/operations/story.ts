@@ -40,7 +40,8 @@ export async function findStory(sql: Sql, tenant_id: string, subject_id: string)
   const [[now], jobs, deliveries] = await Promise.all([
     sql<{ as_of: string }[]>`select clock_timestamp() as as_of`,
     sql<Story['jobs']>`
-      select a.id, a.name, (a.payload ->> 'refund_id')::uuid as refund_id, a.state, a.attempt, a.created_at, a.finished_at, j.run_at, j.unknown_since
+      select a.id, a.name, (a.payload ->> 'refund_id')::uuid as refund_id, a.state, a.attempt, a.created_at,
+        a.finished_at, j.run_at, j.unknown_since
       from all_jobs a
       left join jobs j on j.tenant_id = a.tenant_id and j.id = a.id and j.finished_at is null
       where a.tenant_id = ${tenant_id} and a.subject_id = ${subject_id}

@@ -48,7 +48,6 @@ export function OverviewPage() {
     amount_minor: 4000,
     currency: 'usd',
     method: 'card',
-    payment_method: 'pm_card_visa',
   })
   if (error !== null && data === undefined)
     return (

@@ -132,7 +132,6 @@ export function PaymentsPage() {
     amount_minor: 4000,
     currency: 'usd',
     method: 'card',
-    payment_method: 'pm_card_visa',
   })
   return (
     <>

@@ -50,7 +50,7 @@ const LIMIT = 100
 const UNDER_WAY = ['pending', 'capturing', 'canceling']
 
 /** Whether something happens by itself soon: then it is looked at every second. */
-export function isUnderWay(payment: Payment | undefined, story: PaymentStory | undefined): boolean {
+function isUnderWay(payment: Payment | undefined, story: PaymentStory | undefined): boolean {
   if (payment !== undefined && UNDER_WAY.includes(payment.status)) return true
   return (
     story !== undefined &&

@@ -66,7 +66,7 @@ export function amountOfJob(
 export const moneyOf = ({ amount_minor, currency }: Pick<Refund, 'amount_minor' | 'currency'>) =>
   formatMoney(amount_minor, currency)
 
-/** The name of a processor, e.g. `Stripe`. */
+/** The name of a processor, for people. */
 export const processorName = (processor: string) => inWords(processor)
 
 /** What events say, of those that say more than an attempt does. */
