@@ -5,8 +5,9 @@ import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { findJob } from '#domain/interventions/find.ts'
 import { countJobs, searchJobs, type JobSearch } from '#domain/interventions/search.ts'
+import { findStory, storySchema } from '#domain/operations/story.ts'
 import { freshKey } from '#test/client.ts'
-import { capturedPayment, refund } from '#test/payments.ts'
+import { capturedPayment, eventually, refund } from '#test/payments.ts'
 import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -136,4 +137,23 @@ test('a search for what is rare looks at a part, says how far, and finds it in t
   await expect(searchJobs(dashboard, search, { limit: 1, after: 'x' })).rejects.toMatchObject({
     code: 'invalid_request',
   })
+})
+
+test('the story of a payment has its jobs and the deliveries of its events, and of no other', async () => {
+  const shop = await world.clientOf()
+  const url = 'https://receiver.invalid/hook'
+  const endpoint = await shop.post('/v1/webhook_endpoints', { url, types: ['payment.captured'] })
+  const payment = await capturedPayment(shop)
+  await capturedPayment(shop)
+  await eventually(async () => {
+    const { jobs, deliveries } = storySchema.parse(await findStory(dashboard, shop.tenant_id, payment.id))
+    expect(jobs.map(({ name, state, run_at }) => [name, state, run_at])).toEqual([
+      ['payment.authorize', 'succeeded', null],
+      ['payment.capture', 'succeeded', null],
+    ])
+    const { id: endpoint_id } = endpoint.body
+    expect(deliveries).toMatchObject([{ endpoint_id, url, type: 'payment.captured' }])
+  })
+  const foreign = await findStory(dashboard, world.tenant_id, payment.id)
+  expect([foreign.jobs, foreign.deliveries]).toEqual([[], []])
 })

@@ -194,6 +194,7 @@ test('parameters have their real types, and answers may get new fields', () => {
     limit: 'int32',
     merchant_id: 'uuid',
     metadata: 'deepObject',
+    processor_reference: 'string',
     status: 'PaymentStatus',
   })
   expect(typesOf('/v1/customers')).toMatchObject({ deleted: 'boolean', limit: 'int32' })
@@ -824,6 +825,7 @@ test('answers match their schemas', async () => {
       { idempotency_key: freshKey() },
     ],
     ['GET', '/v1/payments/{id}/refunds', `/v1/payments/${captured.id}/refunds`],
+    ['GET', '/v1/refunds', '/v1/refunds'],
     ['GET', '/v1/refunds/{id}', `/v1/refunds/${returned.id}`],
     ['GET', '/v1/disputes', '/v1/disputes'],
     ['GET', '/v1/disputes/{id}', `/v1/disputes/${disputed.dispute.id}`],

@@ -200,6 +200,7 @@ test('all combinations of filters together need few prepared statements', async 
         `customer_id=${customer_id}`,
         `merchant_id=${customer_id}`,
         `customer_id=${customer_id}&merchant_id=${customer_id}`,
+        'processor_reference=pi_1',
       ],
       ...['currency=usd', 'amount_min=1', 'amount_max=9'].map((one) => [one]),
       ...[`created_from=${moment}`, `created_to=${moment}`, `before=${moment}`].map((one) => [one]),
@@ -239,7 +240,7 @@ test('all combinations of filters together need few prepared statements', async 
     { name: 'customers', texts: 4 },
     { name: 'drifts', texts: 1 },
     { name: 'merchants', texts: 2 },
-    { name: 'payments', texts: 8 },
+    { name: 'payments', texts: 10 },
     { name: 'recipients', texts: 4 },
   ])
 })

@@ -591,6 +591,9 @@ describe('lists', () => {
     expect(await ids('status=authorized')).toEqual([three, two, one])
     expect(await ids('status=captured')).toEqual([])
     expect(await ids(`customer_id=${customer.id}`)).toEqual([two])
+    expect(await ids(`processor_reference=${euros.processor_reference}`)).toEqual([two])
+    expect(await ids(`processor_reference=${euros.processor_reference}&currency=jpy`)).toEqual([])
+    expect(await ids('processor_reference=pi_nobody')).toEqual([])
     expect(await ids('currency=EUR')).toEqual([two])
     expect(await ids('currency=eur')).toEqual([two])
     expect(await ids('currency=Jpy')).toEqual([three])
@@ -612,7 +615,14 @@ describe('lists', () => {
     await shop.post(`/v1/payments/${two}/cancel`)
     expect(await ids('status=canceled')).toEqual([two])
     expect(await ids('status=authorized&currency=jpy&metadata[shop]=north')).toEqual([])
-    for (const query of ['status=gone', 'amount_min=-1', 'created_from=yesterday', 'colour=red', 'limit=0'])
+    for (const query of [
+      'status=gone',
+      'amount_min=-1',
+      'processor_reference=',
+      'created_from=yesterday',
+      'colour=red',
+      'limit=0',
+    ])
       expect([query, (await shop.get(`/v1/payments?${query}`)).status]).toEqual([query, 400])
   })
 

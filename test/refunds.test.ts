@@ -70,6 +70,24 @@ describe('a captured payment', () => {
     })
   })
 
+  test('is listed with all others, newest first, by status and currency', async () => {
+    const shop = await world.clientOf()
+    const made = []
+    for (const currency of ['usd', 'eur'])
+      made.unshift((await refund(shop, (await capturedPayment(shop, { currency })).id)).body)
+    const [euros, dollars] = made
+    for (const [query, expected] of [
+      ['', made],
+      ['limit=1', [euros]],
+      ['currency=usd', [dollars]],
+      ['status=succeeded', made],
+      ['status=pending', []],
+      [`created_to=${euros.created_at}`, [dollars]],
+    ] as const)
+      expect([query, (await shop.get(`/v1/refunds?${query}`)).body]).toEqual([query, expected])
+    expect((await shop.get('/v1/refunds?status=lost')).status).toBe(400)
+  })
+
   test('is refunded in parts, and then what is left, and then no more', async () => {
     const { id } = await capturedPayment(client)
     const parts = [
@@ -84,6 +102,11 @@ describe('a captured payment', () => {
     expect(paged.body).toEqual(listed.body.slice(0, 2))
     const next = /<(.+)>; rel="next"/.exec(paged.headers.get('link')!)![1]!
     expect((await client.get(next)).body).toEqual(listed.body.slice(2))
+    const [first] = parts
+    const { processor_reference } = first!.body
+    expect((await client.get(`/v1/refunds?processor_reference=${processor_reference}`)).body).toEqual([
+      first!.body,
+    ])
     for (const body of [{}, { amount_minor: 1 }]) {
       const more = await refund(client, id, body)
       expect(more.status).toBe(422)

@@ -216,6 +216,7 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
     `/v1/payments?merchant_id=${owned.merchants}`,
     '/v1/payments?metadata[order]=A-17',
     '/v1/payments?status=captured',
+    '/v1/refunds?currency=usd',
     `/v1/payouts?recipient_id=${owned.recipients}`,
     '/v1/payouts?currency=usd',
     `/v1/compliance/kyc?subject_id=${owned.customers}`,

@@ -18,6 +18,7 @@ import { bodyOf, membersOf, typeName, typeOf } from './schemas.ts'
 const EXCEPTIONS: Record<string, { name: string; id?: string }> = {
   createRefund: { name: 'refunds.create', id: 'payment_id' },
   listRefunds: { name: 'refunds.list', id: 'payment_id' },
+  listAllRefunds: { name: 'refunds.listAll' },
   listWebhookDeliveries: { name: 'webhookDeliveries.list', id: 'endpoint_id' },
   getIdempotencyKey: { name: 'idempotencyKeys.list' },
   sendEmail: { name: 'messages.sendEmail' },

@@ -97,6 +97,9 @@ export const pageQuery = z.strictObject({
   created_to: dateTime.optional().meta({ description: 'Created before.' }),
 })
 
+/** A processor's id, as a filter. */
+export const processorReference = z.string().min(1).max(255)
+
 /** A filter that is true or false, false when left out. */
 export const flag = (description: string) =>
   z

@@ -3,18 +3,19 @@ import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, settlesExactly } from '#core/money.ts'
+import { amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/find.ts'
-import { findRefunds, listRefunds } from '#domain/refunds/find.ts'
-import { refundSchema, type Refund } from '#domain/refunds/refund.ts'
+import { findRefunds, listAllRefunds, listRefunds } from '#domain/refunds/find.ts'
+import { refundSchema, refundStatus, type Refund } from '#domain/refunds/refund.ts'
 import { requestRefunds, type RefundRequest } from '#domain/refunds/request.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import { accept, finding, type Answers } from '../accept.ts'
 import { idempotencyKey, metadata, tooFine } from '../body.ts'
 import type { RouteContext } from '../context.ts'
-import { idParams, nextPage, pageQuery, route } from '../route.ts'
+import { idParams, nextPage, pageQuery, processorReference, route } from '../route.ts'
 
 const createBody = z
   .strictObject({
@@ -29,6 +30,15 @@ const createBody = z
     idempotency_key: idempotencyKey.meta({ example: 'order-17-refund-1' }).optional(),
   })
   .meta({ id: 'CreateRefund', description: 'What goes back.' })
+
+const allQuery = pageQuery.extend({
+  status: refundStatus.optional().meta({ description: 'Only those of this status.' }),
+  currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),
+  processor_reference: processorReference.optional().meta({
+    description: 'Only the one that the processor knows by this id.',
+    example: PAYMENTS.examples.refund,
+  }),
+})
 
 export function refundRoutes(root: FastifyInstance, context: RouteContext): void {
   const { sql, lists } = context
@@ -134,6 +144,28 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
         throw new AppError('payment_not_found')
       const refunds = await lists(request, reply, (lists_sql) =>
         listRefunds(lists_sql, tenant_id, request.params.id, request.query),
+      )
+      reply.headers(nextPage(request.url, request.query.limit, refunds))
+      return refunds
+    },
+  )
+
+  app.get(
+    '/v1/refunds',
+    route({
+      area: 'payments',
+      scope: 'payments:read',
+      tag: 'refunds',
+      operation_id: 'listAllRefunds',
+      summary: 'List all refunds, newest first',
+      description: "Those of every payment, also those made in the processor's dashboard.",
+      querystring: allQuery,
+      response: { 200: z.array(refundSchema) },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const refunds = await lists(request, reply, (lists_sql) =>
+        listAllRefunds(lists_sql, request.credentials.tenant_id, request.query),
       )
       reply.headers(nextPage(request.url, request.query.limit, refunds))
       return refunds

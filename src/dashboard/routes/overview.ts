@@ -1,11 +1,13 @@
-// The overview of a tenant, and the search of the palette.
+// The overview of a tenant, the search of the palette, and what belongs to the story of a row.
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { findRows, foundRowSchema } from '#domain/operations/find-row.ts'
 import { findOverview, overviewSchema } from '#domain/operations/overview.ts'
+import { findStory, storySchema } from '#domain/operations/story.ts'
 import { inTenant, type DashboardContext } from '../context.ts'
 
+const params = z.strictObject({ id: z.uuid() })
 const querystring = z.strictObject({ q: z.string().trim().min(1).max(255) })
 
 export function overviewRoutes(root: FastifyInstance, { lanes, signedIn }: DashboardContext): void {
@@ -16,6 +18,9 @@ export function overviewRoutes(root: FastifyInstance, { lanes, signedIn }: Dashb
     const app = scope.withTypeProvider<ZodTypeProvider>()
     app.get('/api/overview', { schema: { response: { 200: overviewSchema } } }, async (request) =>
       findOverview(lanes.long, inTenant(request).tenant.id),
+    )
+    app.get('/api/stories/:id', { schema: { params, response: { 200: storySchema } } }, async (request) =>
+      findStory(lanes.long, inTenant(request).tenant.id, request.params.id),
     )
     app.get(
       '/api/find',

@@ -1,4 +1,5 @@
 // Reads payments: lists, single payments with their jobs, and payments by the processor's reference.
+import { PAYMENTS } from '#core/config/providers.ts'
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
@@ -9,6 +10,7 @@ type PaymentFilters = ListPage & {
   customer_id?: string
   merchant_id?: string
   currency?: string
+  processor_reference?: string
   amount_min?: number
   amount_max?: number
   metadata: Record<string, string>
@@ -17,15 +19,20 @@ type PaymentFilters = ListPage & {
 /** The payments of a tenant, newest first. */
 export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
   const { status, customer_id, merchant_id, currency, amount_min = 0 } = filters
-  const { amount_max = Number.MAX_SAFE_INTEGER } = filters
-  // Open payments are few and have an index of their own, as a customer's and a merchant's payments have. Only these
-  // filters change the text of the statement: each text costs every connection a plan.
+  const { processor_reference, amount_max = Number.MAX_SAFE_INTEGER } = filters
+  // Open payments are few and have an index of their own, as a customer's and a merchant's payments have, and each
+  // reference. Only these filters change the text of the statement: each text costs every connection a plan.
   const open = status !== undefined && !FINAL_STATUSES.includes(status)
   return await sql<Payment[]>`
     select ${paymentColumns(sql)} from payments
     where tenant_id = ${tenant_id} and ${createdWithin(sql, filters)}
       ${customer_id === undefined ? sql`` : sql`and customer_id = ${customer_id}`}
       ${merchant_id === undefined ? sql`` : sql`and merchant_id = ${merchant_id}`}
+      ${
+        processor_reference === undefined
+          ? sql``
+          : sql`and processor = ${PAYMENTS.provider} and processor_reference = ${processor_reference}`
+      }
       ${open ? sql`and open` : sql``}
       and status = coalesce(${status ?? null}, status)
       and currency = coalesce(${currency?.toUpperCase() ?? null}, currency)

@@ -1,4 +1,5 @@
 // Reads refunds: lists, single refunds with their jobs, and refunds by the processor's reference.
+import { PAYMENTS } from '#core/config/providers.ts'
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
@@ -48,6 +49,25 @@ export async function listRefunds(
     select ${refundColumns(sql)} from refunds
     where tenant_id = ${tenant_id} and payment_id = ${payment_id} and ${createdWithin(sql, page)}
     order by created_at desc limit ${page.limit}`
+}
+
+type RefundFilters = ListPage & { status?: Refund['status']; currency?: string; processor_reference?: string }
+
+/** The refunds of a tenant, newest first. */
+export async function listAllRefunds(sql: Sql, tenant_id: string, filters: RefundFilters): Promise<Refund[]> {
+  const { status, currency, processor_reference } = filters
+  // Those that are pending and each reference have an index of their own.
+  return await sql<Refund[]>`
+    select ${refundColumns(sql)} from refunds
+    where tenant_id = ${tenant_id} and ${createdWithin(sql, filters)}
+      ${
+        processor_reference === undefined
+          ? sql``
+          : sql`and processor = ${PAYMENTS.provider} and processor_reference = ${processor_reference}`
+      }
+      ${status === 'pending' ? sql`and status = 'pending'` : sql`and status = coalesce(${status ?? null}, status)`}
+      and currency = coalesce(${currency?.toUpperCase() ?? null}, currency)
+    order by created_at desc limit ${filters.limit}`
 }
 
 /** The columns of an answer. */

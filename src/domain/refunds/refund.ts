@@ -4,6 +4,14 @@ import { PAYMENTS } from '#core/config/providers.ts'
 import { amountMinor, currencyCode } from '#core/money.ts'
 import { idFields, lastFields } from '../fields.ts'
 
+/** The status of a refund, as a field and as a filter. */
+export const refundStatus = z.enum(['pending', 'succeeded', 'failed']).meta({
+  id: 'RefundStatus',
+  description:
+    '`pending`: under way. `succeeded`: on its way to the buyer. `failed`: the money stays; also a refund that succeeded can fail, up to 30 days later.',
+  example: 'succeeded',
+})
+
 /** A refund in answers and events. */
 export const refundSchema = z
   .object({
@@ -16,12 +24,7 @@ export const refundSchema = z
       description: "The key that it was created with; null for a refund made in the processor's dashboard.",
       example: 'order-17-refund',
     }),
-    status: z.enum(['pending', 'succeeded', 'failed']).meta({
-      id: 'RefundStatus',
-      description:
-        '`pending`: under way. `succeeded`: on its way to the buyer. `failed`: the money stays; also a refund that succeeded can fail, up to 30 days later.',
-      example: 'succeeded',
-    }),
+    status: refundStatus,
     amount_minor: amountMinor,
     currency: currencyCode,
     reason: z

@@ -36,6 +36,8 @@ export interface ListPaymentsQuery {
   merchant_id?: string
   /** Only those in this currency. */
   currency?: string
+  /** Only the one that the processor knows by this id. */
+  processor_reference?: string
   /** Only those of this `amount_minor` or more. */
   amount_min?: number
   /** Only those of this `amount_minor` or less. */

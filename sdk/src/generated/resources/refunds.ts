@@ -4,7 +4,7 @@ import type { Answer } from '../../answer.ts'
 import type { RequestOptions } from '../../client.ts'
 import type { Pages } from '../../pages.ts'
 import { part, Resource } from '../../resource.ts'
-import type { CreateRefund, Refund } from '../schemas.ts'
+import type { CreateRefund, Refund, RefundStatus } from '../schemas.ts'
 
 /** What `refunds.list` can be asked for. */
 export interface ListRefundsQuery {
@@ -20,6 +20,28 @@ export interface ListRefundsQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
+}
+
+/** What `refunds.listAll` can be asked for. */
+export interface ListAllRefundsQuery {
+  /** The `created_at` of the last item of the page before. */
+  before?: string
+  /**
+   * Page size.
+   *
+   * `25` unless said otherwise.
+   */
+  limit?: number
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
+  /** Only those of this status. */
+  status?: RefundStatus
+  /** Only those in this currency. */
+  currency?: string
+  /** Only the one that the processor knows by this id. */
+  processor_reference?: string
 }
 
 /** Money that goes back, all or in parts. */
@@ -50,6 +72,19 @@ export class RefundsResource extends Resource {
    */
   list(payment_id: string, query?: ListRefundsQuery, options?: RequestOptions): Pages<Refund> {
     return this.pages(`/v1/payments/${part(payment_id)}/refunds`, query, options)
+  }
+
+  /**
+   * List all refunds, newest first.
+   *
+   * Those of every payment, also those made in the processor's dashboard.
+   *
+   * Needs the scope `payments:read`.
+   *
+   * `GET /v1/refunds`
+   */
+  listAll(query?: ListAllRefundsQuery, options?: RequestOptions): Pages<Refund> {
+    return this.pages('/v1/refunds', query, options)
   }
 
   /**

@@ -8,7 +8,16 @@ import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
 import { capturePayment } from '#jobs/payments.ts'
 import type { RouteContext } from '../../context.ts'
-import { asInteger, EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
+import {
+  asInteger,
+  EXAMPLE_ID,
+  idParams,
+  idText,
+  nextPage,
+  pageQuery,
+  processorReference,
+  route,
+} from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD } from './examples.ts'
@@ -28,6 +37,10 @@ const filters = pageQuery.extend({
   customer_id: idText.optional().meta({ description: 'Only those of this customer.', example: EXAMPLE_ID }),
   merchant_id: idText.optional().meta({ description: 'Only those of this merchant.', example: EXAMPLE_ID }),
   currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),
+  processor_reference: processorReference.optional().meta({
+    description: 'Only the one that the processor knows by this id.',
+    example: PAYMENTS.examples.payment,
+  }),
   amount_min: amount('Only those of this `amount_minor` or more.'),
   amount_max: amount('Only those of this `amount_minor` or less.'),
   metadata: z

@@ -16,6 +16,7 @@ export function Figure({
   line,
   over = 'last 7 days',
   trend,
+  note,
   to,
 }: {
   name: string
@@ -23,6 +24,8 @@ export function Figure({
   line?: number[]
   over?: string
   trend?: { by: 'up' | 'down' | 'none'; good: boolean; text: string }
+  /** What else is to be said, in one line under the value. */
+  note?: ReactNode
   to?: string
 }) {
   const Arrow = trend === undefined ? undefined : ARROWS[trend.by]
@@ -30,7 +33,12 @@ export function Figure({
     <section className="figure" aria-label={name}>
       <div className="figure-name">{to === undefined ? name : <Link to={to}>{name}</Link>}</div>
       <div className="figure-value">{value === undefined ? <Bone width={120} height={20} /> : value}</div>
-      <Sparkline values={line ?? []} label={`${name}, ${over}`} />
+      {note !== undefined && <div className="figure-note">{note}</div>}
+      {line === undefined ? (
+        <div className="figure-no-line" />
+      ) : (
+        <Sparkline values={line} label={`${name}, ${over}`} />
+      )}
       <div className="page-as-of">
         {trend === undefined || Arrow === undefined ? (
           over

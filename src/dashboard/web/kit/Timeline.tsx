@@ -23,6 +23,8 @@ export type TimelineItem = {
   outcome?: string | null
   /** What it changed, or in one sentence why it failed. */
   changed?: ReactNode
+  /** Links to what it is about; shown when it is unfolded. */
+  more?: ReactNode
   /** Shown when it is unfolded, as JSON. */
   details?: unknown
   /** False: only shown with all others. */
@@ -35,6 +37,7 @@ export function Timeline({ items, label = 'Timeline' }: { items: TimelineItem[];
   const shown = all ? items : items.filter(({ matters = true }) => matters)
   const bars = placeBars(shown)
   const folded = items.length - shown.length
+  const fresh = useFresh(items)
   return (
     <>
       <ol className="timeline" aria-label={label}>
@@ -43,7 +46,7 @@ export function Timeline({ items, label = 'Timeline' }: { items: TimelineItem[];
           return (
             <Fragment key={item.id}>
               {gap_ms > 0 && <li className="timeline-gap">{formatDuration(gap_ms)} later</li>}
-              <Entry item={item} left={left} width={width} />
+              <Entry item={item} left={left} width={width} fresh={fresh.has(item.id)} />
             </Fragment>
           )
         })}
@@ -59,13 +62,36 @@ export function Timeline({ items, label = 'Timeline' }: { items: TimelineItem[];
   )
 }
 
-function Entry({ item, left, width }: { item: TimelineItem; left: number; width: number }) {
+/** The entries that came or ended when the list was last read; at first none. */
+function useFresh(items: TimelineItem[]): Set<string> {
+  const text = items.map(({ id, outcome }) => `${id} ${outcome ?? ''}`).join('\n')
+  const [seen, setSeen] = useState({ text, fresh: new Set<string>() })
+  if (seen.text !== text) {
+    const known = new Set(seen.text.split('\n'))
+    const came = text.split('\n').filter((line) => !known.has(line))
+    const ids = seen.text === '' ? [] : came.map((line) => line.slice(0, line.indexOf(' ')))
+    setSeen({ text, fresh: new Set(ids) })
+  }
+  return seen.fresh
+}
+
+function Entry({
+  item,
+  left,
+  width,
+  fresh,
+}: {
+  item: TimelineItem
+  left: number
+  width: number
+  fresh: boolean
+}) {
   const [open, setOpen] = useState(false)
   const { icon: Icon, outcome, ended_at, at } = item
   const took = ended_at ? formatDuration(Date.parse(ended_at) - Date.parse(at)) : ''
   const tone = outcome ? statusFacts(outcome).tone : 'idle'
   return (
-    <li>
+    <li data-changed={fresh || undefined}>
       <button
         type="button"
         className="timeline-entry"
@@ -99,6 +125,7 @@ function Entry({ item, left, width }: { item: TimelineItem; left: number; width:
       {open && (
         <div style={{ padding: '0 8px 12px 36px' }}>
           <div className="dim">{formatInstant(at)}</div>
+          {item.more !== undefined && <div className="line">{item.more}</div>}
           {item.details !== undefined && <Json value={item.details} label="details" />}
         </div>
       )}

@@ -1,6 +1,218 @@
-// Overview.
-import { BeingBuilt } from '../kit/states.tsx'
+// Overview: whether money moves, whether anything is stuck, and what needs a person.
+import { NativeSelect } from '@mantine/core'
+import { useAddressSearch } from '../address.ts'
+import { Figure } from '../kit/Figure.tsx'
+import { formatDuration } from '../kit/Instant.tsx'
+import { formatMoney } from '../kit/Money.tsx'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, Failed, useCurl } from '../kit/states.tsx'
+import { AttentionList, type AttentionLine } from '../payments/attention.tsx'
+import { useAnswer } from '../queries.ts'
+import { useSession } from '../session.tsx'
+
+type Counts = {
+  captured: number
+  captured_minor: number
+  refunded_minor: number
+  authorized: number
+  failed: number
+}
+type CurrencyWeeks = {
+  currency: string
+  days: (Counts & { day: string })[]
+  week: Counts
+  week_before: Counts
+}
+type OverviewAnswer = {
+  currencies: CurrencyWeeks[]
+  balances: {
+    currency: string
+    balance_minor: number
+    pending_payouts_minor: number
+    available_minor: number
+  }[]
+  attention: AttentionLine[]
+  oldest_due_s: number
+  uncounted_events: number
+  as_of: string
+}
+
+const WEEK = 7
 
 export function OverviewPage() {
-  return <BeingBuilt title="Overview" />
+  const { tenant, is_operator } = useSession()
+  const { data, error, refetch } = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
+  const [search, change] = useAddressSearch()
+  const curl = useCurl('/v1/payments', {
+    idempotency_key: 'payment-1',
+    amount_minor: 4000,
+    currency: 'usd',
+    method: 'card',
+  })
+  if (error !== null && data === undefined)
+    return (
+      <>
+        <PageHeader title="Overview" />
+        <Failed error={error} retry={refetch} />
+      </>
+    )
+  const known = currenciesOf(data)
+  const currency = known.find((each) => each === search['currency']) ?? known[0] ?? 'usd'
+  const is_empty = data !== undefined && known.length === 0
+  return (
+    <>
+      <PageHeader
+        title="Overview"
+        description={
+          data !== undefined && data.uncounted_events > 0
+            ? `${tenant?.name ?? ''} · ${data.uncounted_events.toLocaleString()} events of the last moments are not counted yet`
+            : tenant?.name
+        }
+        as_of={data && Date.parse(data.as_of)}
+        actions={
+          known.length > 1 && (
+            <NativeSelect
+              aria-label="Currency"
+              value={currency}
+              onChange={(event) => change({ currency: event.currentTarget.value })}
+              data={known.map((each) => ({ value: each, label: each.toUpperCase() }))}
+            />
+          )
+        }
+      />
+      <div className="figures-row">
+        <VolumeFigure data={data} currency={currency} />
+        <SuccessFigure data={data} />
+        <BalanceFigure data={data} currency={currency} />
+        <Figure
+          name="Oldest due"
+          value={
+            data && (data.oldest_due_s === 0 ? 'Nothing waits' : formatDuration(data.oldest_due_s * 1000))
+          }
+          note={
+            data &&
+            (data.oldest_due_s === 0 ? 'No job is due' : 'The oldest job that is due has waited so long')
+          }
+          over="now"
+          {...(is_operator && { to: '/ops/queues' })}
+        />
+      </div>
+      {is_empty && data.attention.length === 0 ? (
+        <EmptyState title="No payments yet" curl={curl}>
+          A payment is made by your program, or by this command.
+        </EmptyState>
+      ) : (
+        <AttentionList lines={data?.attention} />
+      )}
+    </>
+  )
+}
+
+/** The currencies that there is anything of, the one with the most payments first. */
+function currenciesOf(data: OverviewAnswer | undefined): string[] {
+  const by_count = (data?.currencies ?? []).toSorted(
+    (a, b) => b.week.captured - a.week.captured || b.week.authorized - a.week.authorized,
+  )
+  const names = [...by_count, ...(data?.balances ?? [])].map(({ currency }) => currency)
+  return [...new Set(names)]
+}
+
+type FigureOf = { data: OverviewAnswer | undefined; currency: string }
+
+function VolumeFigure({ data, currency }: FigureOf) {
+  const of = data?.currencies.find((each) => each.currency === currency)
+  const [week, before] = [of?.week.captured_minor ?? 0, of?.week_before.captured_minor ?? 0]
+  const others = data?.currencies.filter((each) => each !== of && each.week.captured_minor > 0) ?? []
+  return (
+    <Figure
+      name="Volume"
+      value={data && formatMoney(week, currency)}
+      note={
+        data &&
+        (others.length > 0
+          ? `and ${others.map((each) => formatMoney(each.week.captured_minor, each.currency)).join(', ')}`
+          : paymentsCount(of?.week.captured ?? 0))
+      }
+      line={lastWeek(of).map(({ captured_minor }) => captured_minor)}
+      trend={trendOf(
+        week,
+        before,
+        (change) => `${percent(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than the week before`,
+      )}
+      to="/payments"
+    />
+  )
+}
+
+function SuccessFigure({ data }: { data: OverviewAnswer | undefined }) {
+  const all = data?.currencies ?? []
+  const together = (counts: Counts[]) => {
+    const authorized = counts.reduce((sum, each) => sum + each.authorized, 0)
+    const failed = counts.reduce((sum, each) => sum + each.failed, 0)
+    return { rate: authorized + failed === 0 ? null : authorized / (authorized + failed), failed }
+  }
+  const { rate, failed } = together(all.map(({ week }) => week))
+  const { rate: before } = together(all.map(({ week_before }) => week_before))
+  // A day without payments goes on as the day before it.
+  const rates = Array.from(
+    { length: WEEK },
+    (_, at) => together(all.flatMap((each) => lastWeek(each)[at] ?? [])).rate,
+  )
+  const line = rates.map((_, at) => rates.slice(0, at + 1).findLast((each) => each !== null) ?? rate ?? 0)
+  const change = rate === null || before === null ? 0 : rate - before
+  return (
+    <Figure
+      name="Success rate"
+      value={data && (rate === null ? 'No payments' : percent(rate, 1))}
+      note={data && `${failed.toLocaleString()} failed, in all currencies`}
+      line={line}
+      {...(rate !== null &&
+        before !== null && {
+          trend: {
+            by: Math.abs(change) < 0.0005 ? 'none' : change > 0 ? 'up' : 'down',
+            good: change > 0,
+            text: `${percent(before, 1)} the week before`,
+          },
+        })}
+    />
+  )
+}
+
+function BalanceFigure({ data, currency }: FigureOf) {
+  const balance = data?.balances.find((each) => each.currency === currency)
+  const days = lastWeek(data?.currencies.find((each) => each.currency === currency))
+  const others = data?.balances.filter((each) => each !== balance && each.balance_minor !== 0) ?? []
+  const pending = balance?.pending_payouts_minor ?? 0
+  return (
+    <Figure
+      name="Balance"
+      value={data && formatMoney(balance?.balance_minor ?? 0, currency)}
+      note={
+        data &&
+        (others.length > 0
+          ? `and ${others.map((each) => formatMoney(each.balance_minor, each.currency)).join(', ')}`
+          : pending > 0
+            ? `${formatMoney(pending, currency)} of it for payouts`
+            : 'All of it can be paid out')
+      }
+      line={days.map(({ captured_minor, refunded_minor }) => captured_minor - refunded_minor)}
+      over="captured less refunded, last 7 days"
+      to="/wallet"
+    />
+  )
+}
+
+const lastWeek = (of: CurrencyWeeks | undefined) => of?.days.slice(-WEEK) ?? []
+const paymentsCount = (count: number) => `${count.toLocaleString()} ${count === 1 ? 'payment' : 'payments'}`
+
+function percent(part: number, digits = 0): string {
+  return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: digits }).format(part)
+}
+
+function trendOf(now: number, before: number, words: (change: number) => string) {
+  if (before === 0) return undefined
+  const change = (now - before) / before
+  if (Math.abs(change) < 0.005)
+    return { by: 'none' as const, good: true, text: 'the same as the week before' }
+  return { by: change > 0 ? ('up' as const) : ('down' as const), good: change > 0, text: words(change) }
 }

@@ -1,6 +1,194 @@
-// Payments.
-import { BeingBuilt } from '../kit/states.tsx'
+// Payments: the list, with what it can be searched by.
+import type { Payment } from '#sdk/index.ts'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useAddressSearch } from '../address.ts'
+import { read, type ApiQuery } from '../api.ts'
+import { CsvExport } from '../kit/CsvExport.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { shortId } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { Money, typedMoney } from '../kit/Money.tsx'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+import { CURRENCIES, UUID } from '../payments/filters.ts'
+import { answerKey } from '../queries.ts'
+
+const FIELDS: FilterField[] = [
+  {
+    kind: 'select',
+    name: 'status',
+    label: 'Status',
+    options: [
+      'pending',
+      'requires_action',
+      'authorized',
+      'capturing',
+      'captured',
+      'canceling',
+      'canceled',
+      'failed',
+    ],
+  },
+  { kind: 'select', name: 'currency', label: 'Currency', options: CURRENCIES },
+  { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
+  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id or reference' },
+]
+/** Filters that links lead here with; a chip takes them away. */
+const LINKED: FilterField[] = [
+  { kind: 'text', name: 'customer_id', label: 'Customer' },
+  { kind: 'text', name: 'merchant_id', label: 'Merchant' },
+]
+const NAMES = [
+  'status',
+  'currency',
+  'created_from',
+  'created_to',
+  'customer_id',
+  'merchant_id',
+  'amount_min',
+  'amount_max',
+]
+
+const COLUMNS: TableColumn<Payment>[] = [
+  {
+    title: 'Amount',
+    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
+    align: 'end',
+    csv: ({ amount_minor, currency }) => typedMoney(amount_minor, currency),
+  },
+  {
+    title: 'Status',
+    cell: ({ status, dispute }) => (
+      <span className="line">
+        <Status status={status} />
+        {dispute !== null && dispute.closed_at === null && <Status status={dispute.status} word="Disputed" />}
+      </span>
+    ),
+    csv: ({ status }) => status,
+  },
+  {
+    title: 'Description',
+    cell: ({ description }) => description ?? <span className="dim">–</span>,
+    clip: true,
+    csv: ({ description }) => description,
+  },
+  {
+    title: 'Customer',
+    cell: ({ customer_id }) =>
+      customer_id === null ? (
+        <span className="dim">–</span>
+      ) : (
+        <Link to="/customers/$id" params={{ id: customer_id }} className="mono cell-link" title={customer_id}>
+          {shortId(customer_id)}
+        </Link>
+      ),
+    csv: ({ customer_id }) => customer_id,
+  },
+  {
+    title: 'Refunded',
+    cell: ({ amount_refunded_minor, currency }) =>
+      amount_refunded_minor === 0 ? (
+        <span className="dim">–</span>
+      ) : (
+        <Money minor={amount_refunded_minor} currency={currency} />
+      ),
+    align: 'end',
+    csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
+  },
+  {
+    title: 'Id',
+    cell: ({ id }) => (
+      <span className="mono" title={id}>
+        {shortId(id)}
+      </span>
+    ),
+    csv: ({ id }) => id,
+  },
+  {
+    title: 'Created',
+    cell: ({ created_at }) => <Instant at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+]
+/** Only in the file. */
+const FILE_COLUMNS: TableColumn<Payment>[] = [
+  ...COLUMNS,
+  { title: 'Currency', cell: () => null, csv: ({ currency }) => currency },
+  { title: 'Processor reference', cell: () => null, csv: ({ processor_reference }) => processor_reference },
+]
 
 export function PaymentsPage() {
-  return <BeingBuilt title="Payments" />
+  const { asked, is_ready, is_searched } = useSearched()
+  const found = useList<Payment>('/v1/payments', NAMES, { fixed: asked, every_ms: 10_000, enabled: is_ready })
+  const list = { ...found, filtered: found.filtered || is_searched }
+  const [search] = useAddressSearch()
+  const linked = LINKED.filter((field) => field.kind === 'text' && search[field.name] !== undefined)
+  const curl = useCurl('/v1/payments', {
+    idempotency_key: 'payment-1',
+    amount_minor: 4000,
+    currency: 'usd',
+    method: 'card',
+  })
+  return (
+    <>
+      <PageHeader
+        title="Payments"
+        description="Money that is held, taken and given back."
+        actions={<Link to="/disputes">Disputes</Link>}
+      />
+      <Filters
+        fields={[...FIELDS, ...linked]}
+        end={<CsvExport list={list} columns={FILE_COLUMNS} name="payments.csv" />}
+      />
+      <DataTable
+        label="Payments"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        to={({ id }) => `/payments/${id}`}
+        empty={
+          <EmptyState title="No payments yet" curl={curl}>
+            A payment is made by your program, or by this command.
+          </EmptyState>
+        }
+      />
+    </>
+  )
+}
+
+/** What is asked for the text of `Search`: a processor's reference, a payment's id, or else a customer's. */
+function useSearched(): { asked: ApiQuery; is_ready: boolean; is_searched: boolean } {
+  const [address] = useAddressSearch()
+  const text = address['search']?.trim() ?? ''
+  const is_id = UUID.test(text)
+  const { data, isPending } = useQuery({
+    queryKey: answerKey('/find', { q: text }),
+    queryFn: async ({ signal }) => {
+      const found = await read<{ noun: string }[]>('/find', { q: text }, signal)
+      if (!found.some(({ noun }) => noun === 'payment')) return null
+      return await read<Payment>(`/v1/payments/${text}`, undefined, signal)
+    },
+    enabled: is_id,
+  })
+  if (text === '') return { asked: {}, is_ready: true, is_searched: false }
+  if (!is_id) return { asked: { processor_reference: text }, is_ready: true, is_searched: true }
+  const asked = data ? onlyThis(data) : { customer_id: text }
+  return { asked, is_ready: !isPending, is_searched: true }
+}
+
+/** Creation is unique among the payments of a tenant: the moment after it is exclusive. */
+function onlyThis({ processor_reference, created_at }: Payment): ApiQuery {
+  if (processor_reference !== null) return { processor_reference }
+  return { created_from: created_at, created_to: afterMoment(created_at) }
+}
+
+/** One microsecond later. */
+function afterMoment(at: string): string {
+  const micros = Number(at.slice(20, 26)) + 1
+  if (micros < 1_000_000) return `${at.slice(0, 20)}${String(micros).padStart(6, '0')}Z`
+  return new Date(Date.parse(`${at.slice(0, 19)}Z`) + 1000).toISOString()
 }

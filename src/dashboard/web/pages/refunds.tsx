@@ -1,6 +1,96 @@
-// Refunds.
-import { BeingBuilt } from '../kit/states.tsx'
+// Refunds of all payments: the list.
+import type { Refund } from '#sdk/index.ts'
+import { Link } from '@tanstack/react-router'
+import { useAddressSearch } from '../address.ts'
+import { CsvExport } from '../kit/CsvExport.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { shortId } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { Money, typedMoney } from '../kit/Money.tsx'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+import { inWords } from '../kit/statuses.ts'
+import { CURRENCIES } from '../payments/filters.ts'
+
+const FIELDS: FilterField[] = [
+  { kind: 'select', name: 'status', label: 'Status', options: ['pending', 'succeeded', 'failed'] },
+  { kind: 'select', name: 'currency', label: 'Currency', options: CURRENCIES },
+  { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
+  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Processor reference' },
+]
+
+const COLUMNS: TableColumn<Refund>[] = [
+  {
+    title: 'Amount',
+    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
+    align: 'end',
+    csv: ({ amount_minor, currency }) => typedMoney(amount_minor, currency),
+  },
+  { title: 'Currency', cell: ({ currency }) => currency, csv: ({ currency }) => currency },
+  { title: 'Status', cell: ({ status }) => <Status status={status} />, csv: ({ status }) => status },
+  {
+    title: 'Reason',
+    cell: ({ reason, failure, imported }) =>
+      failure?.message ?? (reason === null ? (imported ? 'Made at the processor' : '–') : inWords(reason)),
+    clip: true,
+    csv: ({ reason }) => reason,
+  },
+  {
+    title: 'Payment',
+    cell: ({ payment_id }) => (
+      <Link to="/payments/$id" params={{ id: payment_id }} className="mono" title={payment_id}>
+        {shortId(payment_id)}
+      </Link>
+    ),
+    csv: ({ payment_id }) => payment_id,
+  },
+  {
+    title: 'Id',
+    cell: ({ id }) => (
+      <span className="mono" title={id}>
+        {shortId(id)}
+      </span>
+    ),
+    csv: ({ id }) => id,
+  },
+  {
+    title: 'Created',
+    cell: ({ created_at }) => <Instant at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+]
 
 export function RefundsPage() {
-  return <BeingBuilt title="Refunds" />
+  const [{ search }] = useAddressSearch()
+  const fixed = search === undefined || search === '' ? {} : { processor_reference: search }
+  const found = useList<Refund>('/v1/refunds', ['status', 'currency', 'created_from', 'created_to'], {
+    fixed,
+    every_ms: 10_000,
+  })
+  const list = { ...found, filtered: found.filtered || Object.keys(fixed).length > 0 }
+  const curl = useCurl('/v1/payments/PAYMENT_ID/refunds', {
+    idempotency_key: 'refund-1',
+    reason: 'requested_by_customer',
+  })
+  return (
+    <>
+      <PageHeader title="Refunds" description="Money that goes back to buyers." />
+      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="refunds.csv" />} />
+      <DataTable
+        label="Refunds"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        to={({ id }) => `/refunds/${id}`}
+        empty={
+          <EmptyState title="No refunds yet" curl={curl}>
+            A captured payment is refunded on its page, by your program, or by this command.
+          </EmptyState>
+        }
+      />
+    </>
+  )
 }

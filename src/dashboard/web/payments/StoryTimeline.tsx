@@ -1,0 +1,49 @@
+// The timeline of a payment, or of one refund or dispute of it.
+import type { Payment } from '#sdk/index.ts'
+import type { UseQueryResult } from '@tanstack/react-query'
+import { Bone } from '../kit/Bone.tsx'
+import { Instant, useNow } from '../kit/Instant.tsx'
+import { Failed } from '../kit/states.tsx'
+import { Timeline } from '../kit/Timeline.tsx'
+import { useSession } from '../session.tsx'
+import { storyItems } from './items.tsx'
+import type { PaymentStory } from './story.ts'
+
+/** `part`: only what is of that refund or dispute. */
+export function StoryTimeline({
+  payment,
+  story: { data, error, refetch, dataUpdatedAt },
+  part,
+}: {
+  payment: Payment | undefined
+  story: UseQueryResult<PaymentStory>
+  part?: { id: string; reference: string | null }
+}) {
+  const now = useNow()
+  const { is_operator } = useSession()
+  return (
+    <section className="section">
+      <div className="line">
+        <h2>Timeline</h2>
+        {dataUpdatedAt > 0 && (
+          <span className="page-as-of">
+            As of <Instant at={new Date(dataUpdatedAt).toISOString()} />
+          </span>
+        )}
+      </div>
+      {error !== null && data === undefined && <Failed error={error} retry={refetch} />}
+      {data?.is_part && <p className="dim">The last entries; there were more before them.</p>}
+      {payment !== undefined && data !== undefined ? (
+        <Timeline items={storyItems({ payment, story: data, now, is_operator }, part)} />
+      ) : (
+        error === null && (
+          <div className="stack" aria-busy="true">
+            {['72%', '64%', '80%', '58%'].map((width) => (
+              <Bone key={width} width={width} height={20} />
+            ))}
+          </div>
+        )
+      )}
+    </section>
+  )
+}

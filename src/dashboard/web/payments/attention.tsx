@@ -1,0 +1,193 @@
+// What needs a person: each line says what, how many and since when, and leads to the act that settles it.
+import { Link } from '@tanstack/react-router'
+import {
+  ChevronRight,
+  CircleCheck,
+  CircleHelp,
+  Gavel,
+  Hourglass,
+  Scale,
+  ShieldQuestion,
+  Unplug,
+  Webhook,
+  type LucideIcon,
+} from 'lucide-react'
+import type { AddressSearch } from '../address.ts'
+import { Bone } from '../kit/Bone.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useSession } from '../session.tsx'
+
+export type AttentionLine = {
+  kind: string
+  count: number
+  is_more: boolean
+  oldest_at: string
+  /** Ids of the oldest. */
+  examples: string[]
+}
+
+type KindWords = {
+  icon: LucideIcon
+  one: string
+  many: string
+  /** What `oldest_at` is. */
+  since: string
+  /** The button-like end of the line: what is done there. */
+  act: string
+  /** Where one of them is, and where all are. */
+  one_at: string
+  all_at: string
+  search?: AddressSearch
+  operators_only?: boolean
+}
+
+const KINDS: Record<string, KindWords> = {
+  hold_lapses: {
+    icon: Hourglass,
+    one: 'hold lapses within a day',
+    many: 'holds lapse within a day',
+    since: 'the first',
+    act: 'Capture or cancel',
+    one_at: '/payments/',
+    all_at: '/payments',
+    search: { status: 'authorized' },
+  },
+  effect_unknown: {
+    icon: CircleHelp,
+    one: 'effect at a provider is not known',
+    many: 'effects at a provider are not known',
+    since: 'the oldest since',
+    act: 'Decide',
+    one_at: '/ops/jobs/',
+    all_at: '/ops/jobs',
+    search: { state: 'unknown' },
+    operators_only: true,
+  },
+  drift: {
+    icon: Scale,
+    one: 'difference between the books and the processor',
+    many: 'differences between the books and the processor',
+    since: 'the oldest since',
+    act: 'Look at the difference',
+    one_at: '',
+    all_at: '/ops/drifts',
+    operators_only: true,
+  },
+  deliveries_failed: {
+    icon: Webhook,
+    one: 'event was not delivered in the last day',
+    many: 'events were not delivered in the last day',
+    since: 'the oldest',
+    act: 'Deliver again',
+    one_at: '/webhooks/',
+    all_at: '/webhooks',
+  },
+  endpoint_disabled: {
+    icon: Unplug,
+    one: 'webhook endpoint gets no events any more',
+    many: 'webhook endpoints get no events any more',
+    since: 'the oldest since',
+    act: 'Enable',
+    one_at: '/webhooks/',
+    all_at: '/webhooks',
+  },
+  verification_open: {
+    icon: ShieldQuestion,
+    one: 'person is not verified yet',
+    many: 'people are not verified yet',
+    since: 'the oldest since',
+    act: 'Decide',
+    one_at: '/compliance/',
+    all_at: '/compliance',
+  },
+  dispute_needs_response: {
+    icon: Gavel,
+    one: 'dispute waits for your answer',
+    many: 'disputes wait for your answer',
+    since: 'the oldest since',
+    act: 'Answer',
+    one_at: '/disputes/',
+    all_at: '/disputes',
+    search: { status: 'needs_response' },
+  },
+}
+
+export function AttentionList({ lines }: { lines: AttentionLine[] | undefined }) {
+  return (
+    <section className="section">
+      <h2>Needs attention</h2>
+      {lines === undefined && (
+        <div className="stack" aria-busy="true">
+          {['68%', '54%', '60%'].map((width) => (
+            <Bone key={width} width={width} height={16} />
+          ))}
+        </div>
+      )}
+      {lines?.length === 0 && (
+        <p className="attention-none">
+          <CircleCheck size={16} aria-hidden /> Nothing needs you.
+        </p>
+      )}
+      {lines !== undefined && lines.length > 0 && (
+        <ul className="attention" aria-label="Needs attention">
+          {lines.map((line) => (
+            <li key={line.kind}>
+              <AttentionRow line={line} />
+            </li>
+          ))}
+        </ul>
+      )}
+    </section>
+  )
+}
+
+function AttentionRow({ line: { kind, count, is_more, oldest_at, examples } }: { line: AttentionLine }) {
+  const { is_operator } = useSession()
+  const words = KINDS[kind]
+  if (words === undefined) return null
+  const { icon: Icon, one, many, since, act, one_at, all_at, search = {}, operators_only = false } = words
+  const text = (
+    <>
+      <Icon size={16} aria-hidden />
+      <span className="attention-what">
+        <strong className="figures">
+          {count.toLocaleString()}
+          {is_more && ' or more'}
+        </strong>{' '}
+        {count === 1 ? one : many}
+      </span>
+    </>
+  )
+  const when = (
+    <span className="attention-when dim">
+      {since} <Instant at={oldest_at} />
+    </span>
+  )
+  if (operators_only && !is_operator)
+    return (
+      <div className="attention-row">
+        {text}
+        {when}
+        <span className="attention-act dim">An operator settles it</span>
+      </div>
+    )
+  const [first] = examples
+  const is_one = one_at !== '' && first !== undefined && examples.length === 1
+  return (
+    <div className="attention-row">
+      <Link
+        to={is_one ? `${one_at}${first}` : all_at}
+        search={is_one ? {} : search}
+        className="row-link"
+        data-row
+      >
+        {text}
+        <span className="heard">: {act}</span>
+      </Link>
+      {when}
+      <span className="attention-act" aria-hidden>
+        {act} <ChevronRight size={14} />
+      </span>
+    </div>
+  )
+}

@@ -1,0 +1,192 @@
+// The acts on a payment: capture, cancel, refund. Each asks first, and says what became of it.
+import type { CancelPayment, CreateRefund, Payment } from '#sdk/index.ts'
+import { NativeSelect, TextInput } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { sluice } from '../api.ts'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { formatMoney, parseMoney, typedMoney } from '../kit/Money.tsx'
+import { inWords } from '../kit/statuses.ts'
+import { invalidate } from '../queries.ts'
+import { processorName } from './words.ts'
+
+type ActDialog = { payment: Payment; opened: boolean; onClose: () => void }
+
+const again = () => invalidate('/v1/payments', '/v1/refunds', '/overview')
+
+/** The amount in a field, from 1 to `most`; undefined when it is no such amount. */
+function useAmount(most: number, currency: string) {
+  const [typed, setTyped] = useState<string>()
+  const text = typed ?? typedMoney(most, currency)
+  const minor = parseMoney(text, currency)
+  const fits = minor !== undefined && minor > 0 && minor <= most
+  return { text, setTyped, minor: fits ? minor : undefined }
+}
+
+function AmountField({
+  of: { text, setTyped, minor },
+  most,
+  currency,
+}: {
+  of: ReturnType<typeof useAmount>
+  most: number
+  currency: string
+}) {
+  return (
+    <TextInput
+      label="Amount"
+      description={`In ${currency}; at most ${formatMoney(most, currency)}.`}
+      inputMode="decimal"
+      value={text}
+      onChange={(event) => setTyped(event.currentTarget.value)}
+      error={minor === undefined && `Give an amount of at most ${formatMoney(most, currency)}.`}
+      data-autofocus
+    />
+  )
+}
+
+export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
+  const { id, currency, amount_capturable_minor: held } = payment
+  const amount = useAmount(held, currency)
+  const minor = amount.minor ?? held
+  const money = (some: number) => formatMoney(some, currency)
+  const rest =
+    minor < held
+      ? ` ${money(held - minor)} is released, and cannot be captured later.`
+      : ' Nothing of the hold is left after that.'
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={() => {
+        amount.setTyped(undefined)
+        onClose()
+      }}
+      title={`Capture ${money(minor)}?`}
+      action="Capture"
+      does={`Capture ${money(minor)} of ${money(held)} held at ${processorName(payment.processor)}.${rest}`}
+      ready={amount.minor !== undefined}
+      act={(idempotency_key) =>
+        acted(sluice.payments.capture(id, minor === held ? {} : { amount_minor: minor }, { idempotency_key }))
+      }
+      onDone={again}
+      outcome={(result) => (
+        <ActedOutcome of={result}>{money(result.data.amount_captured_minor)} was captured.</ActedOutcome>
+      )}
+    >
+      <AmountField of={amount} most={held} currency={currency} />
+    </ConfirmDialog>
+  )
+}
+
+const CANCEL_REASONS: NonNullable<CancelPayment['reason']>[] = [
+  'requested_by_customer',
+  'duplicate',
+  'fraudulent',
+  'abandoned',
+]
+
+export function CancelDialog({ payment, opened, onClose }: ActDialog) {
+  const { id, currency, amount_capturable_minor: held, amount_minor } = payment
+  const [reason, setReason] = useState<CancelPayment['reason']>()
+  const does =
+    held > 0
+      ? `The hold of ${formatMoney(held, currency)} is released at ${processorName(payment.processor)}, and nothing is taken. This cannot be undone.`
+      : `The payment of ${formatMoney(amount_minor, currency)} is given up, and nothing is taken. This cannot be undone.`
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title="Cancel this payment?"
+      action="Cancel payment"
+      tone="bad"
+      does={does}
+      act={(idempotency_key) =>
+        acted(sluice.payments.cancel(id, reason == null ? {} : { reason }, { idempotency_key }))
+      }
+      onDone={again}
+      outcome={(result) => <ActedOutcome of={result}>The payment is canceled.</ActedOutcome>}
+    >
+      <ReasonField reasons={CANCEL_REASONS} value={reason} onChange={setReason} />
+    </ConfirmDialog>
+  )
+}
+
+const REFUND_REASONS: NonNullable<CreateRefund['reason']>[] = [
+  'requested_by_customer',
+  'duplicate',
+  'fraudulent',
+]
+
+export function RefundDialog({ payment, opened, onClose }: ActDialog) {
+  const { id, currency, amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
+  const left = captured - refunded
+  const amount = useAmount(left, currency)
+  const [reason, setReason] = useState<CreateRefund['reason']>()
+  const minor = amount.minor ?? left
+  const money = (some: number) => formatMoney(some, currency)
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={() => {
+        amount.setTyped(undefined)
+        onClose()
+      }}
+      title={`Refund ${money(minor)}?`}
+      action="Refund"
+      tone="bad"
+      does={
+        <>
+          Refund {money(minor)} of {money(captured)} to the {payment.method} that paid; {money(left - minor)}{' '}
+          stays captured.
+          {refunded > 0 && ` ${money(refunded)} went back before.`}
+        </>
+      }
+      ready={amount.minor !== undefined}
+      act={(idempotency_key) =>
+        acted(
+          sluice.refunds.create(
+            id,
+            { idempotency_key, amount_minor: minor, ...(reason != null && { reason }) },
+            { idempotency_key },
+          ),
+        )
+      }
+      onDone={again}
+      outcome={(result) => (
+        <ActedOutcome of={result}>
+          {money(result.data.amount_minor)} is on its way to the buyer.{' '}
+          <Link to="/refunds/$id" params={{ id: result.data.id }}>
+            See the refund
+          </Link>
+        </ActedOutcome>
+      )}
+    >
+      <AmountField of={amount} most={left} currency={currency} />
+      <ReasonField reasons={REFUND_REASONS} value={reason} onChange={setReason} />
+    </ConfirmDialog>
+  )
+}
+
+function ReasonField<T extends string>({
+  reasons,
+  value,
+  onChange,
+}: {
+  reasons: T[]
+  value: T | null | undefined
+  onChange: (reason: T | undefined) => void
+}) {
+  return (
+    <NativeSelect
+      label="Reason"
+      description="The processor is told too."
+      value={value ?? ''}
+      onChange={(event) => onChange(reasons.find((reason) => reason === event.currentTarget.value))}
+      data={[
+        { value: '', label: 'None' },
+        ...reasons.map((reason) => ({ value: reason, label: inWords(reason) })),
+      ]}
+    />
+  )
+}

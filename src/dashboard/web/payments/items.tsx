@@ -1,0 +1,246 @@
+// The story of a payment as entries of the waterfall: in sentences, with what each changed.
+import type { Payment, TimelineEntry } from '#sdk/index.ts'
+import { Link } from '@tanstack/react-router'
+import { BookOpen, Cable, Inbox, ListChecks, Megaphone, Send, Webhook } from 'lucide-react'
+import type { ReactNode } from 'react'
+import type { TimelineItem } from '../kit/Timeline.tsx'
+import { formatDuration } from '../kit/Instant.tsx'
+import { formatMoney } from '../kit/Money.tsx'
+import { inWords } from '../kit/statuses.ts'
+import type { PaymentStory, StoryDelivery, StoryJob } from './story.ts'
+import {
+  amountOfJob,
+  EVENT_WORDS,
+  jobWords,
+  moneyOf,
+  postingWords,
+  processorName,
+  TELLING_EVENTS,
+} from './words.ts'
+
+type Told = { payment: Payment; story: PaymentStory; now: number; is_operator: boolean }
+
+/** Oldest first. `part` keeps what is of one refund or dispute; left out, all of the payment is told. */
+export function storyItems(told: Told, part?: { id: string; reference: string | null }): TimelineItem[] {
+  const { story } = told
+  const jobs = part === undefined ? story.jobs : story.jobs.filter(({ refund_id }) => refund_id === part.id)
+  const known = new Set(jobs.map(({ id }) => id))
+  const isOfPart = (entry: TimelineEntry): boolean => {
+    if (part === undefined) return true
+    const { job_id, subject_id, object_id, event_id } = entry.details
+    if (entry.kind === 'posting') return subject_id === part.id
+    if (entry.kind === 'notification') return object_id === part.reference
+    if (entry.kind === 'event') return story.about.get(String(event_id)) === part.id
+    return known.has(String(job_id))
+  }
+  const deliveries = story.deliveries.filter(
+    ({ event_id }) => part === undefined || story.about.get(event_id) === part.id,
+  )
+  return [
+    ...story.entries.filter(isOfPart).map((entry) => entryItem(told, entry)),
+    ...jobs.map((job) => jobItem(told, job)),
+    ...deliveries.map(deliveryItem),
+  ].toSorted((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
+}
+
+function entryItem(told: Told, entry: TimelineEntry): TimelineItem {
+  const { kind, name, details } = entry
+  const { transfer_id, event_id, job_id, attempt, generation } = details
+  const id = JSON.stringify([kind, name, transfer_id, event_id, job_id, attempt, generation]).replaceAll(
+    ' ',
+    '',
+  )
+  const item = { id, at: entry.at, outcome: entry.outcome, details: entry }
+  if (kind === 'attempt') return { ...item, ...attemptParts(told, entry) }
+  if (kind === 'provider_call') {
+    const to = processorName(told.payment.processor)
+    const again = details['last_sent_at'] !== entry.at
+    return {
+      ...item,
+      icon: Cable,
+      name: `Asked ${to}: ${name}`,
+      note: again ? 'sent more than once, with the same key' : undefined,
+      ended_at: again ? String(details['last_sent_at']) : null,
+      matters: entry.outcome === 'rotated' || entry.outcome === 'discarded',
+    }
+  }
+  if (kind === 'notification')
+    return {
+      ...item,
+      icon: Inbox,
+      name: `${processorName(String(details['provider']))} told: ${inWords(name).toLowerCase()}`,
+      ended_at: typeof details['applied_at'] === 'string' ? details['applied_at'] : null,
+      matters: entry.outcome === 'parked' || entry.outcome === 'received',
+      changed: entry.outcome === 'parked' ? 'It waits until what it names is here.' : undefined,
+    }
+  if (kind === 'posting') {
+    const minor = details['amount_minor']
+    const amount = typeof minor === 'number' ? formatMoney(minor, String(details['currency'])) : ''
+    return {
+      ...item,
+      icon: BookOpen,
+      name: postingWords(name, details['credit_account'], amount),
+      note: `${String(details['debit_account'])} to ${String(details['credit_account'])}`.replaceAll(
+        '_',
+        ' ',
+      ),
+    }
+  }
+  return { ...item, ...eventParts(told, entry) }
+}
+
+function eventParts({ payment, story }: Told, { name, details }: TimelineEntry) {
+  const event_id = String(details['event_id'])
+  const refund = story.refunds.find(({ id }) => id === story.about.get(event_id))
+  const amount = name === 'payment.created' ? moneyOf(payment) : refund && moneyOf(refund)
+  const words = EVENT_WORDS[name] ?? inWords(name)
+  return {
+    icon: Megaphone,
+    name:
+      amount !== undefined && name.endsWith('.created')
+        ? words.replace(' requested', ` of ${amount} requested`)
+        : words,
+    note: name,
+    matters: TELLING_EVENTS.has(name),
+    more: (
+      <>
+        <Link to="/events/$id" params={{ id: event_id }}>
+          Event
+        </Link>
+        {refund !== undefined && (
+          <Link to="/refunds/$id" params={{ id: refund.id }}>
+            Refund
+          </Link>
+        )}
+      </>
+    ),
+  }
+}
+
+function attemptParts(told: Told, entry: TimelineEntry) {
+  const { payment, story, is_operator } = told
+  const { name, details, outcome } = entry
+  const job = story.jobs.find(({ id }) => id === details['job_id'])
+  const amount = amountOfJob(payment, story, { name, refund_id: job?.refund_id ?? null })
+  const at = processorName(payment.processor)
+  const ended_at = typeof details['ended_at'] === 'string' ? details['ended_at'] : null
+  const attempt = Number(details['attempt'])
+  const { message } = Object(details['error']) as { message?: unknown }
+  const does = jobWords(name, 'to_do', amount)
+  const next = nextWords(told, job, attempt)
+  const told_of: Record<string, [string, ReactNode?]> = {
+    done: [`${jobWords(name, 'done', amount)} at ${at}`],
+    declined: [`${at} refused to ${does}`, typeof message === 'string' ? message : undefined],
+    retry: [`${at} did not ${does}, and nothing happened`, `It is asked again${next}.`],
+    ambiguous: [`${at}'s answer was lost`, `It is asked again with the same key${next}.`],
+    unknown: [`It is not known whether ${at} did ${does}`, `It is looked up${next}, and not sent again.`],
+    misconfigured: [`${at} refused our credentials`, 'An operator has to put them right.'],
+    returned: ['Nothing was sent', `Another attempt follows${next}.`],
+    parked: [`Not done: ${does}`, 'It waits for an operator.'],
+    discarded: [`An operator gave up to ${does}`],
+    resolved: [`An operator decided about the ${jobWords(name, 'noun', amount)}`],
+  }
+  const found = outcome === null ? undefined : told_of[outcome]
+  const [words, changed] = found ?? [
+    ended_at === null && job?.state === 'running'
+      ? `${jobWords(name, 'doing', amount)} at ${at}`
+      : `The worker was lost before ${at} answered`,
+  ]
+  return {
+    icon: Send,
+    name: words,
+    note: attempt > 1 ? `${name}, attempt ${attempt}` : name,
+    ended_at:
+      ended_at ?? (outcome === null && job?.state === 'running' ? new Date(told.now).toISOString() : null),
+    outcome: outcome ?? (job?.state === 'running' ? 'running' : 'lost'),
+    changed,
+    // Of many tries that came to nothing the first and the last are enough.
+    matters:
+      attempt === 1 ||
+      attempt === job?.attempt ||
+      !['retry', 'ambiguous', 'returned'].includes(outcome ?? ''),
+    more: is_operator && typeof details['job_id'] === 'string' && (
+      <Link to="/ops/jobs/$id" params={{ id: details['job_id'] }}>
+        Job
+      </Link>
+    ),
+  }
+}
+
+/** When the next attempt follows: ` in 2 s`, or ` 2 s later` where that was. */
+function nextWords({ story, now }: Told, job: StoryJob | undefined, attempt: number): string {
+  if (job === undefined) return ''
+  const mine = (at: number) =>
+    story.entries.find(
+      ({ kind, details }) => kind === 'attempt' && details['job_id'] === job.id && details['attempt'] === at,
+    )
+  const [before, after] = [mine(attempt), mine(attempt + 1)]
+  if (after !== undefined && before !== undefined) {
+    const ended = before.details['ended_at']
+    return ` ${formatDuration(Date.parse(after.at) - Date.parse(typeof ended === 'string' ? ended : before.at))} later`
+  }
+  return job.run_at === null ? '' : inTime(job.run_at, now)
+}
+
+/** ` in 2 s`, or ` now` when it is due. */
+export function inTime(at: string, now: number): string {
+  const ms = Date.parse(at) - now
+  if (ms <= 1000) return ' now'
+  return ms < 10_000 ? ` in ${Math.round(ms / 1000)} s` : ` in ${formatDuration(ms)}`
+}
+
+/** A job as what was asked for, and how long it then waited for its first attempt. */
+function jobItem({ payment, story, now, is_operator }: Told, job: StoryJob): TimelineItem {
+  const amount = amountOfJob(payment, story, job)
+  const first = story.entries.find(({ kind, details }) => kind === 'attempt' && details['job_id'] === job.id)
+  const waits = first === undefined && job.run_at !== null
+  const told = job.name === 'payment.capture' || job.name === 'payment.cancel'
+  return {
+    id: `job-${job.id}`,
+    at: job.created_at,
+    ended_at: first?.at ?? (waits ? new Date(now).toISOString() : null),
+    icon: ListChecks,
+    name: told
+      ? jobWords(job.name, 'asked', amount)
+      : `The ${jobWords(job.name, 'noun', amount)} waited for a worker`,
+    note: waits
+      ? `waits for a worker, due${inTime(job.run_at!, now)}`
+      : told
+        ? 'then waited for a worker'
+        : job.name,
+    outcome: waits ? 'queued' : null,
+    // Of the others an event tells that they were asked for.
+    matters: waits || told,
+    more: is_operator && (
+      <Link to="/ops/jobs/$id" params={{ id: job.id }}>
+        Job
+      </Link>
+    ),
+    details: job,
+  }
+}
+
+function deliveryItem(delivery: StoryDelivery): TimelineItem {
+  const { id, status, type, url, next_attempt_at, last_status_code, last_error } = delivery
+  const delivered = status === 'delivered'
+  const why = last_error ?? (last_status_code === null ? null : `HTTP ${last_status_code}`)
+  return {
+    id: `delivery-${id}`,
+    at: delivery.created_at,
+    ended_at: delivery.delivered_at,
+    icon: Webhook,
+    name: `${delivered ? 'Delivered' : 'Delivery of'} ${type}`,
+    note: `to ${URL.canParse(url) ? new URL(url).host : url}`,
+    outcome: status === 'pending' && delivery.attempts > 0 ? 'retrying' : status,
+    changed: delivered
+      ? undefined
+      : `${why ?? 'Not sent yet'}${next_attempt_at === null ? '' : `; next attempt${inTime(next_attempt_at, Date.now())}`}`,
+    matters: status !== 'delivered' && status !== 'skipped',
+    more: (
+      <Link to="/webhooks/deliveries/$id" params={{ id }}>
+        Delivery
+      </Link>
+    ),
+    details: delivery,
+  }
+}

@@ -1,0 +1,198 @@
+// How a payment stands, in sentences: what happened, what the system does next and when, and what a person can do.
+import type { Dispute, Payment } from '#sdk/index.ts'
+import { Link } from '@tanstack/react-router'
+import type { ReactNode } from 'react'
+import { useNow, formatInstant } from '../kit/Instant.tsx'
+import { formatMoney } from '../kit/Money.tsx'
+import { toneClass } from '../kit/Status.tsx'
+import { inWords, type Tone } from '../kit/statuses.ts'
+import { useSession } from '../session.tsx'
+import { inTime } from './items.tsx'
+import type { PaymentStory, StoryJob } from './story.ts'
+import { amountOfJob, jobWords, moneyOf, processorName } from './words.ts'
+
+export type Said = { key: string; tone: Tone; words: ReactNode }
+
+/** One line for each thing that is to be known. */
+export function PaymentOutlook({ payment, story }: { payment: Payment; story: PaymentStory | undefined }) {
+  const now = useNow()
+  const { is_operator } = useSession()
+  const jobs = story?.jobs.filter(({ run_at }) => run_at !== null) ?? []
+  const said = [
+    ...jobs.map((job) => jobSaid({ payment, story: story!, job, now, is_operator })),
+    ...(jobs.length === 0 ? stateSaid(payment) : []),
+    ...(story?.disputes ?? []).flatMap((dispute) => disputeSaid(dispute)),
+  ]
+  return <Outlook said={said} />
+}
+
+export function Outlook({ said }: { said: Said[] }) {
+  return (
+    <div className="stack" aria-live="polite">
+      {said.map(({ key, tone, words }) => (
+        <div key={key} className={toneClass(tone, 'outlook')}>
+          {words}
+        </div>
+      ))}
+    </div>
+  )
+}
+
+/** What becomes of a job that is open. */
+export function jobSaid({
+  payment,
+  story,
+  job,
+  now,
+  is_operator,
+}: {
+  payment: Payment
+  story: PaymentStory
+  job: StoryJob
+  now: number
+  is_operator: boolean
+}): Said {
+  const at = processorName(payment.processor)
+  const amount = amountOfJob(payment, story, job)
+  const doing = jobWords(job.name, 'doing', amount)
+  const to_do = jobWords(job.name, 'to_do', amount)
+  const due = inTime(job.run_at ?? job.created_at, now)
+  const last = story.entries.findLast(
+    ({ kind, details, outcome }) => kind === 'attempt' && details['job_id'] === job.id && outcome !== null,
+  )?.outcome
+  const link = is_operator && (
+    <>
+      {' '}
+      <Link to="/ops/jobs/$id" params={{ id: job.id }}>
+        See the job
+      </Link>
+    </>
+  )
+  const say = (tone: Tone, words: string): Said => ({
+    key: job.id,
+    tone,
+    words: (
+      <>
+        {words}
+        {link}
+      </>
+    ),
+  })
+  if (job.unknown_since !== null || last === 'unknown')
+    return say(
+      'doubt',
+      `It is not known whether ${at} did ${to_do}. It is looked up${due} and not sent again, so no money moves twice. You need not do anything; if it stays so, an operator decides.`,
+    )
+  if (last === 'parked')
+    return say('warn', `${doing} waits for an operator. Nothing is sent until they decide.`)
+  if (last === 'misconfigured')
+    return say(
+      'bad',
+      `${at} refused our credentials. An operator has to put them right; then it goes on by itself, next${due}.`,
+    )
+  if (job.state === 'running') return say('going', `${doing}: ${at} is being asked now.`)
+  if (last === 'ambiguous')
+    return say(
+      'doubt',
+      `${at}'s answer was lost. It is asked again with the same key${due}, so no money moves twice. You need not do anything.`,
+    )
+  if (last === 'retry' || last === 'returned')
+    return say(
+      'warn',
+      `${at} did not ${to_do} yet, and nothing happened. It is asked again${due}. You need not do anything.`,
+    )
+  return say('going', `${doing} waits for a worker and is due${due}.`)
+}
+
+/** What a payment waits for, or how it ended. */
+function stateSaid(payment: Payment): Said[] {
+  const { status, failure, capture_before, amount_capturable_minor, currency, cancellation_reason } = payment
+  const say = (tone: Tone, words: string): Said[] => [{ key: status, tone, words }]
+  const amount = moneyOf(payment)
+  const bank =
+    failure?.decline_code == null ? '' : ` The bank says: ${inWords(failure.decline_code).toLowerCase()}.`
+  if (status === 'requires_action')
+    return say(
+      'warn',
+      `${failure === null ? '' : `The last try failed: ${failure.message} `}The buyer has to confirm the payment with their bank. It goes on by itself when they have; until then you can cancel it.`,
+    )
+  if (status === 'authorized') {
+    const held = formatMoney(amount_capturable_minor, currency)
+    const until = capture_before === null ? '' : ` until ${formatInstant(capture_before)}`
+    const soon = capture_before !== null && Date.parse(capture_before) - Date.now() < 86_400_000
+    const failed = failure === null ? '' : `The last act failed: ${failure.message} Nothing was taken. `
+    return say(
+      failure === null ? (soon ? 'warn' : 'going') : 'bad',
+      `${failed}${held} is held${until}. Capture it before then, or cancel it; after that the hold lapses and nothing can be taken.`,
+    )
+  }
+  if (status === 'failed')
+    return say(
+      'bad',
+      `${failure?.message ?? 'The authorization failed.'}${bank} Nothing was taken, and nothing more is tried. To try again, make a new payment.`,
+    )
+  if (status === 'canceled')
+    return say(
+      'idle',
+      `${amount} was not taken${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
+    )
+  if (status === 'captured') {
+    const is_disputed = payment.dispute !== null && payment.dispute.closed_at === null
+    const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
+    const money = (minor: number) => formatMoney(minor, currency)
+    const released =
+      captured < payment.amount_minor
+        ? `, and the other ${money(payment.amount_minor - captured)} was released`
+        : ''
+    const back =
+      refunded === 0
+        ? is_disputed
+          ? ''
+          : 'It can be refunded, all or in parts.'
+        : refunded === captured
+          ? 'All of it went back.'
+          : `${money(refunded)} went back; ${money(captured - refunded)} stays captured.`
+    return say('idle', `${money(captured)} was captured${released}. ${back}`)
+  }
+  return []
+}
+
+/** How a dispute stands; of one that is over nothing is said on its payment. */
+export function disputeSaid(dispute: Dispute, { with_link = true } = {}): Said[] {
+  const { id, status, reason, closed_at, evidence_due_by } = dispute
+  if (closed_at !== null) {
+    if (with_link) return []
+    const ended =
+      status === 'won'
+        ? 'was won: what was taken for it is yours again'
+        : status === 'lost'
+          ? 'was lost: the buyer has the money'
+          : 'is over'
+    return [{ key: id, tone: 'idle', words: `The dispute of ${moneyOf(dispute)} ${ended}.` }]
+  }
+  const why = reason === null ? '' : ` (${inWords(reason).toLowerCase()})`
+  const until = evidence_due_by === null ? '' : ` until ${formatInstant(evidence_due_by)}`
+  const words = {
+    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${why}. Answer it in the processor's dashboard${until}, or it is lost.`,
+    under_review: `The buyer's bank decides about the dispute of ${moneyOf(dispute)}. You need not do anything.`,
+    warning: `The buyer's bank inquires about ${moneyOf(dispute)}${why}. No money was taken. Answer it in the processor's dashboard${until}.`,
+    lost: `The dispute of ${moneyOf(dispute)} was lost. Its end is not known yet.`,
+    won: `The dispute of ${moneyOf(dispute)} was won.`,
+  }[status]
+  return [
+    {
+      key: id,
+      tone: status === 'under_review' ? 'going' : 'warn',
+      words: (
+        <>
+          {words}{' '}
+          {with_link && (
+            <Link to="/disputes/$id" params={{ id }}>
+              See the dispute
+            </Link>
+          )}
+        </>
+      ),
+    },
+  ]
+}

@@ -1,0 +1,73 @@
+// The refunds and disputes of a payment, on its page.
+import type { Dispute, Refund } from '#sdk/index.ts'
+import { Link } from '@tanstack/react-router'
+import { Instant } from '../kit/Instant.tsx'
+import { Money } from '../kit/Money.tsx'
+import { Status } from '../kit/Status.tsx'
+import { inWords } from '../kit/statuses.ts'
+
+export function PaymentRefunds({ refunds }: { refunds: Refund[] | undefined }) {
+  if (refunds === undefined || refunds.length === 0) return null
+  return (
+    <PartTable title="Refunds" path="/refunds" rows={refunds} last="Created" at={(row) => row.created_at} />
+  )
+}
+
+export function PaymentDisputes({ disputes }: { disputes: Dispute[] | undefined }) {
+  if (disputes === undefined || disputes.length === 0) return null
+  return (
+    <PartTable title="Disputes" path="/disputes" rows={disputes} last="Opened" at={(row) => row.opened_at} />
+  )
+}
+
+type Part = Pick<Refund, 'id' | 'amount_minor' | 'currency' | 'status' | 'reason'>
+
+function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
+  title,
+  path,
+  rows,
+  last,
+  at,
+}: {
+  title: string
+  path: '/refunds' | '/disputes'
+  rows: T[]
+  last: string
+  at: (row: T) => string
+}) {
+  return (
+    <section className="section">
+      <h2>{title}</h2>
+      <div className="table-frame">
+        <table className="table" aria-label={title}>
+          <thead>
+            <tr>
+              <th scope="col">Amount</th>
+              <th scope="col">Status</th>
+              <th scope="col">Reason</th>
+              <th scope="col">{last}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <tr key={row.id} data-link>
+                <td>
+                  <Link to={`${path}/${row.id}`} className="row-link" data-row>
+                    <Money minor={row.amount_minor} currency={row.currency} />
+                  </Link>
+                </td>
+                <td>
+                  <Status status={row.status} />
+                </td>
+                <td>{row.reason === null ? '–' : inWords(row.reason)}</td>
+                <td>
+                  <Instant at={at(row)} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  )
+}

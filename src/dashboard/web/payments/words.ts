@@ -1,0 +1,121 @@
+// The words that the story of a payment is told in.
+import type { Payment, Refund } from '#sdk/index.ts'
+import { formatMoney } from '../kit/Money.tsx'
+import { inWords } from '../kit/statuses.ts'
+import type { PaymentStory } from './story.ts'
+
+/** What a job does: done, to be done, being done. `{}` is the amount. */
+type JobWords = { done: string; to_do: string; doing: string; asked: string; noun: string }
+
+const JOBS: Record<string, JobWords> = {
+  'payment.authorize': {
+    done: 'Held {}',
+    to_do: 'hold {}',
+    doing: 'Holding {}',
+    asked: 'Payment of {} requested',
+    noun: 'authorization',
+  },
+  'payment.capture': {
+    done: 'Captured {}',
+    to_do: 'capture {}',
+    doing: 'Capturing {}',
+    asked: 'Capture of {} requested',
+    noun: 'capture',
+  },
+  'payment.cancel': {
+    done: 'Released the hold of {}',
+    to_do: 'release the hold of {}',
+    doing: 'Releasing the hold of {}',
+    asked: 'Cancellation requested',
+    noun: 'cancellation',
+  },
+  'refund.create': {
+    done: 'Refunded {}',
+    to_do: 'refund {}',
+    doing: 'Refunding {}',
+    asked: 'Refund of {} requested',
+    noun: 'refund',
+  },
+}
+
+/** What a job is called in sentences; `kind` says in which form. */
+export function jobWords(name: string, kind: keyof JobWords, amount: string): string {
+  const words = JOBS[name]?.[kind]
+  if (words === undefined) return inWords(name)
+  return amount === '' ? words.replace(/( of)? {}/, '') : words.replace('{}', amount)
+}
+
+/** The amount that a job moves, for people; empty where it is not known. */
+export function amountOfJob(
+  payment: Payment,
+  { refunds, entries }: Pick<PaymentStory, 'refunds' | 'entries'>,
+  { name, refund_id }: { name: string; refund_id: string | null },
+): string {
+  if (name === 'refund.create') {
+    const refund = refunds.find(({ id }) => id === refund_id)
+    return refund === undefined ? '' : moneyOf(refund)
+  }
+  if (name === 'payment.capture') {
+    const posting = entries.find((entry) => entry.kind === 'posting' && entry.name === 'capture')
+    const minor = posting?.details['amount_minor']
+    return typeof minor === 'number' ? formatMoney(minor, payment.currency) : ''
+  }
+  return moneyOf(payment)
+}
+
+export const moneyOf = ({ amount_minor, currency }: Pick<Refund, 'amount_minor' | 'currency'>) =>
+  formatMoney(amount_minor, currency)
+
+/** The name of a processor, for people. */
+export const processorName = (processor: string) => inWords(processor)
+
+/** What events say, of those that say more than an attempt does. */
+export const EVENT_WORDS: Record<string, string> = {
+  'payment.created': 'Payment requested',
+  'payment.requires_action': 'The buyer has to confirm the payment',
+  'payment.authorized': 'The money is held',
+  'payment.authorization_failed': 'A try of the buyer failed',
+  'payment.capture_expiring': 'The hold lapses within a day',
+  'payment.captured': 'The money was taken',
+  'payment.capture_failed': 'The capture failed; the hold stands',
+  'payment.canceled': 'The payment is canceled',
+  'payment.cancel_failed': 'The cancellation failed; the hold stands',
+  'payment.failed': 'The payment failed',
+  'payment.disputed': "The buyer's bank disputes the payment",
+  'payment.dispute_won': 'The dispute was won',
+  'payment.dispute_lost': 'The dispute was lost',
+  'payment.dispute_closed': 'The dispute is over',
+  'refund.created': 'Refund requested',
+  'refund.succeeded': 'The refund is on its way to the buyer',
+  'refund.failed': 'The refund failed; the money stays',
+}
+
+/** Events that are shown also when the story is folded. Others repeat what an attempt says. */
+export const TELLING_EVENTS = new Set([
+  'payment.created',
+  'payment.requires_action',
+  'payment.authorization_failed',
+  'payment.capture_expiring',
+  'payment.disputed',
+  'payment.dispute_won',
+  'payment.dispute_lost',
+  'payment.dispute_closed',
+  'refund.created',
+  'refund.failed',
+])
+
+/** What a posting did to the balance. */
+export function postingWords(kind: string, credit_account: unknown, amount: string): string {
+  const what = POSTINGS[kind] ?? inWords(kind).toLowerCase()
+  return credit_account === 'available'
+    ? `${amount} added to the balance: ${what}`
+    : `${amount} taken from the balance: ${what}`
+}
+
+const POSTINGS: Record<string, string> = {
+  capture: 'the capture',
+  refund: 'the refund',
+  refund_failed: 'the refund that failed',
+  dispute_withdrawn: 'the dispute',
+  dispute_reinstated: 'the dispute that ended',
+}
