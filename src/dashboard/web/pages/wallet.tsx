@@ -61,7 +61,8 @@ const COLUMNS: TableColumn<WalletTransaction>[] = [
         '–'
       ) : (
         <>
-          {inWords(subject_type)} <span className="mono dim">{shortId(subject_id)}</span>
+          {subject_type === 'top_up' ? 'Top-up' : inWords(subject_type)}{' '}
+          <span className="mono dim">{shortId(subject_id)}</span>
         </>
       ),
     csv: ({ subject_type, subject_id }) => `${subject_type ?? ''} ${subject_id}`,

@@ -32,7 +32,7 @@ export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id';
     amount_minor: 1000,
     currency: 'USD',
     method: 'card',
-    payment_method: 'pm_card_visa',
+    payment_method: '<token of the processor>',
     [by]: id,
   })
   return (

@@ -27,22 +27,28 @@ export function TimelineSection({ path, every_ms = 5_000 }: { path: `/${string}`
   )
 }
 
-/** Calls that went well say no more than their attempt, and ignored notifications changed nothing: they are folded. */
+/** Folded are calls that went well, which say no more than their attempt, and what changed nothing. */
 function timelineItems(entries: TimelineEntry[]): TimelineItem[] {
   return entries.map(({ at, kind, name, outcome, details }, index) => ({
     id: `${at} ${index}`,
     at,
     ended_at: textOf(details['ended_at'] ?? details['last_sent_at'] ?? details['applied_at']),
     icon: ICONS[kind],
-    name: kind === 'posting' ? inWords(name) : (SAYS[kind] ?? inWords(name)),
+    name: nameOf(kind, name),
     note: noteOf(kind, name, details),
     outcome,
     changed: changedBy(kind, details),
     details: { kind, name, ...details },
     matters:
-      !(kind === 'provider_call' && outcome === 'done') && outcome !== 'ignored' && outcome !== 'returned',
+      name !== LOOK &&
+      !(kind === 'provider_call' && outcome === 'done') &&
+      outcome !== 'ignored' &&
+      outcome !== 'returned',
   }))
 }
+
+/** The notification that we make ourselves of what the provider says when it is asked. */
+const LOOK = 'reconciliation.look'
 
 const ICONS = {
   attempt: Cpu,
@@ -52,18 +58,22 @@ const ICONS = {
   event: Radio,
 } satisfies Record<TimelineKind, unknown>
 
-const SAYS: Partial<Record<TimelineKind, string>> = {
-  attempt: 'Attempt',
-  provider_call: 'Provider call',
-  notification: 'Notification',
-  event: 'Event',
+function nameOf(kind: TimelineKind, name: string): string {
+  if (name === LOOK) return 'Looked up at the provider'
+  if (kind === 'event')
+    return inWords(name)
+      .replace(/^Kyc/, 'Verification')
+      .replace(/^Top up/, 'Top-up')
+  if (kind === 'attempt') return 'Attempt'
+  if (kind === 'provider_call') return 'Call to the provider'
+  return kind === 'notification' ? 'Told by the provider' : inWords(name)
 }
 
 function noteOf(kind: TimelineKind, name: string, details: Record<string, unknown>): string {
   if (kind === 'attempt') return `${name}, attempt ${String(details['attempt'])}`
   if (kind === 'posting')
     return `${String(details['debit_account'])} to ${String(details['credit_account'])}`.replaceAll('_', ' ')
-  return name
+  return kind === 'event' ? 'Event' : name
 }
 
 function changedBy(kind: TimelineKind, details: Record<string, unknown>) {

@@ -99,7 +99,7 @@ function Balances({ balances }: { balances: WalletBalance[] | undefined }) {
       pending_payouts_minor: 0,
       available_minor: 0,
     })),
-  ]
+  ].sort((one, other) => one.currency.localeCompare(other.currency))
   if (all.length === 0) return null
   return (
     <div className="balances">
