@@ -21,7 +21,7 @@ import { customerName } from '../parties/PartyName.tsx'
 import { PaymentsSection } from '../parties/PaymentsSection.tsx'
 import { VerificationSection } from '../parties/VerificationSection.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { useMay } from '../session.tsx'
+import { useAreaState, useMay } from '../session.tsx'
 
 const FIELDS: EditField[] = [
   { name: 'name', label: 'Name' },
@@ -41,6 +41,7 @@ export function CustomerPage() {
 function CustomerContent({ id }: { id: string }) {
   const { data: customer, error, refetch, dataUpdatedAt } = useAnswer<Customer>(`/v1/customers/${id}`)
   const may_delete = useMay('deleteCustomer')
+  const payments = useAreaState('payments') === 'deployed'
   const may_edit = useMay('updateCustomer')
   const [open, setOpen] = useState<'edit' | 'delete'>()
   const close = () => setOpen(undefined)
@@ -94,7 +95,7 @@ function CustomerContent({ id }: { id: string }) {
               }}
             />
           </section>
-          <PaymentsSection by="customer_id" id={id} />
+          {payments && <PaymentsSection by="customer_id" id={id} />}
           <VerificationSection type="customer" id={id} name={title} gone={gone} />
         </div>
         <section>

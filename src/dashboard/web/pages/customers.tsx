@@ -52,10 +52,18 @@ const COLUMNS: TableColumn<Customer>[] = [
 ]
 
 export function CustomersPage() {
+  return (
+    <AreaPage area="customers" title="Customers">
+      <CustomersContent />
+    </AreaPage>
+  )
+}
+
+function CustomersContent() {
   const list = useList<Customer>('/v1/customers', ['email', 'external_id', 'deleted'], { every_ms: 30_000 })
   const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
   return (
-    <AreaPage area="customers" title="Customers">
+    <>
       <PageHeader title="Customers" description="The people and companies that pay." />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="customers.csv" />} />
       <DataTable
@@ -70,6 +78,6 @@ export function CustomersPage() {
           </EmptyState>
         }
       />
-    </AreaPage>
+    </>
   )
 }

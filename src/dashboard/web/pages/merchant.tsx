@@ -20,7 +20,7 @@ import { Note } from '../parties/Note.tsx'
 import { PaymentsSection } from '../parties/PaymentsSection.tsx'
 import { VerificationSection } from '../parties/VerificationSection.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { useMay } from '../session.tsx'
+import { useAreaState, useMay } from '../session.tsx'
 
 const FIELDS: EditField[] = [
   { name: 'legal_name', label: 'Legal name', required: true },
@@ -41,6 +41,7 @@ export function MerchantPage() {
 function MerchantContent({ id }: { id: string }) {
   const { data: merchant, error, refetch, dataUpdatedAt } = useAnswer<Merchant>(`/v1/merchants/${id}`)
   const may_archive = useMay('archiveMerchant')
+  const payments = useAreaState('payments') === 'deployed'
   const may_edit = useMay('updateMerchant')
   const [open, setOpen] = useState<'edit' | 'archive'>()
   const close = () => setOpen(undefined)
@@ -95,7 +96,7 @@ function MerchantContent({ id }: { id: string }) {
               }}
             />
           </section>
-          <PaymentsSection by="merchant_id" id={id} />
+          {payments && <PaymentsSection by="merchant_id" id={id} />}
           <VerificationSection type="merchant" id={id} name={title} gone={gone} />
         </div>
         <section>

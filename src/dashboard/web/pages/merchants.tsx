@@ -54,6 +54,14 @@ const COLUMNS: TableColumn<Merchant>[] = [
 ]
 
 export function MerchantsPage() {
+  return (
+    <AreaPage area="merchants" title="Merchants">
+      <MerchantsContent />
+    </AreaPage>
+  )
+}
+
+function MerchantsContent() {
   const list = useList<Merchant>('/v1/merchants', ['archived'], { every_ms: 30_000 })
   const curl = useCurl('/v1/merchants', {
     idempotency_key: 'merchant-1',
@@ -63,7 +71,7 @@ export function MerchantsPage() {
     support_email: 'help@engines.example',
   })
   return (
-    <AreaPage area="merchants" title="Merchants">
+    <>
       <PageHeader title="Merchants" description="On whose behalf you take payments." />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="merchants.csv" />} />
       <DataTable
@@ -78,6 +86,6 @@ export function MerchantsPage() {
           </EmptyState>
         }
       />
-    </AreaPage>
+    </>
   )
 }

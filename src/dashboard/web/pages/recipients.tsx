@@ -48,6 +48,14 @@ const COLUMNS: TableColumn<Recipient>[] = [
 ]
 
 export function RecipientsPage() {
+  return (
+    <AreaPage area="recipients" title="Recipients">
+      <RecipientsContent />
+    </AreaPage>
+  )
+}
+
+function RecipientsContent() {
   const list = useList<Recipient>('/v1/recipients', ['email', 'type', 'currency', 'archived'], {
     every_ms: 30_000,
   })
@@ -60,7 +68,7 @@ export function RecipientsPage() {
     destination: 'acct_success',
   })
   return (
-    <AreaPage area="recipients" title="Recipients">
+    <>
       <PageHeader title="Recipients" description="Whom you pay out to." />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="recipients.csv" />} />
       <DataTable
@@ -75,6 +83,6 @@ export function RecipientsPage() {
           </EmptyState>
         }
       />
-    </AreaPage>
+    </>
   )
 }

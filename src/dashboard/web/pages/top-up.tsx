@@ -94,5 +94,5 @@ function sentence({ status, amount_minor, currency, failure, succeeded_at }: Top
   const why = failure === null ? '' : ` ${failure.message}`
   if (failure?.code === 'reversed' && succeeded_at !== null)
     return `${money} came ${formatInstant(succeeded_at)} and was taken back, so your balance fell by it.${why}`
-  return `The money did not come.${why} Its key is used up: top up again.`
+  return `The money did not come.${why} To try again, top up again.`
 }

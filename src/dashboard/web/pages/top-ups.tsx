@@ -7,7 +7,7 @@ import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
-import { Money } from '../kit/Money.tsx'
+import { Money, typedMoney } from '../kit/Money.tsx'
 import { EmptyState, useCurl } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { useCurrencyFilter } from '../wallet/balances.ts'
@@ -18,7 +18,7 @@ const COLUMNS: TableColumn<TopUp>[] = [
     title: 'Amount',
     align: 'end',
     cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-    csv: ({ amount_minor }) => amount_minor,
+    csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
   },
   {
     title: 'Currency',

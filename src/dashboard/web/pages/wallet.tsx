@@ -7,7 +7,7 @@ import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { shortId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
-import { Money } from '../kit/Money.tsx'
+import { Money, typedMoney } from '../kit/Money.tsx'
 import { EmptyState, useCurl } from '../kit/states.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { useCurrencyFilter } from '../wallet/balances.ts'
@@ -41,13 +41,13 @@ const COLUMNS: TableColumn<WalletTransaction>[] = [
     title: 'Amount',
     align: 'end',
     cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} signed />,
-    csv: ({ amount_minor }) => amount_minor,
+    csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
   },
   {
     title: 'Balance after',
     align: 'end',
     cell: ({ balance_after_minor, currency }) => <Money minor={balance_after_minor} currency={currency} />,
-    csv: ({ balance_after_minor }) => balance_after_minor,
+    csv: ({ balance_after_minor, currency }) => Number(typedMoney(balance_after_minor, currency)),
   },
   {
     title: 'Currency',

@@ -11,7 +11,7 @@ import { useQuery } from '@tanstack/react-query'
 import { readPage } from '../api.ts'
 import { answerKey } from '../queries.ts'
 import { useAreaState, useMay } from '../session.tsx'
-import { decidedBy } from '../verifications/words.ts'
+import { decidedBy, isUndecided } from '../verifications/words.ts'
 import { StartVerification } from '../verifications/StartVerification.tsx'
 
 const COLUMNS: TableColumn<Verification>[] = [
@@ -46,7 +46,7 @@ export function VerificationSection({
   const [starting, setStarting] = useState(false)
   if (!deployed) return null
   const rows = query.data?.rows
-  const open = rows?.some(({ decision, status }) => decision === null && status !== 'rejected')
+  const open = rows?.some(isUndecided)
   return (
     <section className="section">
       <div className="line">

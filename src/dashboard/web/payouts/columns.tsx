@@ -3,7 +3,7 @@ import type { Payout } from '#sdk/index.ts'
 import type { TableColumn } from '../kit/DataTable.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
-import { Money } from '../kit/Money.tsx'
+import { Money, typedMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 
@@ -13,7 +13,7 @@ export const AMOUNT: TableColumn<Payout> = {
   title: 'Amount',
   align: 'end',
   cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-  csv: ({ amount_minor }) => amount_minor,
+  csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
 }
 
 export const RECIPIENT: TableColumn<Payout> = {

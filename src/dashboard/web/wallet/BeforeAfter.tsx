@@ -2,6 +2,7 @@
 import type { ReactNode } from 'react'
 import { Bone } from '../kit/Bone.tsx'
 import { Money } from '../kit/Money.tsx'
+import { useAreaState } from '../session.tsx'
 import { useBalances } from './balances.ts'
 import '../parties/parties.css'
 
@@ -16,6 +17,7 @@ export function BeforeAfter({
   after: string
 }) {
   const { data, error } = useBalances()
+  const deployed = useAreaState('wallet') === 'deployed'
   // A currency in which nothing has happened is not listed.
   const before =
     data === undefined
@@ -25,13 +27,14 @@ export function BeforeAfter({
   const known = (minor: number | undefined, none: ReactNode) =>
     minor === undefined ? none : <Money minor={minor} currency={currency} />
   const missing = error === null ? <Bone width={80} /> : 'not known now'
+  if (!deployed) return null
   return (
     <dl className="before-after" aria-label={`Balance in ${currency.toUpperCase()}`} aria-live="polite">
       <div>
         <dt>Available now</dt>
         <dd>{known(before, missing)}</dd>
       </div>
-      <div data-short={(then ?? 0) < 0 || undefined}>
+      <div>
         <dt>{after}</dt>
         <dd data-short={(then ?? 0) < 0 || undefined}>{known(then, '–')}</dd>
       </div>

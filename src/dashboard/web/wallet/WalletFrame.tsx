@@ -128,7 +128,10 @@ function Balances({ balances }: { balances: WalletBalance[] | undefined }) {
                 {pending === undefined ? (
                   <Bone width={60} />
                 ) : (
-                  <Money minor={on_the_way(currency) ?? 0} currency={currency} />
+                  <>
+                    {pending.length >= asked.limit && 'at least '}
+                    <Money minor={on_the_way(currency) ?? 0} currency={currency} />
+                  </>
                 )}
               </dd>
             </div>
