@@ -125,7 +125,7 @@ export function DialogError({ error, brief = false }: { error: Error; brief?: bo
   const request_id = error instanceof SluiceError ? error.request_id : null
   return (
     <div className={toneClass('bad', 'dialog-result')} role="alert">
-      {brief ? 'Refused: see the field above. Nothing was done.' : wordsOf(error)}
+      {brief ? 'Refused: see the field above.' : wordsOf(error)}
       {request_id !== null && (
         <div>
           Request <Id id={request_id} label="request id" />

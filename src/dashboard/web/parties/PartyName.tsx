@@ -4,6 +4,7 @@ import type { Customer, KycSubjectType, Merchant, Recipient } from '#sdk/index.t
 import { Bone } from '../kit/Bone.tsx'
 import { shortId } from '../kit/Id.tsx'
 import { useAnswer } from '../queries.ts'
+import { useAreaState } from '../session.tsx'
 
 const PATHS = {
   customer: '/customers',
@@ -19,14 +20,17 @@ export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>):
 
 /** Its name, read by its id; where that cannot be read, the end of the id. `link`: leads to its page. */
 export function PartyName({ type, id, link = false }: { type: KycSubjectType; id: string; link?: boolean }) {
-  const { data, error } = useAnswer<Customer | Recipient | Merchant>(`/v1${partyPath(type, id)}`)
+  const deployed = useAreaState(`${type}s`) === 'deployed'
+  const { data, error } = useAnswer<Customer | Recipient | Merchant>(`/v1${partyPath(type, id)}`, undefined, {
+    enabled: deployed,
+  })
   const name = data === undefined ? undefined : nameOf(data)
-  if (name === undefined && error === null) return <Bone width={120} />
+  if (name === undefined && error === null && deployed) return <Bone width={120} />
   const shown = name ?? <code className="mono">{shortId(id)}</code>
   return link ? <Link to={partyPath(type, id)}>{shown}</Link> : <span>{shown}</span>
 }
 
 function nameOf(party: Customer | Recipient | Merchant): string {
   if ('display_name' in party) return party.display_name
-  return customerName(party)
+  return 'deleted_at' in party && party.deleted_at !== null ? 'Deleted customer' : customerName(party)
 }
