@@ -3,7 +3,7 @@ import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answer } from '#sdk/index.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { acted } from '../kit/acted.tsx'
+import { acted } from '../kit/ActOutcome.tsx'
 import { notify } from '../kit/notices.tsx'
 
 export type EditField = { name: string; label: string; required?: boolean; type?: 'email' | 'url' | 'tel' }
