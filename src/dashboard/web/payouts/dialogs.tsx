@@ -3,7 +3,7 @@ import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
-import { acted, ActOutcome } from '../kit/ActOutcome.tsx'
+import { answeredAct, ActOutcome } from '../kit/ActOutcome.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -31,7 +31,7 @@ export function CancelPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
             : 'The processor has it already, and may not let go of it any more: then nothing changes.'}
         </>
       }
-      act={(idempotency_key) => acted(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
+      act={(idempotency_key) => answeredAct(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
       onDone={again}
       outcome={(result) => (
         <ActOutcome of={result}>
@@ -72,7 +72,7 @@ export function FailPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
         </>
       }
       act={(idempotency_key) =>
-        acted(sluice.payouts.fail(payout.id, { reason: reason.trim() }, { idempotency_key }))
+        answeredAct(sluice.payouts.fail(payout.id, { reason: reason.trim() }, { idempotency_key }))
       }
       onDone={again}
       outcome={(result) => (
