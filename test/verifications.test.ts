@@ -705,6 +705,7 @@ describe('read', () => {
       ['?subject_type=merchant', [a.id]],
       [`?subject_id=${b.subject_id}`, [b.id]],
       [`?subject_id=${b.subject_id}&subject_type=merchant`, []],
+      ['?open=true', [b.id]],
       [`?before=${b.created_at}`, [a.id]],
     ] as const) {
       const { status, body } = await own.get(`/v1/compliance/kyc${query}`)

@@ -43,7 +43,9 @@ export function useAnswer<T>(
   return useQuery({
     queryKey: answerKey(path, query),
     queryFn: ({ signal }) => read<T>(path, query, signal),
-    refetchInterval: every_ms ?? false,
+    // What is not there is not asked for again and again.
+    refetchInterval: ({ state }) =>
+      state.data === undefined && state.error !== null ? false : (every_ms ?? false),
     enabled,
   })
 }

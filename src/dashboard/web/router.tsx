@@ -59,6 +59,7 @@ const PAGES = [
   page('/payouts', () => import('./pages/payouts.tsx'), 'PayoutsPage'),
   page('/payouts/$id', () => import('./pages/payout.tsx'), 'PayoutPage'),
   page('/wallet', () => import('./pages/wallet.tsx'), 'WalletPage'),
+  page('/wallet/top-ups', () => import('./pages/top-ups.tsx'), 'TopUpsPage'),
   page('/wallet/top-ups/$id', () => import('./pages/top-up.tsx'), 'TopUpPage'),
   page('/recipients', () => import('./pages/recipients.tsx'), 'RecipientsPage'),
   page('/recipients/$id', () => import('./pages/recipient.tsx'), 'RecipientPage'),

@@ -6,22 +6,22 @@ import { createdWithin, type ListPage } from '../pages.ts'
 import { isOpen, verificationEventSchema, type Verification } from './verification.ts'
 
 export type VerificationFilters = ListPage &
-  Partial<Pick<Verification, 'status' | 'subject_type' | 'subject_id'>>
+  Partial<Pick<Verification, 'status' | 'subject_type' | 'subject_id'>> & { open?: boolean }
 
 /** The verifications of a tenant, newest first. */
 export async function listVerifications(
   sql: Sql,
   tenant_id: string,
-  { status, subject_type, subject_id, ...page }: VerificationFilters,
+  { status, subject_type, subject_id, open = false, ...page }: VerificationFilters,
 ): Promise<Verification[]> {
   // Open and rejected ones and those of a subject have indexes of their own; other filters do not change the statement's
   // text.
-  const open = status !== undefined && isOpen(status)
+  const only_open = open || (status !== undefined && isOpen(status))
   return await sql<Verification[]>`
     select ${verificationColumns(sql)} from verifications
     where tenant_id = ${tenant_id} and ${createdWithin(sql, page)}
       ${subject_id === undefined ? sql`` : sql`and subject_id = ${subject_id}`}
-      ${open ? sql`and open` : sql``}
+      ${only_open ? sql`and open` : sql``}
       ${status === 'rejected' ? sql`and status = 'rejected'` : sql``}
       and status = coalesce(${status ?? null}, status)
       and subject_type = coalesce(${subject_type ?? null}, subject_type)

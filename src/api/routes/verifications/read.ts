@@ -11,7 +11,7 @@ import {
 } from '#domain/verifications/verification.ts'
 import { createVerification } from '#jobs/verifications.ts'
 import type { RouteContext } from '../../context.ts'
-import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
+import { EXAMPLE_ID, flag, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
 import { withoutLink, type VerificationAnswers } from './answers.ts'
 import { WAITING_VERIFICATION } from './examples.ts'
@@ -20,6 +20,7 @@ const filters = pageQuery.extend({
   status: verificationStatus.optional().meta({ description: 'Only those of this status.' }),
   subject_type: verificationSubjectType.optional().meta({ description: 'Only those of such subjects.' }),
   subject_id: idText.optional().meta({ description: 'Only those of this subject.', example: EXAMPLE_ID }),
+  open: flag('Only those of which nobody has decided yet.'),
 })
 
 export function readVerificationRoutes(

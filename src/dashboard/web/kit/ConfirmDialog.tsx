@@ -11,7 +11,8 @@ import { toneClass } from './Status.tsx'
  * Asks before an act. `title` is the question (`Capture $12.00?`), `action` the name of the act, which its button
  * repeats (`Capture`); the way out is `Back`. `does` says what will happen, to what and for how much. `act` gets the
  * idempotency key, which is the same for as long as the dialog is open. `outcome` says what became of it; left out, the
- * dialog closes. `ready` false: the fields (`children`) are not complete.
+ * dialog closes. `ready` false: the fields (`children`) are not complete. `children` as a function gets `errorOf`, which
+ * says what the API found wrong with a parameter; what stands at a field is not said again below.
  */
 export function ConfirmDialog<T>(props: {
   opened: boolean
@@ -25,7 +26,7 @@ export function ConfirmDialog<T>(props: {
   onDone?: (result: T) => unknown
   tone?: 'bad'
   ready?: boolean
-  children?: ReactNode
+  children?: ReactNode | ((errorOf: (param: string) => string | undefined) => ReactNode)
 }) {
   const [busy, setBusy] = useState(false)
   // What was asked cannot be taken back by closing, so it is not closed meanwhile.
@@ -64,6 +65,13 @@ function ConfirmBody<T>({
   })
   const { status } = asked
   const done = status === 'success'
+  const at_fields = new Set<string>()
+  const errorOf = (param: string) => {
+    const words = wordsAt(asked.error, param)
+    if (words !== undefined) at_fields.add(param)
+    return words
+  }
+  const fields = typeof children === 'function' ? children(errorOf) : children
   return (
     <form
       onSubmit={(event) => {
@@ -72,7 +80,7 @@ function ConfirmBody<T>({
       }}
     >
       <div className="dialog-does">{does}</div>
-      {!done && children !== undefined && <div className="stack dialog-fields">{children}</div>}
+      {!done && fields !== undefined && <div className="stack dialog-fields">{fields}</div>}
       <div aria-live="polite">
         {status === 'pending' && (
           <div className={toneClass('going', 'dialog-result')}>Asked. The outcome is on its way.</div>
@@ -80,7 +88,7 @@ function ConfirmBody<T>({
         {done && outcome !== undefined && (
           <div className={toneClass('idle', 'dialog-result')}>{outcome(asked.data)}</div>
         )}
-        {status === 'error' && <DialogError error={asked.error} />}
+        {status === 'error' && <DialogError error={asked.error} brief={at_fields.size > 0} />}
       </div>
       <div className="dialog-foot">
         <Button
@@ -105,12 +113,19 @@ function ConfirmBody<T>({
   )
 }
 
-/** An error within a dialog or a form: the API's message, and the request id. */
-export function DialogError({ error }: { error: Error }) {
+/** What the API says is wrong with a parameter. */
+function wordsAt(error: Error | null, param: string): string | undefined {
+  if (!(error instanceof SluiceError)) return undefined
+  const detail = error.details.find((each) => each.param === param)
+  return detail?.message ?? (error.param === param ? error.text : undefined)
+}
+
+/** An error within a dialog or a form: the API's message, and the request id. `brief`: the message stands at a field. */
+export function DialogError({ error, brief = false }: { error: Error; brief?: boolean }) {
   const request_id = error instanceof SluiceError ? error.request_id : null
   return (
     <div className={toneClass('bad', 'dialog-result')} role="alert">
-      {wordsOf(error)}
+      {brief ? 'Refused: see the field above.' : wordsOf(error)}
       {request_id !== null && (
         <div>
           Request <Id id={request_id} label="request id" />

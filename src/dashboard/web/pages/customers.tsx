@@ -1,4 +1,6 @@
-// Customers: the list. An example for other lists.
+// Customers: the list.
+import type { Customer } from '#sdk/index.ts'
+import { AreaPage } from '../kit/AreaPage.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
@@ -8,30 +10,24 @@ import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState, useCurl } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
-
-export type CustomerRow = {
-  id: string
-  name: string | null
-  email: string | null
-  phone: string | null
-  external_id: string | null
-  kyc_status: string
-  metadata: Record<string, string>
-  idempotency_key: string | null
-  created_at: string
-  updated_at: string
-  deleted_at: string | null
-}
+import { customerName } from '../parties/PartyName.tsx'
 
 const FIELDS: FilterField[] = [
   { kind: 'text', name: 'email', label: 'Email' },
   { kind: 'text', name: 'external_id', label: 'External id' },
+  {
+    kind: 'select',
+    name: 'deleted',
+    label: 'Deleted',
+    options: [{ value: 'true', label: 'Also deleted' }],
+  },
 ]
 
-const COLUMNS: TableColumn<CustomerRow>[] = [
+const COLUMNS: TableColumn<Customer>[] = [
   {
     title: 'Name',
-    cell: ({ name, email }) => name ?? email ?? 'No name',
+    cell: (row) =>
+      row.deleted_at === null ? customerName(row) : <span className="dim">Deleted customer</span>,
     clip: true,
     csv: ({ name }) => name,
   },
@@ -56,7 +52,15 @@ const COLUMNS: TableColumn<CustomerRow>[] = [
 ]
 
 export function CustomersPage() {
-  const list = useList<CustomerRow>('/v1/customers', ['email', 'external_id'])
+  return (
+    <AreaPage area="customers" title="Customers">
+      <CustomersContent />
+    </AreaPage>
+  )
+}
+
+function CustomersContent() {
+  const list = useList<Customer>('/v1/customers', ['email', 'external_id', 'deleted'], { every_ms: 30_000 })
   const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
   return (
     <>

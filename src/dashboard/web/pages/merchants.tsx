@@ -1,6 +1,91 @@
-// Merchants.
-import { BeingBuilt } from '../kit/states.tsx'
+// Merchants: the list.
+import type { Merchant } from '#sdk/index.ts'
+import { AreaPage } from '../kit/AreaPage.tsx'
+import { CsvExport } from '../kit/CsvExport.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+
+const FIELDS: FilterField[] = [
+  {
+    kind: 'select',
+    name: 'archived',
+    label: 'Archived',
+    options: [{ value: 'true', label: 'Only archived' }],
+  },
+]
+
+const COLUMNS: TableColumn<Merchant>[] = [
+  {
+    title: 'Name',
+    cell: ({ display_name }) => display_name,
+    clip: true,
+    csv: ({ display_name }) => display_name,
+  },
+  {
+    title: 'Legal name',
+    cell: ({ legal_name }) => legal_name,
+    clip: true,
+    csv: ({ legal_name }) => legal_name,
+  },
+  { title: 'Country', cell: ({ country }) => country, csv: ({ country }) => country },
+  {
+    title: 'Support email',
+    cell: ({ support_email }) => support_email,
+    clip: true,
+    csv: ({ support_email }) => support_email,
+  },
+  {
+    title: 'Verification',
+    cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
+    csv: ({ kyc_status }) => kyc_status,
+  },
+  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
+  {
+    title: 'Created',
+    cell: ({ created_at }) => <Instant at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+]
 
 export function MerchantsPage() {
-  return <BeingBuilt title="Merchants" />
+  return (
+    <AreaPage area="merchants" title="Merchants">
+      <MerchantsContent />
+    </AreaPage>
+  )
+}
+
+function MerchantsContent() {
+  const list = useList<Merchant>('/v1/merchants', ['archived'], { every_ms: 30_000 })
+  const curl = useCurl('/v1/merchants', {
+    idempotency_key: 'merchant-1',
+    legal_name: 'Analytical Engines Ltd',
+    display_name: 'Engines',
+    country: 'GB',
+    support_email: 'help@engines.example',
+  })
+  return (
+    <>
+      <PageHeader title="Merchants" description="On whose behalf you take payments." />
+      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="merchants.csv" />} />
+      <DataTable
+        label="Merchants"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        to={({ id }) => `/merchants/${id}`}
+        empty={
+          <EmptyState title="No merchants yet" curl={curl}>
+            A merchant is made by your program, or by this command.
+          </EmptyState>
+        }
+      />
+    </>
+  )
 }

@@ -1,6 +1,88 @@
-// Recipients.
-import { BeingBuilt } from '../kit/states.tsx'
+// Recipients: the list.
+import type { Recipient } from '#sdk/index.ts'
+import { AreaPage } from '../kit/AreaPage.tsx'
+import { CsvExport } from '../kit/CsvExport.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+import { inWords } from '../kit/statuses.ts'
+
+const FIELDS: FilterField[] = [
+  { kind: 'text', name: 'email', label: 'Email' },
+  { kind: 'select', name: 'type', label: 'Type', options: ['account', 'bank_account', 'card'] },
+  { kind: 'text', name: 'currency', label: 'Currency', placeholder: 'usd' },
+  {
+    kind: 'select',
+    name: 'archived',
+    label: 'Archived',
+    options: [{ value: 'true', label: 'Only archived' }],
+  },
+]
+
+const COLUMNS: TableColumn<Recipient>[] = [
+  { title: 'Name', cell: ({ name }) => name, clip: true, csv: ({ name }) => name },
+  { title: 'Email', cell: ({ email }) => email ?? '–', clip: true, csv: ({ email }) => email },
+  { title: 'Type', cell: ({ type }) => inWords(type), csv: ({ type }) => type },
+  {
+    title: 'Currency',
+    cell: ({ currency }) => currency.toUpperCase(),
+    csv: ({ currency }) => currency,
+  },
+  { title: 'Country', cell: ({ country }) => country, csv: ({ country }) => country },
+  {
+    title: 'Verification',
+    cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
+    csv: ({ kyc_status }) => kyc_status,
+  },
+  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
+  {
+    title: 'Created',
+    cell: ({ created_at }) => <Instant at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+]
 
 export function RecipientsPage() {
-  return <BeingBuilt title="Recipients" />
+  return (
+    <AreaPage area="recipients" title="Recipients">
+      <RecipientsContent />
+    </AreaPage>
+  )
+}
+
+function RecipientsContent() {
+  const list = useList<Recipient>('/v1/recipients', ['email', 'type', 'currency', 'archived'], {
+    every_ms: 30_000,
+  })
+  const curl = useCurl('/v1/recipients', {
+    idempotency_key: 'recipient-1',
+    name: 'Grace Hopper',
+    type: 'account',
+    currency: 'usd',
+    country: 'US',
+    destination: 'acct_success',
+  })
+  return (
+    <>
+      <PageHeader title="Recipients" description="Whom you pay out to." />
+      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="recipients.csv" />} />
+      <DataTable
+        label="Recipients"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        to={({ id }) => `/recipients/${id}`}
+        empty={
+          <EmptyState title="No recipients yet" curl={curl}>
+            A recipient is made by your program, or by this command.
+          </EmptyState>
+        }
+      />
+    </>
+  )
 }

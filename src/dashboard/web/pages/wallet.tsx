@@ -1,6 +1,125 @@
-// Wallet.
-import { BeingBuilt } from '../kit/states.tsx'
+// Wallet: balances and transactions.
+import type { WalletTransaction, WalletTransactionKind } from '#sdk/index.ts'
+import { useAddressSearch } from '../address.ts'
+import { CsvExport } from '../kit/CsvExport.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { shortId } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { Money, typedMoney } from '../kit/Money.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { inWords } from '../kit/statuses.ts'
+import { useCurrencyFilter } from '../wallet/balances.ts'
+import { WalletFrame } from '../wallet/WalletFrame.tsx'
+
+const KINDS: Record<WalletTransactionKind, string> = {
+  capture: 'Capture',
+  refund: 'Refund',
+  refund_failed: 'Refund failed',
+  top_up: 'Top-up',
+  top_up_reversed: 'Top-up reversed',
+  payout_paid: 'Payout paid',
+  payout_returned: 'Payout returned',
+  dispute_withdrawn: 'Dispute withdrawn',
+  dispute_reinstated: 'Dispute reinstated',
+  fee: 'Fee',
+  correction: 'Correction',
+}
+
+const PAGES: Record<NonNullable<WalletTransaction['subject_type']>, string> = {
+  payment: '/payments',
+  refund: '/refunds',
+  dispute: '/disputes',
+  payout: '/payouts',
+  top_up: '/wallet/top-ups',
+}
+
+const COLUMNS: TableColumn<WalletTransaction>[] = [
+  { title: 'Kind', cell: ({ kind }) => KINDS[kind], csv: ({ kind }) => kind },
+  {
+    title: 'Amount',
+    align: 'end',
+    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} signed />,
+    csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
+  },
+  {
+    title: 'Balance after',
+    align: 'end',
+    cell: ({ balance_after_minor, currency }) => <Money minor={balance_after_minor} currency={currency} />,
+    csv: ({ balance_after_minor, currency }) => Number(typedMoney(balance_after_minor, currency)),
+  },
+  {
+    title: 'Currency',
+    cell: ({ currency }) => currency.toUpperCase(),
+    csv: ({ currency }) => currency,
+  },
+  {
+    title: 'Of',
+    cell: ({ subject_type, subject_id }) =>
+      subject_type === null ? (
+        '–'
+      ) : (
+        <>
+          {subject_type === 'top_up' ? 'Top-up' : inWords(subject_type)}{' '}
+          <span className="mono dim">{shortId(subject_id)}</span>
+        </>
+      ),
+    csv: ({ subject_type, subject_id }) => `${subject_type ?? ''} ${subject_id}`,
+  },
+  {
+    title: 'Posted',
+    cell: ({ created_at }) => <Instant at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+]
 
 export function WalletPage() {
-  return <BeingBuilt title="Wallet" />
+  return (
+    <WalletFrame tab="transactions">
+      <Transactions />
+    </WalletFrame>
+  )
+}
+
+function Transactions() {
+  const names = ['currency', 'kind', 'created_from', 'created_to', 'subject_id']
+  const list = useList<WalletTransaction>('/v1/wallet/transactions', names, { every_ms: 10_000 })
+  const [search] = useAddressSearch()
+  const fields: FilterField[] = [
+    useCurrencyFilter(search['currency']),
+    {
+      kind: 'select',
+      name: 'kind',
+      label: 'Kind',
+      options: Object.entries(KINDS).map(([value, label]) => ({ value, label })),
+    },
+    { kind: 'days', from: 'created_from', to: 'created_to', label: 'Posted' },
+    { kind: 'text', name: 'subject_id', label: 'Id of its cause' },
+  ]
+  const curl = useCurl('/v1/wallet/top_ups', {
+    idempotency_key: 'top-up-1',
+    amount_minor: 10_000,
+    currency: 'usd',
+    source: 'src_success',
+  })
+  return (
+    <>
+      <Filters fields={fields} end={<CsvExport list={list} columns={COLUMNS} name="transactions.csv" />} />
+      <DataTable
+        label="Transactions"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        to={({ subject_type, subject_id }) =>
+          subject_type === null ? '/wallet' : `${PAGES[subject_type]}/${subject_id}`
+        }
+        empty={
+          <EmptyState title="No transactions yet" curl={curl}>
+            Whatever changes a balance is listed here. A top-up is the quickest:
+          </EmptyState>
+        }
+      />
+    </>
+  )
 }

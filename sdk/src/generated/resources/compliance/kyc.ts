@@ -34,6 +34,12 @@ export interface ListKycQuery {
   subject_type?: KycSubjectType
   /** Only those of this subject. */
   subject_id?: string
+  /**
+   * Only those of which nobody has decided yet.
+   *
+   * `false` unless said otherwise.
+   */
+  open?: boolean
 }
 
 /** What `compliance.kyc.timeline` can be asked for. */

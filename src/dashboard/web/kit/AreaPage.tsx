@@ -1,0 +1,33 @@
+// A page of an area of the API, which may be switched off.
+import type { ReactNode } from 'react'
+import { PowerOff } from 'lucide-react'
+import { useAreaState, type AreaState } from '../session.tsx'
+import { PageHeader } from './PageHeader.tsx'
+
+/** Shows `children`, or where the area does not answer, why not. */
+export function AreaPage({ area, title, children }: { area: string; title: string; children: ReactNode }) {
+  const state = useAreaState(area)
+  if (state === 'deployed') return children
+  return (
+    <>
+      <PageHeader title={title} />
+      <div className="state">
+        <PowerOff size={24} strokeWidth={1.5} aria-hidden />
+        <h2>{WORDS[state].title}</h2>
+        <p>{WORDS[state].text}</p>
+      </div>
+    </>
+  )
+}
+
+const WORDS: Record<Exclude<AreaState, 'deployed'>, { title: string; text: string }> = {
+  switched_off: {
+    title: 'This area is switched off',
+    text: 'The operator of this installation has switched it off. What there is of it is kept.',
+  },
+  not_deployed: { title: 'This area is not deployed', text: 'This installation does not have it yet.' },
+  without_credentials: {
+    title: 'This area has no credentials',
+    text: 'The operator of this installation has to set those of its provider first.',
+  },
+}

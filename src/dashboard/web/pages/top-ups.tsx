@@ -1,0 +1,93 @@
+// Wallet: balances and top-ups.
+import type { TopUp } from '#sdk/index.ts'
+import { useAddressSearch } from '../address.ts'
+import { CsvExport } from '../kit/CsvExport.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { Money, typedMoney } from '../kit/Money.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+import { useCurrencyFilter } from '../wallet/balances.ts'
+import { WalletFrame } from '../wallet/WalletFrame.tsx'
+
+const COLUMNS: TableColumn<TopUp>[] = [
+  {
+    title: 'Amount',
+    align: 'end',
+    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
+    csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
+  },
+  {
+    title: 'Currency',
+    cell: ({ currency }) => currency.toUpperCase(),
+    csv: ({ currency }) => currency,
+  },
+  { title: 'Status', cell: ({ status }) => <Status status={status} />, csv: ({ status }) => status },
+  {
+    title: 'Source',
+    cell: ({ source }) => (source === null ? 'Platform account' : <span className="mono">{source}</span>),
+    csv: ({ source }) => source,
+  },
+  {
+    title: 'Description',
+    cell: ({ description }) => description ?? '–',
+    clip: true,
+    csv: ({ description }) => description,
+  },
+  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
+  {
+    title: 'Created',
+    cell: ({ created_at }) => <Instant at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+]
+
+export function TopUpsPage() {
+  return (
+    <WalletFrame tab="top-ups">
+      <TopUps />
+    </WalletFrame>
+  )
+}
+
+function TopUps() {
+  const names = ['status', 'currency', 'created_from', 'created_to']
+  const list = useList<TopUp>('/v1/wallet/top_ups', names, { every_ms: 10_000 })
+  const [search] = useAddressSearch()
+  const fields: FilterField[] = [
+    {
+      kind: 'select',
+      name: 'status',
+      label: 'Status',
+      options: ['pending', 'succeeded', 'failed', 'canceled'],
+    },
+    useCurrencyFilter(search['currency']),
+    { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
+  ]
+  const curl = useCurl('/v1/wallet/top_ups', {
+    idempotency_key: 'top-up-1',
+    amount_minor: 10_000,
+    currency: 'usd',
+    source: 'src_success',
+  })
+  return (
+    <>
+      <Filters fields={fields} end={<CsvExport list={list} columns={COLUMNS} name="top-ups.csv" />} />
+      <DataTable
+        label="Top-ups"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        to={({ id }) => `/wallet/top-ups/${id}`}
+        empty={
+          <EmptyState title="No top-ups yet" curl={curl}>
+            A top-up is made by the button above, by your program, or by this command.
+          </EmptyState>
+        }
+      />
+    </>
+  )
+}

@@ -1,0 +1,111 @@
+// The dialog that changes what may change of a customer, a recipient or a merchant.
+import { Textarea, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { Answer } from '#sdk/index.ts'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { answeredAct } from '../kit/ActOutcome.tsx'
+import { notify } from '../kit/notices.tsx'
+
+export type EditField = { name: string; label: string; required?: boolean; type?: 'email' | 'url' | 'tel' }
+
+/**
+ * Fields with what `row` has, and its metadata. `send` gets what was changed, an emptied field as null. `action` is the
+ * button: `Save customer`.
+ */
+export function EditDialog<T extends object>({
+  opened,
+  onClose,
+  title,
+  action,
+  fields,
+  row,
+  send,
+  onDone,
+}: {
+  opened: boolean
+  onClose: () => void
+  title: string
+  action: string
+  fields: EditField[]
+  row: T & { metadata: unknown }
+  send: (changes: Record<string, unknown>) => Answer<T>
+  onDone: () => unknown
+}) {
+  const [typed, setTyped] = useState<Record<string, string>>({})
+  const close = () => {
+    onClose()
+    setTyped({})
+  }
+  const before = (name: string): string => {
+    const value = Object.entries(row).find(([key]) => key === name)?.[1]
+    return name === METADATA ? JSON.stringify(row.metadata, null, 2) : typeof value === 'string' ? value : ''
+  }
+  const shown = (name: string) => typed[name] ?? before(name)
+  const changed = Object.keys(typed).filter((name) => typed[name]?.trim() !== before(name))
+  const metadata = parsedJson(shown(METADATA))
+  const complete = fields.every(({ name, required }) => !required || shown(name).trim() !== '')
+  const set = (name: string, value: string) => setTyped((now) => ({ ...now, [name]: value }))
+
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={close}
+      title={title}
+      action={action}
+      does="Only what you change is sent. Your endpoints hear of it by an event."
+      ready={changed.length > 0 && complete && metadata !== undefined}
+      act={() =>
+        answeredAct(
+          send(
+            Object.fromEntries(
+              changed.map((name) => [
+                name,
+                name === METADATA ? metadata?.value : typed[name]?.trim() || null,
+              ]),
+            ),
+          ),
+        )
+      }
+      onDone={async () => {
+        notify({ tone: 'good', text: 'Saved.' })
+        await onDone()
+      }}
+    >
+      {(errorOf) => (
+        <>
+          {fields.map(({ name, label, required = false, type = 'text' }, at) => (
+            <TextInput
+              key={name}
+              label={label}
+              type={type}
+              required={required}
+              value={shown(name)}
+              error={errorOf(name)}
+              onChange={(event) => set(name, event.currentTarget.value)}
+              data-autofocus={at === 0 || undefined}
+            />
+          ))}
+          <Textarea
+            label="Metadata"
+            description="Any JSON, up to 16 KiB."
+            classNames={{ input: 'mono' }}
+            rows={4}
+            value={shown(METADATA)}
+            error={metadata === undefined ? 'This is no JSON.' : errorOf(METADATA)}
+            onChange={(event) => set(METADATA, event.currentTarget.value)}
+          />
+        </>
+      )}
+    </ConfirmDialog>
+  )
+}
+
+const METADATA = 'metadata'
+
+function parsedJson(text: string): { value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) as unknown }
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,11 @@
+// One sentence on how something stands, in the colour of that.
+import type { ReactNode } from 'react'
+import { statusFacts, type Tone } from '../kit/statuses.ts'
+import { toneClass } from '../kit/Status.tsx'
+import './parties.css'
+
+/** Coloured as the `status`, or by a `tone`. */
+export function Note({ status, tone, children }: { status?: string; tone?: Tone; children: ReactNode }) {
+  const shown = tone ?? (status === undefined ? 'idle' : statusFacts(status).tone)
+  return <p className={toneClass(shown, 'party-note')}>{children}</p>
+}

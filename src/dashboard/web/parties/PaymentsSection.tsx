@@ -1,0 +1,60 @@
+// The newest payments of a customer or a merchant, on its page.
+import { Link } from '@tanstack/react-router'
+import type { Payment } from '#sdk/index.ts'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { Id } from '../kit/Id.tsx'
+import { Money } from '../kit/Money.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+
+const COLUMNS: TableColumn<Payment>[] = [
+  { title: 'Id', cell: ({ id }) => <span className="mono">…{id.slice(-8)}</span> },
+  { title: 'Status', cell: ({ status }) => <Status status={status} noun="payment" /> },
+  {
+    title: 'Amount',
+    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
+    align: 'end',
+  },
+  {
+    title: 'Reference',
+    cell: ({ processor_reference }) =>
+      processor_reference === null ? '–' : <Id id={processor_reference} short label="reference" />,
+  },
+  { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+]
+
+export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id'; id: string }) {
+  const list = useList<Payment>('/v1/payments', [], { fixed: { [by]: id }, limit: 10, every_ms: 15_000 })
+  const curl = useCurl('/v1/payments', {
+    idempotency_key: 'payment-1',
+    amount_minor: 1000,
+    currency: 'USD',
+    method: 'card',
+    payment_method: '<token of the processor>',
+    [by]: id,
+  })
+  return (
+    <section className="section">
+      <div className="line">
+        <h2>Payments</h2>
+        <Link to="/payments" search={{ [by]: id }} className="section-more">
+          All payments
+        </Link>
+      </div>
+      <DataTable
+        label="Payments"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id: payment_id }) => payment_id}
+        to={({ id: payment_id }) => `/payments/${payment_id}`}
+        empty={
+          <EmptyState title="No payments yet" curl={curl}>
+            The first one is made by your program, or by this command.
+          </EmptyState>
+        }
+      />
+    </section>
+  )
+}

@@ -1,0 +1,85 @@
+// The verifications of a customer, a recipient or a merchant, on its page, and the button that starts one.
+import { Button } from '@mantine/core'
+import { ShieldCheck } from 'lucide-react'
+import { useState } from 'react'
+import type { KycSubjectType, Verification } from '#sdk/index.ts'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { EmptyState } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { readPage } from '../api.ts'
+import { answerKey } from '../queries.ts'
+import { useAreaState, useMay } from '../session.tsx'
+import { decidedBy, isUndecided } from '../verifications/words.ts'
+import { StartVerification } from '../verifications/StartVerification.tsx'
+
+const COLUMNS: TableColumn<Verification>[] = [
+  { title: 'Begun', cell: ({ created_at }) => <Instant at={created_at} /> },
+  { title: 'Status', cell: ({ status }) => <Status status={status} noun="kyc" /> },
+  { title: 'Decided', cell: (row) => decidedBy(row) ?? '–' },
+  { title: 'What was wrong', cell: ({ failure }) => failure?.message ?? '–', clip: true },
+]
+
+/** `gone`: it was deleted or archived, and is not verified any more. */
+export function VerificationSection({
+  type,
+  id,
+  name,
+  gone,
+}: {
+  type: KycSubjectType
+  id: string
+  name: string
+  gone: boolean
+}) {
+  const path = '/v1/compliance/kyc'
+  const asked = { subject_id: id, subject_type: type, limit: 5 }
+  const deployed = useAreaState('compliance') === 'deployed'
+  const query = useQuery({
+    queryKey: answerKey(path, asked),
+    queryFn: ({ signal }) => readPage<Verification>(path, asked, signal),
+    refetchInterval: 10_000,
+    enabled: deployed,
+  })
+  const may_start = useMay('createKyc')
+  const [starting, setStarting] = useState(false)
+  if (!deployed) return null
+  const rows = query.data?.rows
+  const open = rows?.some(isUndecided)
+  return (
+    <section className="section">
+      <div className="line">
+        <h2>Verifications</h2>
+        {may_start && !gone && open === false && (
+          <Button
+            className="section-more"
+            leftSection={<ShieldCheck size={14} />}
+            onClick={() => setStarting(true)}
+          >
+            Start verification
+          </Button>
+        )}
+      </div>
+      <DataTable
+        label="Verifications"
+        list={{ query, rows, goNext: undefined, goPrevious: undefined, filtered: false }}
+        columns={COLUMNS}
+        rowKey={(row) => row.id}
+        to={(row) => `/compliance/${row.id}`}
+        paged={false}
+        empty={
+          <EmptyState title="Not verified yet">
+            Nobody has checked yet that {name} is who they say they are.
+          </EmptyState>
+        }
+      />
+      <StartVerification
+        opened={starting}
+        onClose={() => setStarting(false)}
+        subject={{ type, id }}
+        name={name}
+      />
+    </section>
+  )
+}

@@ -1,0 +1,191 @@
+// The dialog that pays a recipient out of the available balance.
+import { Select, TextInput } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { SluiceError, type Payout, type Recipient } from '#sdk/index.ts'
+import { sluice, wordsOf } from '../api.ts'
+import { answeredAct, ActOutcome, type ActAnswer } from '../kit/ActOutcome.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { formatMoney, parseMoney } from '../kit/Money.tsx'
+import { Status } from '../kit/Status.tsx'
+import { invalidate, useAnswer } from '../queries.ts'
+import { BeforeAfter } from '../wallet/BeforeAfter.tsx'
+
+/** One that the processor did not take is there all the same, as failed. */
+type Made = { asked: ActAnswer<Payout> } | { refused: SluiceError; payout_id: string }
+
+/** `recipient` left out: the dialog asks who is paid. The currency is that of the recipient. */
+export function NewPayout({
+  opened,
+  onClose,
+  recipient,
+}: {
+  opened: boolean
+  onClose: () => void
+  recipient?: Recipient
+}) {
+  const [typed, setTyped] = useState({ amount: '', description: '' })
+  const [chosen, setChosen] = useState<Recipient>()
+  const paid = recipient ?? chosen
+  const amount_minor = paid && parseMoney(typed.amount, paid.currency)
+
+  function close(): void {
+    onClose()
+    setTyped({ amount: '', description: '' })
+    setChosen(undefined)
+  }
+
+  async function pay(idempotency_key: string): Promise<Made> {
+    const body = {
+      amount_minor: amount_minor ?? 0,
+      currency: paid?.currency ?? '',
+      recipient_id: paid?.id ?? '',
+      description: typed.description.trim() || null,
+    }
+    try {
+      return { asked: await answeredAct(sluice.payouts.create(body, { idempotency_key, wait_s: 10 })) }
+    } catch (error) {
+      const payout_id = error instanceof SluiceError ? Object(error.context)['payout_id'] : undefined
+      if (!(error instanceof SluiceError) || typeof payout_id !== 'string') throw error
+      return { refused: error, payout_id }
+    }
+  }
+
+  const bad_amount = paid !== undefined && typed.amount.trim() !== '' && !amount_minor
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={close}
+      title={
+        paid !== undefined && amount_minor
+          ? `Pay ${formatMoney(amount_minor, paid.currency)} to ${paid.name}?`
+          : recipient === undefined
+            ? 'New payout'
+            : `New payout to ${recipient.name}`
+      }
+      action="Create payout"
+      does="The amount is reserved at once, and leaves your balance when the processor has paid it."
+      ready={Boolean(amount_minor)}
+      act={pay}
+      onDone={() => invalidate('/v1/payouts', '/v1/wallet')}
+      outcome={(made) => <Outcome made={made} />}
+    >
+      {(errorOf) => (
+        <>
+          {recipient === undefined && (
+            <RecipientField chosen={chosen} choose={setChosen} error={errorOf('recipient_id')} />
+          )}
+          <TextInput
+            label={paid === undefined ? 'Amount' : `Amount in ${paid.currency.toUpperCase()}`}
+            aria-label="Amount"
+            inputMode="decimal"
+            disabled={paid === undefined}
+            value={typed.amount}
+            error={
+              bad_amount
+                ? `This is no amount in ${paid.currency.toUpperCase()}.`
+                : (errorOf('amount_minor') ?? errorOf('currency'))
+            }
+            onChange={(event) => {
+              const amount = event.currentTarget.value
+              setTyped((now) => ({ ...now, amount }))
+            }}
+            data-autofocus={recipient !== undefined || undefined}
+          />
+          <TextInput
+            label="Description"
+            maxLength={1000}
+            value={typed.description}
+            error={errorOf('description')}
+            onChange={(event) => {
+              const description = event.currentTarget.value
+              setTyped((now) => ({ ...now, description }))
+            }}
+          />
+          {paid !== undefined && (
+            <BeforeAfter
+              currency={paid.currency}
+              change_minor={amount_minor === undefined ? undefined : -amount_minor}
+              after="Available after this payout"
+            />
+          )}
+        </>
+      )}
+    </ConfirmDialog>
+  )
+}
+
+const WHOLE_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** The newest recipients by name; any other by its id. */
+function RecipientField({
+  chosen,
+  choose,
+  error,
+}: {
+  chosen: Recipient | undefined
+  choose: (recipient: Recipient | undefined) => void
+  error: string | undefined
+}) {
+  const [text, setText] = useState('')
+  const id = text.trim().toLowerCase()
+  const { data: newest } = useAnswer<Recipient[]>('/v1/recipients', { limit: 100 })
+  const { data: by_id } = useAnswer<Recipient>(`/v1/recipients/${id}`, undefined, {
+    enabled: WHOLE_ID.test(id),
+  })
+  const offered = new Map(
+    [
+      ...(newest ?? []),
+      ...(by_id === undefined ? [] : [by_id]),
+      ...(chosen === undefined ? [] : [chosen]),
+    ].map((each) => [each.id, each]),
+  )
+  return (
+    <Select
+      label="Recipient"
+      description="By name, or by id."
+      placeholder="Choose a recipient"
+      searchable
+      // The id of somebody who is not among the newest finds them too.
+      filter={({ options, search }) => {
+        const words = search.trim().toLowerCase()
+        return options.filter(
+          (option) =>
+            'value' in option &&
+            (option.label.toLowerCase().includes(words) || option.value.startsWith(words)),
+        )
+      }}
+      searchValue={text}
+      onSearchChange={setText}
+      nothingFoundMessage={newest === undefined ? 'On their way' : 'No such recipient'}
+      maxDropdownHeight={240}
+      data={[...offered.values()].map(({ id: value, name, currency, destination }) => ({
+        value,
+        label: `${name} · ${currency.toUpperCase()} · ${destination}`,
+      }))}
+      value={chosen?.id ?? null}
+      onChange={(value) => choose(value === null ? undefined : offered.get(value))}
+      error={error}
+      data-autofocus
+    />
+  )
+}
+
+function Outcome({ made }: { made: Made }) {
+  if ('refused' in made)
+    return (
+      <div className="stack">
+        <div>The payout failed, and nothing is reserved. {wordsOf(made.refused)}</div>
+        <Link to={`/payouts/${made.payout_id}`}>Go to the payout</Link>
+      </div>
+    )
+  const { data } = made.asked
+  return (
+    <ActOutcome of={made.asked}>
+      <div className="line">
+        <Status status={data.status} /> {formatMoney(data.amount_minor, data.currency)}
+        <Link to={`/payouts/${data.id}`}>Go to the payout</Link>
+      </div>
+    </ActOutcome>
+  )
+}

@@ -1,0 +1,98 @@
+// The dialogs that act on a payout: cancel it, or say that it failed.
+import { Textarea } from '@mantine/core'
+import { useState } from 'react'
+import type { Payout } from '#sdk/index.ts'
+import { sluice } from '../api.ts'
+import { answeredAct, ActOutcome } from '../kit/ActOutcome.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { formatMoney } from '../kit/Money.tsx'
+import { Status } from '../kit/Status.tsx'
+import { PartyName } from '../parties/PartyName.tsx'
+import { invalidate } from '../queries.ts'
+
+type PayoutDialog = { opened: boolean; onClose: () => void; payout: Payout }
+
+const again = () => invalidate('/v1/payouts', '/v1/wallet')
+
+export function CancelPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
+  const money = formatMoney(payout.amount_minor, payout.currency)
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title={`Cancel the payout of ${money}?`}
+      action="Cancel payout"
+      tone="bad"
+      does={
+        <>
+          {money} to <PartyName type="recipient" id={payout.recipient_id} /> is stopped, and available again.{' '}
+          {payout.status === 'pending'
+            ? 'If it has not left us yet, at once; if nobody knows whether it has, as soon as that is known.'
+            : 'The processor has it already, and may not let go of it any more: then nothing changes.'}
+        </>
+      }
+      act={(idempotency_key) => answeredAct(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
+      onDone={again}
+      outcome={(result) => (
+        <ActOutcome of={result}>
+          {result.done && result.data.status === 'canceled' ? (
+            <>
+              <Status status="canceled" /> {money} is available again.
+            </>
+          ) : (
+            'The wish is recorded. It is canceled as soon as the processor has answered, if it still can be.'
+          )}
+        </ActOutcome>
+      )}
+    />
+  )
+}
+
+export function FailPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
+  const [reason, setReason] = useState('')
+  const money = formatMoney(payout.amount_minor, payout.currency)
+  const close = () => {
+    onClose()
+    setReason('')
+  }
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={close}
+      title={`Mark the payout of ${money} as failed?`}
+      action="Mark as failed"
+      tone="bad"
+      ready={reason.trim() !== ''}
+      does={
+        <>
+          It is failed at once, whatever the processor does, which is not asked, and {money} is available
+          again. If the processor pays <PartyName type="recipient" id={payout.recipient_id} /> all the same,
+          the money is taken from your balance, which may become negative, and a drift says so. This cannot be
+          undone.
+        </>
+      }
+      act={(idempotency_key) =>
+        answeredAct(sluice.payouts.fail(payout.id, { reason: reason.trim() }, { idempotency_key }))
+      }
+      onDone={again}
+      outcome={(result) => (
+        <ActOutcome of={result}>
+          <Status status={result.data.status} /> {result.data.failure?.message}
+        </ActOutcome>
+      )}
+    >
+      {(errorOf) => (
+        <Textarea
+          label="Reason"
+          description="Shown as its failure."
+          rows={2}
+          maxLength={1000}
+          value={reason}
+          error={errorOf('reason')}
+          onChange={(event) => setReason(event.currentTarget.value)}
+          data-autofocus
+        />
+      )}
+    </ConfirmDialog>
+  )
+}

@@ -1,0 +1,124 @@
+// The dialog that begins a verification, and ends in the link for the person.
+import { NativeSelect, TextInput } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { SluiceError, type KycSubjectType, type Verification } from '#sdk/index.ts'
+import { sluice, wordsOf } from '../api.ts'
+import { answeredAct, ActOutcome, type ActAnswer } from '../kit/ActOutcome.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { invalidate } from '../queries.ts'
+import { LinkToShow } from './LinkToShow.tsx'
+
+const TYPES = [
+  { value: 'customer', label: 'Customer' },
+  { value: 'recipient', label: 'Recipient' },
+  { value: 'merchant', label: 'Merchant' },
+]
+
+/** A verification that the provider did not take is there all the same, as rejected. */
+type Begun = { begun: ActAnswer<Verification> } | { refused: SluiceError; kyc_id: string }
+
+/** `subject` left out: the dialog asks for it. */
+export function StartVerification({
+  opened,
+  onClose,
+  subject,
+  name,
+}: {
+  opened: boolean
+  onClose: () => void
+  subject?: { type: KycSubjectType; id: string }
+  name?: string
+}) {
+  const [type, setType] = useState<KycSubjectType>('customer')
+  const [id, setId] = useState('')
+  const [return_url, setReturnUrl] = useState('')
+  const of = subject ?? { type, id: id.trim() }
+
+  function close(): void {
+    onClose()
+    setId('')
+    setReturnUrl('')
+  }
+
+  async function start(idempotency_key: string): Promise<Begun> {
+    const body = { subject_type: of.type, subject_id: of.id, return_url: return_url.trim() || null }
+    try {
+      return { begun: await answeredAct(sluice.compliance.kyc.create(body, { idempotency_key })) }
+    } catch (error) {
+      if (!(error instanceof SluiceError) || error.code !== 'kyc_refused') throw error
+      return { refused: error, kyc_id: error.context['kyc_id'] ?? '' }
+    }
+  }
+
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={close}
+      title={name === undefined ? 'Start a verification' : `Verify ${name}?`}
+      action="Start verification"
+      does="Opens a session at the identity provider, and gives you a link for the person. It is shown once, and is good for one visit within 48 hours."
+      ready={of.id !== ''}
+      act={start}
+      onDone={() => invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants')}
+      outcome={(became) => <Outcome became={became} />}
+    >
+      {(errorOf) => (
+        <>
+          {subject === undefined && (
+            <>
+              <NativeSelect
+                label="Who"
+                data={TYPES}
+                value={type}
+                error={errorOf('subject_type')}
+                onChange={(event) => {
+                  const chosen = event.currentTarget.value
+                  if (chosen === 'customer' || chosen === 'recipient' || chosen === 'merchant')
+                    setType(chosen)
+                }}
+              />
+              <TextInput
+                label="Id"
+                description={`The id of the ${type}, as its page shows it.`}
+                classNames={{ input: 'mono' }}
+                value={id}
+                error={errorOf('subject_id')}
+                onChange={(event) => setId(event.currentTarget.value)}
+                data-autofocus
+              />
+            </>
+          )}
+          <TextInput
+            label="Return address"
+            description="Where the person is sent afterwards. It may be left empty."
+            type="url"
+            placeholder="https://"
+            value={return_url}
+            error={errorOf('return_url')}
+            onChange={(event) => setReturnUrl(event.currentTarget.value)}
+          />
+        </>
+      )}
+    </ConfirmDialog>
+  )
+}
+
+function Outcome({ became }: { became: Begun }) {
+  if ('refused' in became)
+    return (
+      <div className="stack">
+        <div>{wordsOf(became.refused)}</div>
+        {became.kyc_id !== '' && <Link to={`/compliance/${became.kyc_id}`}>Go to the verification</Link>}
+      </div>
+    )
+  const { begun } = became
+  return (
+    <ActOutcome of={begun}>
+      <LinkToShow url={begun.data.url} done={begun.done} />
+      <p>
+        <Link to={`/compliance/${begun.data.id}`}>Go to the verification</Link>
+      </p>
+    </ActOutcome>
+  )
+}

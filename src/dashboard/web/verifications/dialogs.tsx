@@ -1,0 +1,106 @@
+// The dialogs that act on a verification: decide it by hand, or ask for another link.
+import { Textarea } from '@mantine/core'
+import { useState } from 'react'
+import type { KycDecision, Verification } from '#sdk/index.ts'
+import { sluice } from '../api.ts'
+import { answeredAct, ActOutcome } from '../kit/ActOutcome.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { Status } from '../kit/Status.tsx'
+import { PartyName } from '../parties/PartyName.tsx'
+import { invalidate } from '../queries.ts'
+import { LinkToShow } from './LinkToShow.tsx'
+import { isUndecided } from './words.ts'
+
+const again = () => invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants')
+
+export function DecideDialog({
+  opened,
+  onClose,
+  verification,
+  decision,
+}: {
+  opened: boolean
+  onClose: () => void
+  verification: Verification
+  decision: KycDecision
+}) {
+  const [reason, setReason] = useState('')
+  const { id, subject_type, subject_id, decided_by, decision: before, status } = verification
+  const approves = decision === 'approved'
+  const close = () => {
+    onClose()
+    setReason('')
+  }
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={close}
+      title={approves ? 'Approve this verification?' : 'Reject this verification?'}
+      action={approves ? 'Approve' : 'Reject'}
+      {...(approves ? {} : { tone: 'bad' as const })}
+      ready={reason.trim() !== ''}
+      does={
+        <>
+          The {subject_type} <PartyName type={subject_type} id={subject_id} /> is {decision} at once and for
+          good: it can be decided by hand only once.{' '}
+          {decided_by === 'provider' &&
+            before !== null &&
+            `The provider ${before} it before; that no longer counts. `}
+          {isUndecided({ status }) && 'A session that still waits for the person is canceled. '}
+          {!approves && subject_type === 'recipient' && 'New payouts to the recipient are refused.'}
+        </>
+      }
+      act={(idempotency_key) =>
+        answeredAct(
+          sluice.compliance.kyc.decide(id, { decision, reason: reason.trim() }, { idempotency_key }),
+        )
+      }
+      onDone={again}
+      outcome={(result) => (
+        <ActOutcome of={result}>
+          <Status status={result.data.status} noun="kyc" /> {result.data.decision_reason}
+        </ActOutcome>
+      )}
+    >
+      {(errorOf) => (
+        <Textarea
+          label="Reason"
+          description="Kept with the decision."
+          rows={2}
+          maxLength={1000}
+          value={reason}
+          error={errorOf('reason')}
+          onChange={(event) => setReason(event.currentTarget.value)}
+          data-autofocus
+        />
+      )}
+    </ConfirmDialog>
+  )
+}
+
+export function RenewLinkDialog({
+  opened,
+  onClose,
+  id,
+}: {
+  opened: boolean
+  onClose: () => void
+  id: string
+}) {
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title="Renew the link?"
+      action="Renew link"
+      does="Asks the provider for another page for the person, when the first was used, lost or has expired. It is shown once, and is good for one visit within 48 hours."
+      act={(idempotency_key) => answeredAct(sluice.compliance.kyc.link(id, {}, { idempotency_key }))}
+      onDone={again}
+      outcome={(result) => (
+        <ActOutcome of={result}>
+          <LinkToShow url={result.data.url} done={result.done} />
+        </ActOutcome>
+      )}
+    />
+  )
+}

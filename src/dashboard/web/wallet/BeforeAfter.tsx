@@ -1,0 +1,43 @@
+// What an act makes of the available balance.
+import type { ReactNode } from 'react'
+import { Bone } from '../kit/Bone.tsx'
+import { Money } from '../kit/Money.tsx'
+import { useAreaState } from '../session.tsx'
+import { useBalances } from './balances.ts'
+import '../parties/parties.css'
+
+/** The available balance in `currency` now, and when `change_minor` has been added; undefined: no amount yet. */
+export function BeforeAfter({
+  currency,
+  change_minor,
+  after,
+}: {
+  currency: string
+  change_minor: number | undefined
+  after: string
+}) {
+  const { data, error } = useBalances()
+  const deployed = useAreaState('wallet') === 'deployed'
+  // A currency in which nothing has happened is not listed.
+  const before =
+    data === undefined
+      ? undefined
+      : (data.find((balance) => balance.currency === currency)?.available_minor ?? 0)
+  const then = before === undefined || change_minor === undefined ? undefined : before + change_minor
+  const known = (minor: number | undefined, none: ReactNode) =>
+    minor === undefined ? none : <Money minor={minor} currency={currency} />
+  const missing = error === null ? <Bone width={80} /> : 'not known now'
+  if (!deployed) return null
+  return (
+    <dl className="before-after" aria-label={`Balance in ${currency.toUpperCase()}`} aria-live="polite">
+      <div>
+        <dt>Available now</dt>
+        <dd>{known(before, missing)}</dd>
+      </div>
+      <div>
+        <dt>{after}</dt>
+        <dd data-short={(then ?? 0) < 0 || undefined}>{known(then, '–')}</dd>
+      </div>
+    </dl>
+  )
+}

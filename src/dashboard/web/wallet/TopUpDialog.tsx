@@ -1,0 +1,128 @@
+// The dialog that brings money into a balance.
+import { NativeSelect, TextInput } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { SluiceError, type TopUp } from '#sdk/index.ts'
+import { sluice, wordsOf } from '../api.ts'
+import { answeredAct, ActOutcome, type ActAnswer } from '../kit/ActOutcome.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { formatMoney, parseMoney } from '../kit/Money.tsx'
+import { Status } from '../kit/Status.tsx'
+import { invalidate } from '../queries.ts'
+import { useBalances } from './balances.ts'
+import { BeforeAfter } from './BeforeAfter.tsx'
+
+/** One that the processor did not take is there all the same, as failed. */
+type ToppedUp = { asked: ActAnswer<TopUp> } | { refused: SluiceError; top_up_id: string }
+
+export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { data: balances = [] } = useBalances()
+  const known = balances.map((balance) => balance.currency)
+  const [typed, setTyped] = useState({ amount: '', source: '', description: '' })
+  const [chosen, setChosen] = useState<string>()
+  const currency = chosen ?? known[0] ?? 'usd'
+  const amount_minor = parseMoney(typed.amount, currency)
+  const set = (some: Partial<typeof typed>) => setTyped((now) => ({ ...now, ...some }))
+
+  function close(): void {
+    onClose()
+    setTyped({ amount: '', source: '', description: '' })
+    setChosen(undefined)
+  }
+
+  async function topUp(idempotency_key: string): Promise<ToppedUp> {
+    const body = {
+      amount_minor: amount_minor ?? 0,
+      currency,
+      source: typed.source.trim() || null,
+      description: typed.description.trim() || null,
+    }
+    try {
+      return { asked: await answeredAct(sluice.wallet.topUps.create(body, { idempotency_key, wait_s: 10 })) }
+    } catch (error) {
+      const top_up_id = error instanceof SluiceError ? Object(error.context)['top_up_id'] : undefined
+      if (!(error instanceof SluiceError) || typeof top_up_id !== 'string') throw error
+      return { refused: error, top_up_id }
+    }
+  }
+
+  const bad_amount = typed.amount.trim() !== '' && !amount_minor
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={close}
+      title={amount_minor ? `Top up ${formatMoney(amount_minor, currency)}?` : 'Top up'}
+      action="Top up"
+      does="Money is brought into your balance through the processor, which can take days. It is available when it has come."
+      ready={Boolean(amount_minor)}
+      act={topUp}
+      onDone={() => invalidate('/v1/wallet')}
+      outcome={(became) => <Outcome became={became} />}
+    >
+      {(errorOf) => (
+        <>
+          <TextInput
+            label="Amount"
+            inputMode="decimal"
+            value={typed.amount}
+            error={bad_amount ? `This is no amount in ${currency.toUpperCase()}.` : errorOf('amount_minor')}
+            onChange={(event) => set({ amount: event.currentTarget.value })}
+            data-autofocus
+          />
+          <NativeSelect
+            label="Currency"
+            data={currencyOptions(known)}
+            value={currency}
+            error={errorOf('currency')}
+            onChange={(event) => setChosen(event.currentTarget.value)}
+          />
+          <TextInput
+            label="Source"
+            description="A token of the processor. Left empty: the bank account of the platform."
+            classNames={{ input: 'mono' }}
+            value={typed.source}
+            error={errorOf('source')}
+            onChange={(event) => set({ source: event.currentTarget.value })}
+          />
+          <TextInput
+            label="Description"
+            maxLength={1000}
+            value={typed.description}
+            error={errorOf('description')}
+            onChange={(event) => set({ description: event.currentTarget.value })}
+          />
+          <BeforeAfter currency={currency} change_minor={amount_minor} after="Available when it has come" />
+        </>
+      )}
+    </ConfirmDialog>
+  )
+}
+
+function Outcome({ became }: { became: ToppedUp }) {
+  if ('refused' in became)
+    return (
+      <div className="stack">
+        <div>The top-up failed. {wordsOf(became.refused)}</div>
+        <Link to={`/wallet/top-ups/${became.top_up_id}`}>Go to the top-up</Link>
+      </div>
+    )
+  const { data } = became.asked
+  return (
+    <ActOutcome of={became.asked}>
+      <div className="line">
+        <Status status={data.status} /> {formatMoney(data.amount_minor, data.currency)}
+        <Link to={`/wallet/top-ups/${data.id}`}>Go to the top-up</Link>
+      </div>
+    </ActOutcome>
+  )
+}
+
+/** First those in which there is something, then all others. */
+function currencyOptions(known: string[]) {
+  const all = Intl.supportedValuesOf('currency').map((code) => code.toLowerCase())
+  const names = new Intl.DisplayNames(undefined, { type: 'currency' })
+  return [...new Set([...known, 'usd', 'eur', 'gbp', ...all])].map((code) => {
+    const upper = code.toUpperCase()
+    return { value: code, label: `${upper} ${names.of(upper) ?? ''}` }
+  })
+}
