@@ -5,7 +5,7 @@ import { useState } from 'react'
 import type { Customer } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
-import { answeredAct, ActOutcome } from '../kit/ActOutcome.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { AreaPage } from '../kit/AreaPage.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
@@ -122,9 +122,9 @@ function CustomerContent({ id }: { id: string }) {
         action="Delete customer"
         tone="bad"
         does="Name, email, phone and metadata are erased, here and in earlier events. Payments stay, and so does the id, for the books. An open verification is given up. This cannot be undone."
-        act={(idempotency_key) => answeredAct(sluice.customers.delete(id, { idempotency_key }))}
+        act={(idempotency_key) => acted(sluice.customers.delete(id, { idempotency_key }))}
         onDone={() => invalidate('/v1/customers', '/v1/compliance')}
-        outcome={(result) => <ActOutcome of={result}>Deleted. What was personal is erased.</ActOutcome>}
+        outcome={(result) => <ActedOutcome of={result}>Deleted. What was personal is erased.</ActedOutcome>}
       />
     </>
   )

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import type { Merchant } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
-import { answeredAct, ActOutcome } from '../kit/ActOutcome.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { AreaPage } from '../kit/AreaPage.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
@@ -123,9 +123,9 @@ function MerchantContent({ id }: { id: string }) {
         action="Archive merchant"
         tone="bad"
         does="No new payment can name it; those that do already are captured, canceled and refunded as before. Archiving cannot be undone: create another one instead."
-        act={(idempotency_key) => answeredAct(sluice.merchants.archive(id, { idempotency_key }))}
+        act={(idempotency_key) => acted(sluice.merchants.archive(id, { idempotency_key }))}
         onDone={() => invalidate('/v1/merchants', '/v1/compliance')}
-        outcome={(result) => <ActOutcome of={result}>Archived. No new payment can name it.</ActOutcome>}
+        outcome={(result) => <ActedOutcome of={result}>Archived. No new payment can name it.</ActedOutcome>}
       />
     </>
   )

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import type { Recipient } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
-import { answeredAct, ActOutcome } from '../kit/ActOutcome.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { AreaPage } from '../kit/AreaPage.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
@@ -143,9 +143,9 @@ function RecipientContent({ id }: { id: string }) {
         action="Archive recipient"
         tone="bad"
         does="No new payout goes there; those that were accepted before go on. The recipient stays for the books. Archiving cannot be undone: create another one instead."
-        act={(idempotency_key) => answeredAct(sluice.recipients.archive(id, { idempotency_key }))}
+        act={(idempotency_key) => acted(sluice.recipients.archive(id, { idempotency_key }))}
         onDone={() => invalidate('/v1/recipients', '/v1/compliance')}
-        outcome={(result) => <ActOutcome of={result}>Archived. No new payout goes there.</ActOutcome>}
+        outcome={(result) => <ActedOutcome of={result}>Archived. No new payout goes there.</ActedOutcome>}
       />
     </>
   )

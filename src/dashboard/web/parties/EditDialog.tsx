@@ -3,7 +3,7 @@ import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answer } from '#sdk/index.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { answeredAct } from '../kit/ActOutcome.tsx'
+import { acted } from '../kit/Acted.tsx'
 import { notify } from '../kit/notices.tsx'
 
 export type EditField = { name: string; label: string; required?: boolean; type?: 'email' | 'url' | 'tel' }
@@ -55,7 +55,7 @@ export function EditDialog<T extends object>({
       does="Only what you change is sent. Your endpoints hear of it by an event."
       ready={changed.length > 0 && complete && metadata !== undefined}
       act={() =>
-        answeredAct(
+        acted(
           send(
             Object.fromEntries(
               changed.map((name) => [

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type Payout, type Recipient } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
-import { answeredAct, ActOutcome, type ActAnswer } from '../kit/ActOutcome.tsx'
+import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney, parseMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -12,7 +12,7 @@ import { invalidate, useAnswer } from '../queries.ts'
 import { BeforeAfter } from '../wallet/BeforeAfter.tsx'
 
 /** One that the processor did not take is there all the same, as failed. */
-type Made = { asked: ActAnswer<Payout> } | { refused: SluiceError; payout_id: string }
+type Made = { asked: Acted<Payout> } | { refused: SluiceError; payout_id: string }
 
 /** `recipient` left out: the dialog asks who is paid. The currency is that of the recipient. */
 export function NewPayout({
@@ -43,7 +43,7 @@ export function NewPayout({
       description: typed.description.trim() || null,
     }
     try {
-      return { asked: await answeredAct(sluice.payouts.create(body, { idempotency_key, wait_s: 10 })) }
+      return { asked: await acted(sluice.payouts.create(body, { idempotency_key, wait_s: 10 })) }
     } catch (error) {
       const payout_id = error instanceof SluiceError ? Object(error.context)['payout_id'] : undefined
       if (!(error instanceof SluiceError) || typeof payout_id !== 'string') throw error
@@ -181,11 +181,11 @@ function Outcome({ made }: { made: Made }) {
     )
   const { data } = made.asked
   return (
-    <ActOutcome of={made.asked}>
+    <ActedOutcome of={made.asked}>
       <div className="line">
         <Status status={data.status} /> {formatMoney(data.amount_minor, data.currency)}
         <Link to={`/payouts/${data.id}`}>Go to the payout</Link>
       </div>
-    </ActOutcome>
+    </ActedOutcome>
   )
 }

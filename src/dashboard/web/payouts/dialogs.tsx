@@ -3,7 +3,7 @@ import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
-import { answeredAct, ActOutcome } from '../kit/ActOutcome.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -31,18 +31,18 @@ export function CancelPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
             : 'The processor has it already, and may not let go of it any more: then nothing changes.'}
         </>
       }
-      act={(idempotency_key) => answeredAct(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
+      act={(idempotency_key) => acted(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
       onDone={again}
       outcome={(result) => (
-        <ActOutcome of={result}>
-          {result.done && result.data.status === 'canceled' ? (
+        <ActedOutcome of={result}>
+          {result.finished && result.data.status === 'canceled' ? (
             <>
               <Status status="canceled" /> {money} is available again.
             </>
           ) : (
             'The wish is recorded. It is canceled as soon as the processor has answered, if it still can be.'
           )}
-        </ActOutcome>
+        </ActedOutcome>
       )}
     />
   )
@@ -72,13 +72,13 @@ export function FailPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
         </>
       }
       act={(idempotency_key) =>
-        answeredAct(sluice.payouts.fail(payout.id, { reason: reason.trim() }, { idempotency_key }))
+        acted(sluice.payouts.fail(payout.id, { reason: reason.trim() }, { idempotency_key }))
       }
       onDone={again}
       outcome={(result) => (
-        <ActOutcome of={result}>
+        <ActedOutcome of={result}>
           <Status status={result.data.status} /> {result.data.failure?.message}
-        </ActOutcome>
+        </ActedOutcome>
       )}
     >
       {(errorOf) => (

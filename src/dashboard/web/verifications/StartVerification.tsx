@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type KycSubjectType, type Verification } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
-import { answeredAct, ActOutcome, type ActAnswer } from '../kit/ActOutcome.tsx'
+import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { invalidate } from '../queries.ts'
 import { LinkToShow } from './LinkToShow.tsx'
@@ -16,7 +16,7 @@ const TYPES = [
 ]
 
 /** A verification that the provider did not take is there all the same, as rejected. */
-type Begun = { begun: ActAnswer<Verification> } | { refused: SluiceError; kyc_id: string }
+type Begun = { begun: Acted<Verification> } | { refused: SluiceError; kyc_id: string }
 
 /** `subject` left out: the dialog asks for it. */
 export function StartVerification({
@@ -44,7 +44,7 @@ export function StartVerification({
   async function start(idempotency_key: string): Promise<Begun> {
     const body = { subject_type: of.type, subject_id: of.id, return_url: return_url.trim() || null }
     try {
-      return { begun: await answeredAct(sluice.compliance.kyc.create(body, { idempotency_key })) }
+      return { begun: await acted(sluice.compliance.kyc.create(body, { idempotency_key })) }
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== 'kyc_refused') throw error
       return { refused: error, kyc_id: error.context['kyc_id'] ?? '' }
@@ -114,11 +114,11 @@ function Outcome({ became }: { became: Begun }) {
     )
   const { begun } = became
   return (
-    <ActOutcome of={begun}>
-      <LinkToShow url={begun.data.url} done={begun.done} />
+    <ActedOutcome of={begun}>
+      <LinkToShow url={begun.data.url} done={begun.finished} />
       <p>
         <Link to={`/compliance/${begun.data.id}`}>Go to the verification</Link>
       </p>
-    </ActOutcome>
+    </ActedOutcome>
   )
 }

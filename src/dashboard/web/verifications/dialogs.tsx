@@ -3,7 +3,7 @@ import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import type { KycDecision, Verification } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
-import { answeredAct, ActOutcome } from '../kit/ActOutcome.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
@@ -51,15 +51,13 @@ export function DecideDialog({
         </>
       }
       act={(idempotency_key) =>
-        answeredAct(
-          sluice.compliance.kyc.decide(id, { decision, reason: reason.trim() }, { idempotency_key }),
-        )
+        acted(sluice.compliance.kyc.decide(id, { decision, reason: reason.trim() }, { idempotency_key }))
       }
       onDone={again}
       outcome={(result) => (
-        <ActOutcome of={result}>
+        <ActedOutcome of={result}>
           <Status status={result.data.status} noun="kyc" /> {result.data.decision_reason}
-        </ActOutcome>
+        </ActedOutcome>
       )}
     >
       {(errorOf) => (
@@ -94,12 +92,12 @@ export function RenewLinkDialog({
       title="Renew the link?"
       action="Renew link"
       does="Asks the provider for another page for the person, when the first was used, lost or has expired. It is shown once, and is good for one visit within 48 hours."
-      act={(idempotency_key) => answeredAct(sluice.compliance.kyc.link(id, {}, { idempotency_key }))}
+      act={(idempotency_key) => acted(sluice.compliance.kyc.link(id, {}, { idempotency_key }))}
       onDone={again}
       outcome={(result) => (
-        <ActOutcome of={result}>
-          <LinkToShow url={result.data.url} done={result.done} />
-        </ActOutcome>
+        <ActedOutcome of={result}>
+          <LinkToShow url={result.data.url} done={result.finished} />
+        </ActedOutcome>
       )}
     />
   )

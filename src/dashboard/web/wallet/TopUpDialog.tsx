@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type TopUp } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
-import { answeredAct, ActOutcome, type ActAnswer } from '../kit/ActOutcome.tsx'
+import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney, parseMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -13,7 +13,7 @@ import { useBalances } from './balances.ts'
 import { BeforeAfter } from './BeforeAfter.tsx'
 
 /** One that the processor did not take is there all the same, as failed. */
-type ToppedUp = { asked: ActAnswer<TopUp> } | { refused: SluiceError; top_up_id: string }
+type ToppedUp = { asked: Acted<TopUp> } | { refused: SluiceError; top_up_id: string }
 
 export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { data: balances = [] } = useBalances()
@@ -38,7 +38,7 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
       description: typed.description.trim() || null,
     }
     try {
-      return { asked: await answeredAct(sluice.wallet.topUps.create(body, { idempotency_key, wait_s: 10 })) }
+      return { asked: await acted(sluice.wallet.topUps.create(body, { idempotency_key, wait_s: 10 })) }
     } catch (error) {
       const top_up_id = error instanceof SluiceError ? Object(error.context)['top_up_id'] : undefined
       if (!(error instanceof SluiceError) || typeof top_up_id !== 'string') throw error
@@ -108,12 +108,12 @@ function Outcome({ became }: { became: ToppedUp }) {
     )
   const { data } = became.asked
   return (
-    <ActOutcome of={became.asked}>
+    <ActedOutcome of={became.asked}>
       <div className="line">
         <Status status={data.status} /> {formatMoney(data.amount_minor, data.currency)}
         <Link to={`/wallet/top-ups/${data.id}`}>Go to the top-up</Link>
       </div>
-    </ActOutcome>
+    </ActedOutcome>
   )
 }
 
