@@ -1,9 +1,11 @@
 // A table of a list: each row a link to its page, with pages, and with all that a table may show instead of rows.
 import { Button } from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight } from 'lucide-react'
 import { useState, type KeyboardEvent, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
+import { parseAddress, type AddressSearch } from '../address.ts'
 import { wordsOf } from '../api.ts'
 
 import { Bone } from './Bone.tsx'
@@ -20,6 +22,11 @@ export type TableColumn<T> = {
   clip?: boolean
   /** In a file; left out, the column is in none. */
   csv?: (row: T) => string | number | null | undefined
+}
+
+/** What is needed of a list; also of one that comes in one answer. */
+export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
+  query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
 }
 
 /**
@@ -39,7 +46,7 @@ export function DataTable<T>({
   paged = true,
 }: {
   label: string
-  list: Pick<ListState<T>, 'query' | 'rows' | 'goNext' | 'goPrevious' | 'filtered'>
+  list: TableList<T>
   columns: TableColumn<T>[]
   rowKey: (row: T) => string
   to?: (row: T) => string
@@ -85,7 +92,7 @@ export function DataTable<T>({
                   {columns.map(({ title, cell, align, clip }, at) => (
                     <td key={title} data-end={align} data-clip={clip}>
                       {at === 0 && to !== undefined ? (
-                        <Link to={to(row)} className="row-link" data-row>
+                        <Link {...linkOf(to(row))} className="row-link" data-row>
                           {cell(row)}
                         </Link>
                       ) : (
@@ -109,7 +116,7 @@ function TableFoot({
   list: { query, goNext, goPrevious },
   paged,
 }: {
-  list: Pick<ListState<unknown>, 'query' | 'goNext' | 'goPrevious'>
+  list: Pick<TableList<unknown>, 'query' | 'goNext' | 'goPrevious'>
   paged: boolean
 }) {
   const page = { variant: 'subtle', color: 'gray' } as const
@@ -145,6 +152,12 @@ function TableFoot({
       )}
     </div>
   )
+}
+
+/** An address, which may have a query. */
+function linkOf(address: string): { to: string; search: AddressSearch } {
+  const [to = '', query = ''] = address.split('?', 2)
+  return { to, search: parseAddress(query) }
 }
 
 const WIDTHS = ['70%', '55%', '80%', '62%', '48%', '74%', '58%', '66%']

@@ -97,6 +97,7 @@ const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | unde
   reversed: is('idle', Undo2),
   switched_off: is('idle', CircleSlash),
   not_deployed: is('idle', CircleSlash),
+  asked: is('going', CircleDashed),
   'queue.running': is('good', CircleDot),
   'drift.ignored': is('idle', CircleSlash),
   'kyc.pending': is('going', CircleDashed),
