@@ -31,7 +31,8 @@ export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' |
 
 /**
  * The first column is the link of the row, named by what it shows, so it may hold no other. Columns with an empty title
- * are for buttons. `acting` says what is being done to a row (`Retrying`). `label` is the table's accessible name; `act`
+ * are for buttons. `acting` says what is being done to a row (`Retrying`). `marked` is what of a row
+ * counts when it is told what changed; left out, all of it. `label` is the table's accessible name; `act`
  * what a reader needs to be allowed. `paged` false: the list has one page.
  */
 export function DataTable<T>({
@@ -44,6 +45,7 @@ export function DataTable<T>({
   act = 'read',
   acting,
   paged = true,
+  marked,
 }: {
   label: string
   list: TableList<T>
@@ -54,9 +56,10 @@ export function DataTable<T>({
   act?: string
   acting?: (row: T) => string | undefined
   paged?: boolean
+  marked?: (row: T) => unknown
 }) {
   const { query, rows } = list
-  const changed = useChanged(rows, rowKey)
+  const changed = useChanged(rows, rowKey, marked)
   if (query.error instanceof SluiceError && query.error.status === 403) return <Forbidden act={act} />
   if (query.error !== null && rows === undefined) return <Failed error={query.error} retry={query.refetch} />
   if (rows?.length === 0 && list.goPrevious === undefined)
@@ -175,16 +178,25 @@ function BoneRows({ columns }: { columns: { title: string }[] }) {
 }
 
 /** The rows that came or changed when this page of the list was last read; of another page, none. */
-function useChanged<T>(rows: T[] | undefined, rowKey: (row: T) => string): Set<string> {
+function useChanged<T>(
+  rows: T[] | undefined,
+  rowKey: (row: T) => string,
+  marked: (row: T) => unknown = (row) => row,
+): Set<string> {
   const [seen, setSeen] = useState({ rows, changed: new Set<string>() })
-  if (seen.rows !== rows) setSeen({ rows, changed: difference(seen.rows ?? [], rows ?? [], rowKey) })
+  if (seen.rows !== rows) setSeen({ rows, changed: difference(seen.rows ?? [], rows ?? [], rowKey, marked) })
   return seen.changed
 }
 
-function difference<T>(before: T[], now: T[], rowKey: (row: T) => string): Set<string> {
-  const known = new Map(before.map((row) => [rowKey(row), JSON.stringify(row)]))
+function difference<T>(
+  before: T[],
+  now: T[],
+  rowKey: (row: T) => string,
+  marked: (row: T) => unknown,
+): Set<string> {
+  const known = new Map(before.map((row) => [rowKey(row), JSON.stringify(marked(row))]))
   if (!now.some((row) => known.has(rowKey(row)))) return new Set()
-  return new Set(now.filter((row) => known.get(rowKey(row)) !== JSON.stringify(row)).map(rowKey))
+  return new Set(now.filter((row) => known.get(rowKey(row)) !== JSON.stringify(marked(row))).map(rowKey))
 }
 
 /** Within the table the arrows go from row to row, as `j` and `k` do everywhere. */

@@ -29,7 +29,9 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
   const [reason, setReason] = useState('')
   const { title, does } = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined
-  const counted = useAnswer<JobCount>('/ops/jobs/count', filters, { enabled: opened && filters !== undefined })
+  const counted = useAnswer<JobCount>('/ops/jobs/count', filters, {
+    enabled: opened && filters !== undefined,
+  })
   const { data: count, error } = counted
   const one = 'job' in target ? target.job : undefined
   const many = count === undefined ? '' : countWords(count)

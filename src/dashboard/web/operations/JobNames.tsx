@@ -8,7 +8,11 @@ import type { JobNameRow } from './shapes.ts'
 import { formatMs } from './words.ts'
 
 export function JobNames({ queue, window }: { queue: string; window: string }) {
-  const query = useAnswer<{ names: JobNameRow[] }>(`/ops/queues/${queue}/names`, { window }, { every_ms: 30_000 })
+  const query = useAnswer<{ names: JobNameRow[] }>(
+    `/ops/queues/${queue}/names`,
+    { window },
+    { every_ms: 30_000 },
+  )
   const open = (title: string, state: string, of: (row: JobNameRow) => number): TableColumn<JobNameRow> => ({
     title,
     align: 'end',

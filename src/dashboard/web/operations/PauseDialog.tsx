@@ -23,7 +23,12 @@ export function PauseDialog({ target, close }: { target: PauseTarget | undefined
   // What it was about stays in it while it closes.
   if (target !== undefined && target !== shown) setShown(target)
   return shown === undefined ? null : (
-    <Dialog key={`${shown.act} ${shown.queue} ${shown.tenant?.id}`} target={shown} opened={target !== undefined} close={close} />
+    <Dialog
+      key={`${shown.act} ${shown.queue} ${shown.tenant?.id}`}
+      target={shown}
+      opened={target !== undefined}
+      close={close}
+    />
   )
 }
 

@@ -35,8 +35,10 @@ export function WorksOn({ job }: { job: JobDetails | undefined }) {
             ),
           Status: row.status === null ? null : <Status status={row.status} noun={row.noun} />,
           Id: <Id id={row.id} />,
-          Reference: row.provider_reference === null ? null : <Id id={row.provider_reference} label="reference" />,
-          'Idempotency key': row.idempotency_key === null ? null : <Id id={row.idempotency_key} label="key" />,
+          Reference:
+            row.provider_reference === null ? null : <Id id={row.provider_reference} label="reference" />,
+          'Idempotency key':
+            row.idempotency_key === null ? null : <Id id={row.idempotency_key} label="key" />,
           Page:
             page === undefined ? null : tenant?.id === job.tenant_id ? (
               <Link to={page}>Open {noun.toLowerCase()}</Link>

@@ -6,7 +6,12 @@ import type { TableList } from '../kit/DataTable.tsx'
 import { answerKey } from '../queries.ts'
 import type { JobRow } from './shapes.ts'
 
-type JobsAnswer = { items: JobRow[]; next: string | null; previous: string | null; looked_until: string | null }
+type JobsAnswer = {
+  items: JobRow[]
+  next: string | null
+  previous: string | null
+  looked_until: string | null
+}
 
 /** The filters of jobs in the address, by the names that the server has for them. */
 const JOB_FILTERS = ['queue', 'state', 'name', 'tenant', 'subject_id', 'search'] as const

@@ -1,16 +1,7 @@
 // The head of every page: in which colours, and as whom.
 import { ActionIcon, Menu, useMantineColorScheme } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import {
-  Check,
-  CircleUserRound,
-  Keyboard,
-  LogOut,
-  Monitor,
-  Moon,
-  Sun,
-  UserRound,
-} from 'lucide-react'
+import { Check, CircleUserRound, Keyboard, LogOut, Monitor, Moon, Sun, UserRound } from 'lucide-react'
 import { post } from '../api.ts'
 import { notify } from '../kit/notices.tsx'
 import { queryClient } from '../queries.ts'

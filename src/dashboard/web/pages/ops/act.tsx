@@ -35,7 +35,11 @@ const COLUMNS: TableColumn<JobActItemRow>[] = [
       ),
   },
   { title: 'Before', cell: ({ before }) => before ?? '–' },
-  { title: 'Why refused', cell: ({ refused }) => <span title={refused ?? undefined}>{refused ?? '–'}</span>, clip: true },
+  {
+    title: 'Why refused',
+    cell: ({ refused }) => <span title={refused ?? undefined}>{refused ?? '–'}</span>,
+    clip: true,
+  },
   { title: 'At', cell: ({ at }) => <Instant at={at} /> },
 ]
 
@@ -51,7 +55,8 @@ export function ActPage() {
         <Failed error={error} retry={refetch} />
       </>
     )
-  const title = act === undefined ? 'Act' : `${JOB_ACTS[act.act].title} ${act.job_id === null ? 'jobs' : 'one job'}`
+  const title =
+    act === undefined ? 'Act' : `${JOB_ACTS[act.act].title} ${act.job_id === null ? 'jobs' : 'one job'}`
   return (
     <>
       <PageHeader
@@ -68,9 +73,16 @@ export function ActPage() {
       <Facts
         facts={{
           'Asked by': act && act.who,
-          'Asked for': act && (act.filter === null ? <Link to={`/ops/jobs/${act.job_id}`}>One job</Link> : filterWords(act.filter)),
+          'Asked for':
+            act &&
+            (act.filter === null ? (
+              <Link to={`/ops/jobs/${act.job_id}`}>One job</Link>
+            ) : (
+              filterWords(act.filter)
+            )),
           'Counted before': act && act.matched.toLocaleString(),
-          Found: act && `${act.found.toLocaleString()}${act.more ? ' (there are more: ask again for them)' : ''}`,
+          Found:
+            act && `${act.found.toLocaleString()}${act.more ? ' (there are more: ask again for them)' : ''}`,
           Asked: act && <Instant at={act.created_at} />,
           Began: act && <Instant at={act.started_at} />,
           Ended: act && <Instant at={act.finished_at} />,

@@ -32,7 +32,11 @@ const CALLS: TableColumn<CallRow>[] = [
     title: 'Outcome',
     cell: ({ outcome, refused_since }) =>
       refused_since === null ? (
-        outcome === null ? '–' : <Status status={outcome} noun="call" />
+        outcome === null ? (
+          '–'
+        ) : (
+          <Status status={outcome} noun="call" />
+        )
       ) : (
         <span className="line">
           <Status status="refused" word="Turned away" /> since <Instant at={refused_since} />
@@ -41,7 +45,8 @@ const CALLS: TableColumn<CallRow>[] = [
   },
   {
     title: 'Reference',
-    cell: ({ provider_reference }) => (provider_reference === null ? '–' : <Id id={provider_reference} label="reference" />),
+    cell: ({ provider_reference }) =>
+      provider_reference === null ? '–' : <Id id={provider_reference} label="reference" />,
   },
 ]
 
@@ -75,11 +80,7 @@ export function JobPage() {
         actions={acts.map((act) => {
           const Icon = ICONS[act]
           return (
-            <Button
-              key={act}
-              leftSection={<Icon size={14} />}
-              onClick={() => job && setTarget({ act, job })}
-            >
+            <Button key={act} leftSection={<Icon size={14} />} onClick={() => job && setTarget({ act, job })}>
               {JOB_ACTS[act].title}
             </Button>
           )
@@ -119,9 +120,11 @@ export function JobPage() {
               Attempt: job && `${job.attempt} of ${job.max_attempts}`,
               'Next run': job && (job.finished_at === null ? <NextRun job={job} /> : null),
               Worker: job && (job.worker ?? null),
-              'Lease until': job && (job.state === 'running' && job.lease_until ? <Instant at={job.lease_until} /> : null),
+              'Lease until':
+                job && (job.state === 'running' && job.lease_until ? <Instant at={job.lease_until} /> : null),
               'Unknown since': job?.unknown_since ? <Instant at={job.unknown_since} /> : null,
-              Request: job && (job.request_id === null ? null : <Id id={job.request_id} label="request id" />),
+              Request:
+                job && (job.request_id === null ? null : <Id id={job.request_id} label="request id" />),
               Created: job && <Instant at={job.created_at} />,
               Finished: job && (job.finished_at === null ? null : <Instant at={job.finished_at} />),
             }}

@@ -72,7 +72,10 @@ export function JobsPage() {
   const none = list.rows?.length === 0
   return (
     <>
-      <PageHeader title="Jobs" description="All work that is asked of providers, of all tenants: open jobs first, then what is over." />
+      <PageHeader
+        title="Jobs"
+        description="All work that is asked of providers, of all tenants: open jobs first, then what is over."
+      />
       <Filters fields={FIELDS} />
       <div className="bulk" role="group" aria-label="All that the filters find">
         <span className="dim">For all that the filters find:</span>
@@ -144,7 +147,8 @@ function RecentActs() {
           <li key={act.id} className="line">
             <Status status={act.state} noun="act" />
             <Link to={`/ops/acts/${act.id}`}>
-              {JOB_ACTS[act.act].title} {act.job_id === null ? `${act.found.toLocaleString()} jobs` : 'one job'}
+              {JOB_ACTS[act.act].title}{' '}
+              {act.job_id === null ? `${act.found.toLocaleString()} jobs` : 'one job'}
             </Link>
             <span className="dim">
               {act.who}, <Instant at={act.created_at} />: {act.reason}

@@ -13,7 +13,13 @@ import { JobNames } from '../../operations/JobNames.tsx'
 import { LiveMark } from '../../operations/LiveMark.tsx'
 import { PauseDialog, TenantField, type PauseTarget } from '../../operations/PauseDialog.tsx'
 import { PauseList } from '../../operations/PauseList.tsx'
-import type { PauseRow, PercentileRow, QueuesAnswer, SeriesAnswer, TenantRow } from '../../operations/shapes.ts'
+import type {
+  PauseRow,
+  PercentileRow,
+  QueuesAnswer,
+  SeriesAnswer,
+  TenantRow,
+} from '../../operations/shapes.ts'
 import { useSeries } from '../../operations/series.ts'
 import { TenantShares } from '../../operations/TenantShares.tsx'
 import { formatRate, formatSeconds } from '../../operations/words.ts'

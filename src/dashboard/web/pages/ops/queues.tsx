@@ -71,7 +71,9 @@ export function QueuesPage() {
         title="Queues"
         description={
           <>
-            {worst === undefined ? 'Nothing is due.' : `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}{' '}
+            {worst === undefined
+              ? 'Nothing is due.'
+              : `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}{' '}
             Counted every 10 seconds.
           </>
         }
@@ -84,6 +86,7 @@ export function QueuesPage() {
         rowKey={({ queue }) => queue}
         to={({ queue }) => `/ops/queues/${queue}`}
         paged={false}
+        marked={({ due, running, paused, paused_tenants }) => [due, running, paused, paused_tenants]}
         empty={<EmptyState title="No queues" />}
       />
       <p className="dim further">
@@ -112,7 +115,11 @@ function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: Que
       </b>
       {paused && <Status status="paused" pill />}
       {!paused && paused_tenants > 0 && (
-        <Status status="paused" pill word={`Paused for ${paused_tenants} ${paused_tenants === 1 ? 'tenant' : 'tenants'}`} />
+        <Status
+          status="paused"
+          pill
+          word={`Paused for ${paused_tenants} ${paused_tenants === 1 ? 'tenant' : 'tenants'}`}
+        />
       )}
     </span>
   )
@@ -132,7 +139,7 @@ function Wait({ wait: { last_5m, last_1h }, of }: { wait: QueueRow['wait']; of: 
       {ratio <= 0.67 && (
         <ArrowDownRight size={12} className="tone-good" aria-label={`less than the ${against}`} />
       )}
-      <small className="dim against">{formatMs(hour)}</small>
+      <small className="dim against">{hour !== null && formatMs(hour)}</small>
     </span>
   )
 }
