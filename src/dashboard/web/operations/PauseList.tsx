@@ -10,6 +10,7 @@ export function PauseList({ pauses }: { pauses: PauseRow[] }) {
   const [target, setTarget] = useState<PauseTarget>()
   return (
     <>
+      {pauses.length === 0 && <p className="dim">Nothing is paused.</p>}
       <ul className="pause-list" aria-label="Pauses">
         {pauses.map((pause) => (
           <li key={`${pause.queue} ${pause.tenant_id}`}>

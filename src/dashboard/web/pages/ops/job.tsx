@@ -25,7 +25,7 @@ type CallRow = JobDetails['calls'][number]
 
 const CALLS: TableColumn<CallRow>[] = [
   { title: 'Operation', cell: ({ operation }) => <span className="mono">{operation}</span> },
-  { title: 'Key', cell: ({ key }) => <Id id={key} label="key" /> },
+  { title: 'Key', cell: ({ key }) => <Id id={key} label="key" short /> },
   { title: 'First sent', cell: ({ first_sent_at }) => <Instant at={first_sent_at} none="not sent" /> },
   { title: 'Last sent', cell: ({ last_sent_at }) => <Instant at={last_sent_at} /> },
   {
@@ -46,7 +46,7 @@ const CALLS: TableColumn<CallRow>[] = [
   {
     title: 'Reference',
     cell: ({ provider_reference }) =>
-      provider_reference === null ? '–' : <Id id={provider_reference} label="reference" />,
+      provider_reference === null ? '–' : <Id id={provider_reference} label="reference" short />,
   },
 ]
 
@@ -91,7 +91,7 @@ export function JobPage() {
         <div>
           <section className="section">
             <h2>Attempts</h2>
-            {job !== undefined && job.attempts.length === 0 && <p className="dim">None yet.</p>}
+            {job !== undefined && itemsOf(job).length === 0 && <p className="dim">None yet.</p>}
             {job && <Timeline items={itemsOf(job)} label="Attempts" />}
           </section>
           <section className="section">
@@ -188,9 +188,8 @@ function itemsOf(job: JobDetails): TimelineItem[] {
             ended_at: call.last_sent_at,
             icon: Send,
             name: call.operation,
-            note: `key ${call.key}`,
+            note: `call ${call.generation}`,
             outcome: call.outcome,
-            ...(call.provider_reference !== null && { changed: call.provider_reference }),
             details: call,
           },
         ],

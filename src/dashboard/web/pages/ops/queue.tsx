@@ -150,7 +150,7 @@ export function QueuePage() {
       </section>
       <section className="section">
         <h2>Pauses</h2>
-        {mine.length === 0 ? <p className="dim">Nothing here is paused.</p> : <PauseList pauses={mine} />}
+        <PauseList pauses={mine} />
         <form
           className="filters pause-tenant"
           onSubmit={(event) => {

@@ -96,12 +96,10 @@ export function QueuesPage() {
           Wake-ups in BullMQ
         </a>
       </p>
-      {pauses.length > 0 && (
-        <section className="section">
-          <h2>Pauses</h2>
-          <PauseList pauses={pauses} />
-        </section>
-      )}
+      <section className="section">
+        <h2>Pauses</h2>
+        <PauseList pauses={pauses} />
+      </section>
       <PauseDialog target={target} close={() => setTarget(undefined)} />
     </>
   )

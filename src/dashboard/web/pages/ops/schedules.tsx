@@ -80,7 +80,7 @@ export function SchedulesPage() {
 
 function resultWords(result: unknown): string {
   if (result === null || result === undefined) return '–'
-  if (typeof result !== 'object') return String(result)
+  if (typeof result !== 'object') return JSON.stringify(result)
   const parts = Object.entries(result).filter(([, value]) => typeof value !== 'object')
   return parts.length === 0 ? '–' : parts.map(([name, value]) => `${name} ${String(value)}`).join(', ')
 }
