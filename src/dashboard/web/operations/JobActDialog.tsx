@@ -61,7 +61,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
               )}
             </p>
           )}
-          <p>{one === undefined ? `Each: ${does}` : does}</p>
+          {count?.filter !== null && <p>{one === undefined ? `Each: ${does}` : does}</p>}
           {error !== null && <DialogError error={error} />}
         </>
       }
@@ -87,14 +87,16 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
       )}
       onDone={() => invalidate('/ops/jobs', '/ops/acts')}
     >
-      <Textarea
-        label="Reason"
-        maxLength={1000}
-        autosize
-        required
-        value={reason}
-        onChange={(event) => setReason(event.currentTarget.value)}
-      />
+      {count?.filter !== null && (
+        <Textarea
+          label="Reason"
+          maxLength={1000}
+          autosize
+          required
+          value={reason}
+          onChange={(event) => setReason(event.currentTarget.value)}
+        />
+      )}
     </ConfirmDialog>
   )
 }
