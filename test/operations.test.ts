@@ -190,7 +190,7 @@ test('a pause of a tenant in a queue holds its jobs until it is resumed, and bot
   expect((await operator.get(`/api/ops/audit?seq=${entry}`)).body).toMatchObject([{ action: 'jobs.resume' }])
 })
 
-test('an act on all that a filter finds ends with a result for each job, and one that is canceled stops', async () => {
+test('an act on all that a filter finds ends with a result for each job, and is not canceled any more then', async () => {
   const ids = await parkJobs(3, 'acts.parked')
   const asked = await operator.send('POST', '/api/ops/acts', {
     act: 'discard',

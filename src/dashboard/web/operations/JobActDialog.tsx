@@ -66,16 +66,12 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
         </>
       }
       ready={ready}
-      act={(idempotency_key) =>
-        postOnRecord<JobActRow>(
-          '/ops/acts',
-          {
-            act: target.act,
-            reason: reason.trim(),
-            ...(one === undefined ? { filter: count?.filter } : { job_id: one.id }),
-          },
-          idempotency_key,
-        )
+      act={() =>
+        postOnRecord<JobActRow>('/ops/acts', {
+          act: target.act,
+          reason: reason.trim(),
+          ...(one === undefined ? { filter: count?.filter } : { job_id: one.id }),
+        })
       }
       outcome={({ result, seq }) => (
         <>
