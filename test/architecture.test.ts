@@ -53,6 +53,7 @@ const OWNERS: Record<string, string[]> = {
   pg: ['queue'],
   fastify: ['core', 'api', 'webhooks', 'dashboard'],
   kysely: ['dashboard'],
+  '@bull-board': ['dashboard'],
   react: ['dashboard'],
   '@mantine': ['dashboard'],
   '@tanstack': ['dashboard'],

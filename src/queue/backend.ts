@@ -1,4 +1,5 @@
 // The interface of a queue backend: what Redis and PostgreSQL do differently. All other code of the queue is shared.
+import type { Queue } from 'bullmq'
 import type { Bell } from './bells.ts'
 
 export type Backend = {
@@ -6,6 +7,8 @@ export type Backend = {
   /** How long a batch of bells, a publication or a probe may take. */
   readonly limit_ms: number
   addBells(queue: string, bells: Bell[]): Promise<void>
+  /** BullMQ's own view of a queue, for those who only look. It is closed with the backend. */
+  bullQueue(queue: string): Promise<BullQueue>
   /** How many jobs of BullMQ wait in the queue. */
   depth(queue: string): Promise<number>
   /** Each message is heard by every listener of every process. At most `max_message_bytes` long. */
@@ -21,6 +24,10 @@ export type Backend = {
   listen(onMessage: (message: string) => void): Listener
   close(): Promise<void>
 }
+
+/** A queue of BullMQ, whatever is in it and wherever it is kept. */
+// oxlint-disable-next-line typescript/no-explicit-any -- as BullMQ itself names any of its queues
+export type BullQueue = Queue<any, any, string, any, any, string, any>
 
 export type WorkerStart = {
   queue: string

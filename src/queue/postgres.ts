@@ -75,6 +75,7 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
       const queue = queueNamed(await connected(), name)
       await queue.addBulk(toJobs(bells))
     },
+    bullQueue: async (name) => queueNamed(await connected(), name),
     depth: async (name) => await queueNamed(await connected(), name).getWaitingCount(),
     async publish(messages) {
       const { connection } = await connected()

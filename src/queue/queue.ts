@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
 import { seldom } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
-import type { Listener } from './backend.ts'
+import type { BullQueue, Listener } from './backend.ts'
 import { type Bell, type PublishedState, decodeStates } from './bells.ts'
 import { type Consumer, startConsumer } from './consumer.ts'
 import { watchDepths } from './depth.ts'
@@ -41,6 +41,11 @@ export type Queue = {
     concurrency: number
     perform: (id: string, signal?: AbortSignal) => Promise<void>
   }): Consumer
+  /**
+   * The queues as BullMQ has them, for bull-board: they hold wake-ups, not jobs. Only for looking: what is changed there
+   * changes no job. Rejects while the backend is away.
+   */
+  bullQueues(names: readonly string[]): Promise<BullQueue[]>
   /** Publishes the states of jobs to every process, without waiting. Never throws. */
   publish(states: PublishedState[]): void
   /**
@@ -123,6 +128,7 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
         },
       }
     },
+    bullQueues: (names) => Promise.all(names.map((name) => backend.bullQueue(name))),
     publish: (states) => producer.publish(states),
     async subscribe(onStates) {
       const listener = backend.listen((message) => {

@@ -57,6 +57,10 @@ export function openRedis(url: string, process_id: string, signals: BackendSigna
       await tried
       await queueNamed(name).addBulk(toJobs(bells))
     },
+    async bullQueue(name) {
+      await tried
+      return queueNamed(name)
+    },
     depth: (name) => queueNamed(name).getWaitingCount(),
     async publish(messages) {
       await tried

@@ -82,6 +82,7 @@ const PAGES = [
   page('/ops/queues/$queue', () => import('./pages/ops/queue.tsx'), 'QueuePage'),
   page('/ops/jobs', () => import('./pages/ops/jobs.tsx'), 'JobsPage'),
   page('/ops/jobs/$id', () => import('./pages/ops/job.tsx'), 'JobPage'),
+  page('/ops/acts/$id', () => import('./pages/ops/act.tsx'), 'ActPage'),
   page('/ops/schedules', () => import('./pages/ops/schedules.tsx'), 'SchedulesPage'),
   page('/ops/drifts', () => import('./pages/ops/drifts.tsx'), 'DriftsPage'),
   page('/ops/audit', () => import('./pages/ops/audit.tsx'), 'OperatorAuditPage'),

@@ -7,6 +7,7 @@ import { timestamp } from '#core/time.ts'
 const ABOUT: Record<string, string> = {
   audit: 'Checks the books, jobs and events that changed since the last run.',
   reconciling: 'Asks providers about rows that stand still, and keeps the drifts of unknown jobs.',
+  'roll-ups': 'Counts jobs and payments by the minute and by the hour, for figures and charts.',
   'moving what is finished': 'Moves finished jobs into the history.',
   'moving notifications': 'Moves notifications that are over into the history.',
 }

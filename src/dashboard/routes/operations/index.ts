@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { asOperator, type DashboardContext } from '../../context.ts'
 import { actRoutes } from './acts.ts'
+import { bullBoardRoutes } from './bull-board.ts'
 import { figureRoutes } from './figures.ts'
 import { jobRoutes } from './jobs.ts'
 import { pauseRoutes } from './pauses.ts'
@@ -13,6 +14,7 @@ const OPERATIONS_ROUTES: ((app: FastifyInstance, context: DashboardContext) => v
   actRoutes,
   pauseRoutes,
   streamRoutes,
+  bullBoardRoutes,
 ]
 
 export function operationsRoutes(root: FastifyInstance, context: DashboardContext): void {

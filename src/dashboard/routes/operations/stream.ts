@@ -12,7 +12,7 @@ const LOOK_MS = 1_000
 /** Figures are counted every ten seconds. */
 const FIGURES_EVERY = 5
 /** Proxies close what is silent, and whoever is no operator any more is cut off. */
-const CHECK_MS = 15_000
+const CHECK_MS = 5_000
 const MOST_STREAMS = 200
 
 /** What is sent, each under its name. */

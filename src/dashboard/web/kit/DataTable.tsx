@@ -1,9 +1,11 @@
 // A table of a list: each row a link to its page, with pages, and with all that a table may show instead of rows.
 import { Button } from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight } from 'lucide-react'
 import { useState, type KeyboardEvent, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
+import { parseAddress, type AddressSearch } from '../address.ts'
 import { wordsOf } from '../api.ts'
 
 import { Bone } from './Bone.tsx'
@@ -22,9 +24,15 @@ export type TableColumn<T> = {
   csv?: (row: T) => string | number | null | undefined
 }
 
+/** What is needed of a list; also of one that comes in one answer. */
+export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
+  query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
+}
+
 /**
  * The first column is the link of the row, named by what it shows, so it may hold no other. Columns with an empty title
- * are for buttons. `acting` says what is being done to a row (`Retrying`). `label` is the table's accessible name; `act`
+ * are for buttons. `acting` says what is being done to a row (`Retrying`). `marked` is what of a row
+ * counts when it is told what changed; left out, all of it. `label` is the table's accessible name; `act`
  * what a reader needs to be allowed. `paged` false: the list has one page.
  */
 export function DataTable<T>({
@@ -37,9 +45,10 @@ export function DataTable<T>({
   act = 'read',
   acting,
   paged = true,
+  marked,
 }: {
   label: string
-  list: Pick<ListState<T>, 'query' | 'rows' | 'goNext' | 'goPrevious' | 'filtered'>
+  list: TableList<T>
   columns: TableColumn<T>[]
   rowKey: (row: T) => string
   to?: (row: T) => string
@@ -47,9 +56,10 @@ export function DataTable<T>({
   act?: string
   acting?: (row: T) => string | undefined
   paged?: boolean
+  marked?: (row: T) => unknown
 }) {
   const { query, rows } = list
-  const changed = useChanged(rows, rowKey)
+  const changed = useChanged(rows, rowKey, marked)
   if (query.error instanceof SluiceError && query.error.status === 403) return <Forbidden act={act} />
   if (query.error !== null && rows === undefined) return <Failed error={query.error} retry={query.refetch} />
   if (rows?.length === 0 && list.goPrevious === undefined)
@@ -85,7 +95,7 @@ export function DataTable<T>({
                   {columns.map(({ title, cell, align, clip }, at) => (
                     <td key={title} data-end={align} data-clip={clip}>
                       {at === 0 && to !== undefined ? (
-                        <Link to={to(row)} className="row-link" data-row>
+                        <Link {...linkOf(to(row))} className="row-link" data-row>
                           {cell(row)}
                         </Link>
                       ) : (
@@ -109,7 +119,7 @@ function TableFoot({
   list: { query, goNext, goPrevious },
   paged,
 }: {
-  list: Pick<ListState<unknown>, 'query' | 'goNext' | 'goPrevious'>
+  list: Pick<TableList<unknown>, 'query' | 'goNext' | 'goPrevious'>
   paged: boolean
 }) {
   const page = { variant: 'subtle', color: 'gray' } as const
@@ -147,6 +157,12 @@ function TableFoot({
   )
 }
 
+/** An address, which may have a query. */
+function linkOf(address: string): { to: string; search: AddressSearch } {
+  const [to = '', query = ''] = address.split('?', 2)
+  return { to, search: parseAddress(query) }
+}
+
 const WIDTHS = ['70%', '55%', '80%', '62%', '48%', '74%', '58%', '66%']
 
 function BoneRows({ columns }: { columns: { title: string }[] }) {
@@ -162,16 +178,25 @@ function BoneRows({ columns }: { columns: { title: string }[] }) {
 }
 
 /** The rows that came or changed when this page of the list was last read; of another page, none. */
-function useChanged<T>(rows: T[] | undefined, rowKey: (row: T) => string): Set<string> {
+function useChanged<T>(
+  rows: T[] | undefined,
+  rowKey: (row: T) => string,
+  marked: (row: T) => unknown = (row) => row,
+): Set<string> {
   const [seen, setSeen] = useState({ rows, changed: new Set<string>() })
-  if (seen.rows !== rows) setSeen({ rows, changed: difference(seen.rows ?? [], rows ?? [], rowKey) })
+  if (seen.rows !== rows) setSeen({ rows, changed: difference(seen.rows ?? [], rows ?? [], rowKey, marked) })
   return seen.changed
 }
 
-function difference<T>(before: T[], now: T[], rowKey: (row: T) => string): Set<string> {
-  const known = new Map(before.map((row) => [rowKey(row), JSON.stringify(row)]))
+function difference<T>(
+  before: T[],
+  now: T[],
+  rowKey: (row: T) => string,
+  marked: (row: T) => unknown,
+): Set<string> {
+  const known = new Map(before.map((row) => [rowKey(row), JSON.stringify(marked(row))]))
   if (!now.some((row) => known.has(rowKey(row)))) return new Set()
-  return new Set(now.filter((row) => known.get(rowKey(row)) !== JSON.stringify(row)).map(rowKey))
+  return new Set(now.filter((row) => known.get(rowKey(row)) !== JSON.stringify(marked(row))).map(rowKey))
 }
 
 /** Within the table the arrows go from row to row, as `j` and `k` do everywhere. */

@@ -181,7 +181,8 @@ function linePath(
     .map((value, index) => {
       if (value === null) return ''
       const begins = index === 0 || values[index - 1] === null
-      return `${begins ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}`
+      // A moment between two of which nothing is known is a dot.
+      return `${begins ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}${begins ? 'h0' : ''}`
     })
     .join('')
 }

@@ -24,6 +24,7 @@ export const CURSORS = ['before', 'after'] as const
 /**
  * Reads the page of a list that the address names: of its query, `names` are filters and go to the API as they are, and
  * the cursor is the page. `fixed` is asked besides and stands in no address. `every_ms`: reads it again and again.
+ * `cursor`: of a list that names no next page, the cursor of its last row; the next page is `before` that.
  */
 export function useList<T>(
   path: `/${string}`,
@@ -33,7 +34,14 @@ export function useList<T>(
     limit = 25,
     every_ms,
     enabled = true,
-  }: { fixed?: ApiQuery; limit?: number; every_ms?: number; enabled?: boolean } = {},
+    cursor: cursorOf,
+  }: {
+    fixed?: ApiQuery
+    limit?: number
+    every_ms?: number
+    enabled?: boolean
+    cursor?: (last: T) => string
+  } = {},
 ): ListState<T> {
   const [search] = useAddressSearch()
   const navigate = useNavigate()
@@ -44,7 +52,13 @@ export function useList<T>(
   const asked = { ...filters, ...cursor, limit }
   const query = useQuery({
     queryKey: answerKey(path, asked),
-    queryFn: ({ signal }) => readPage<T>(path, asked, signal),
+    queryFn: async ({ signal }) => {
+      if (cursorOf === undefined) return await readPage<T>(path, asked, signal)
+      // One more than is shown says whether there is a next page.
+      const { rows } = await readPage<T>(path, { ...asked, limit: limit + 1 }, signal)
+      const shown = rows.slice(0, limit)
+      return { rows: shown, next: rows.length > limit ? { before: cursorOf(shown.at(-1)!) } : null }
+    },
     placeholderData: keepPreviousData,
     refetchInterval: every_ms ?? false,
     enabled,

@@ -1,14 +1,20 @@
-// What must be known on every page: that no money moves, and which queues are paused.
+// What must be known on every page: whose pages these are, that no money moves, and what is paused.
+import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { CirclePause, FlaskConical } from 'lucide-react'
+import { CirclePause, Eye, FlaskConical } from 'lucide-react'
+import { Instant } from '../kit/Instant.tsx'
 import { inWords } from '../kit/statuses.ts'
+import type { PauseRow } from '../operations/shapes.ts'
+import { useOperationsStream } from '../operations/stream.ts'
 import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
+import { useChooseTenant } from './tenant.ts'
 
 export function Banners() {
-  const { emulators, is_operator } = useSession()
+  const { emulators, is_operator, role } = useSession()
   return (
     <aside aria-label="State of the system">
+      {role === 'operator' && <LookingBanner />}
       {is_operator && <PausedBanner />}
       {emulators.length > 0 && (
         <div className="banner" role="note">
@@ -26,28 +32,58 @@ export function Banners() {
   )
 }
 
-/** A pause as `GET /api/ops/pauses` has it: of a queue, of a tenant (its id and, if it is told, its slug), or of both. */
-type PauseRow = { queue: string | null; tenant_id?: string | null; tenant_slug?: string | null }
+/** An operator looks at a tenant of which they are no member. */
+function LookingBanner() {
+  const { tenant, tenants } = useSession()
+  const choose = useChooseTenant()
+  const [own] = tenants
+  return (
+    <div className="banner" data-tone="warn" role="note" aria-label="Operator">
+      <Eye size={16} aria-hidden />
+      <span>You look at {tenant?.name} as an operator. Reading is on record.</span>
+      {own === undefined ? (
+        <Link to="/ops/queues">Back to operations</Link>
+      ) : (
+        <Button size="compact-xs" onClick={() => void choose(own.id)}>
+          Back to {own.name}
+        </Button>
+      )}
+    </div>
+  )
+}
+
+const MOST_NAMED = 3
 
 function PausedBanner() {
-  const { data } = useAnswer<PauseRow[] | { data: PauseRow[] }>('/ops/pauses', undefined, { every_ms: 5_000 })
-  const pauses = Array.isArray(data) ? data : (data?.data ?? [])
-  if (pauses.length === 0) return null
+  useOperationsStream()
+  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
+  const [first] = pauses
+  if (first === undefined) return null
+  const named = pauses.slice(0, MOST_NAMED).map(pauseText)
+  const others = pauses.length - named.length
   return (
     <div className="banner" data-tone="warn" role="alert">
       <CirclePause size={16} aria-hidden />
       <span>
-        Paused: {LIST.format(pauses.map(pauseText))}. What is due there waits.{' '}
+        Paused: {LIST.format(others > 0 ? [...named, `${others} more`] : named)}. What is due there waits.{' '}
+        {pauses.length === 1 && (
+          <>
+            {first.who !== null && `${first.who}, `}
+            <Instant at={first.since} />
+            {first.reason !== null && `: ${first.reason}`}.{' '}
+          </>
+        )}
         <Link to="/ops/queues">Go to queues</Link>
       </span>
     </div>
   )
 }
 
-function pauseText({ queue, tenant_id, tenant_slug }: PauseRow): string {
-  const tenant = tenant_slug ?? tenant_id
+/** What a pause holds back, in words: `queue payments of tenant acme`. */
+export function pauseText({ queue, tenant, tenant_id }: PauseRow): string {
   const what = queue === null ? 'all queues' : `queue ${queue}`
-  return tenant === null || tenant === undefined ? what : `${what} of tenant ${tenant}`
+  const whose = tenant ?? tenant_id
+  return whose === null ? what : `${what} of tenant ${whose}`
 }
 
 const LIST = new Intl.ListFormat('en')

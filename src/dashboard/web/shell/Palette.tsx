@@ -2,15 +2,17 @@
 import { Modal } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
-import { CornerDownLeft, FileSearch, Search, Zap, type LucideIcon } from 'lucide-react'
+import { CornerDownLeft, FileSearch, ListChecks, Search, Zap, type LucideIcon } from 'lucide-react'
 import { useId, useState, type KeyboardEvent } from 'react'
 import { FURTHER_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
+import { nounWords, pageOfNoun } from '../nouns.ts'
+import type { JobRow } from '../operations/shapes.ts'
 import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useOfferedActs } from './acts.ts'
 
-/** What `GET /api/find?q=` finds: `to` is the address of its page. */
-type Found = { type: string; id: string; title: string; to: string }
+/** What `GET /api/find?q=` finds; `by`: the id, a reference at the provider, or an email. */
+type Found = { noun: string; id: string; by: string }
 type PaletteOption = { key: string; title: string; note?: string; icon: LucideIcon; run: () => void }
 
 export function PaletteButton({ open }: { open: () => void }) {
@@ -105,9 +107,11 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
   const acts = useOfferedActs()
   const wanted = text.trim().toLowerCase()
   const [q] = useDebouncedValue(text.trim(), 150)
-  // Where the server does not look things up, pages and acts are found all the same.
-  const found = useAnswer<Found[] | { data: Found[] }>('/find', { q }, { enabled: q.length >= 2 })
-  const rows = q.length < 2 ? [] : Array.isArray(found.data) ? found.data : (found.data?.data ?? [])
+  const asks = q.length >= 2 && q.length <= MOST_LETTERS
+  const { data: found } = useAnswer<Found[]>('/find', { q }, { enabled: asks && tenant !== null })
+  const asks_jobs = is_operator && UUID.test(q)
+  const { data: jobs } = useAnswer<{ items: JobRow[] }>('/ops/jobs', JOBS_OF(q), { enabled: asks_jobs })
+  const rows = asks ? (found ?? []) : []
 
   const go = (to: string) => () => {
     close()
@@ -135,12 +139,22 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
       .filter(({ title }) => fits(title))
       .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
     // Last, because they come later: what is chosen must not move.
-    ...rows.map(({ type, id, title, to }) => ({
-      key: `${type} ${id}`,
-      title,
-      note: type,
-      icon: FileSearch,
-      run: go(to),
+    ...rows.flatMap(({ noun, id }) => {
+      const to = pageOfNoun(noun, id)
+      if (to === undefined) return []
+      return [{ key: `${noun} ${id}`, title: nounWords(noun), note: id, icon: FileSearch, run: go(to) }]
+    }),
+    ...(asks_jobs ? (jobs?.items ?? []) : []).map(({ id, name }) => ({
+      key: `job ${id}`,
+      title: `Job ${name}`,
+      note: id,
+      icon: ListChecks,
+      run: go(`/ops/jobs/${id}`),
     })),
   ]
 }
+
+/** No more can be asked. */
+const MOST_LETTERS = 255
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+const JOBS_OF = (search: string) => ({ search, state: 'all', limit: 5 })

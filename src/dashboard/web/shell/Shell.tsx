@@ -10,12 +10,13 @@ import { NoticeRegion } from '../kit/notices.tsx'
 import { Failed } from '../kit/states.tsx'
 import { SessionProvider, useSessionQuery } from '../session.tsx'
 import { Banners } from './Banners.tsx'
-import { HeadActions, TenantSwitch } from './head.tsx'
+import { HeadActions } from './head.tsx'
 import { KeyHelp } from './KeyHelp.tsx'
 import { useKeys } from './keys.ts'
 import { Mark } from './Mark.tsx'
 import { Nav } from './Nav.tsx'
 import { Palette, PaletteButton } from './Palette.tsx'
+import { TenantSwitch } from './TenantSwitch.tsx'
 
 /** Lets in who is signed in; all others go to the sign-in, which leads back. */
 export function Shell() {

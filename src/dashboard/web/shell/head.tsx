@@ -1,70 +1,11 @@
-// The head of every page: for which tenant, in which colours, and as whom.
-import { ActionIcon, Button, Menu, useMantineColorScheme } from '@mantine/core'
+// The head of every page: in which colours, and as whom.
+import { ActionIcon, Menu, useMantineColorScheme } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
-import {
-  Building2,
-  Check,
-  ChevronsUpDown,
-  CircleUserRound,
-  Keyboard,
-  LogOut,
-  Monitor,
-  Moon,
-  Sun,
-  UserRound,
-} from 'lucide-react'
+import { Check, CircleUserRound, Keyboard, LogOut, Monitor, Moon, Sun, UserRound } from 'lucide-react'
 import { post } from '../api.ts'
 import { notify } from '../kit/notices.tsx'
-import { inWords } from '../kit/statuses.ts'
-import { queryClient, SESSION_KEY } from '../queries.ts'
+import { queryClient } from '../queries.ts'
 import { useSession } from '../session.tsx'
-
-export function TenantSwitch() {
-  const { tenant, tenants, role } = useSession()
-  const navigate = useNavigate()
-
-  async function choose(tenant_id: string): Promise<void> {
-    try {
-      await post('/session/tenant', { tenant_id })
-    } catch (error) {
-      return notify({ tone: 'bad', text: String(error) })
-    }
-    // Nothing of the other tenant stays on the page.
-    queryClient.removeQueries({ predicate: ({ queryKey: [name] }) => name !== SESSION_KEY[0] })
-    await queryClient.invalidateQueries({ queryKey: SESSION_KEY })
-    await navigate({ to: '/' })
-  }
-
-  return (
-    <Menu position="bottom-start">
-      <Menu.Target>
-        <Button
-          variant="subtle"
-          color="gray"
-          aria-label={`Tenant: ${tenant?.name ?? 'none'}`}
-          leftSection={<Building2 size={14} />}
-          rightSection={<ChevronsUpDown size={12} />}
-          styles={{ label: { maxWidth: 140, overflow: 'hidden', textOverflow: 'ellipsis' } }}
-        >
-          {tenant?.name ?? 'No tenant'}
-        </Button>
-      </Menu.Target>
-      <Menu.Dropdown>
-        {role !== null && <Menu.Label>Your role here: {role}</Menu.Label>}
-        {tenants.map(({ id, name, slug, role: role_there }) => (
-          <Menu.Item
-            key={id}
-            leftSection={id === tenant?.id ? <Check size={14} /> : <span style={{ width: 14 }} />}
-            rightSection={<span className="dim">{inWords(role_there)}</span>}
-            onClick={() => void choose(id)}
-          >
-            {name} <span className="dim mono">{slug}</span>
-          </Menu.Item>
-        ))}
-      </Menu.Dropdown>
-    </Menu>
-  )
-}
 
 const SCHEMES = [
   { value: 'auto', title: 'As the system', icon: Monitor },

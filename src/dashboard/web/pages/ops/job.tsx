@@ -1,6 +1,207 @@
-// Job.
-import { BeingBuilt } from '../../kit/states.tsx'
+// A job: where it stands, when it runs next, its attempts and calls, the money beside it, and what operators did.
+import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { FastForward, RotateCcw, Send, Trash2, UserRound, Wrench } from 'lucide-react'
+import { useState } from 'react'
+import { usePathParam } from '../../address.ts'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Facts } from '../../kit/Facts.tsx'
+import { Id } from '../../kit/Id.tsx'
+import { formatInstant, Instant, useNow } from '../../kit/Instant.tsx'
+import { Json } from '../../kit/Json.tsx'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { EmptyState, Failed } from '../../kit/states.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { Timeline, type TimelineItem } from '../../kit/Timeline.tsx'
+import { allowsAct, JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
+import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
+import type { JobDetails } from '../../operations/shapes.ts'
+import { WorksOn } from '../../operations/WorksOn.tsx'
+import { useAnswer } from '../../queries.ts'
+import { JobState } from './jobs.tsx'
+
+const ICONS = { retry: RotateCcw, discard: Trash2, run_now: FastForward }
+type CallRow = JobDetails['calls'][number]
+
+const CALLS: TableColumn<CallRow>[] = [
+  { title: 'Operation', cell: ({ operation }) => <span className="mono">{operation}</span> },
+  { title: 'Key', cell: ({ key }) => <Id id={key} label="key" short /> },
+  { title: 'First sent', cell: ({ first_sent_at }) => <Instant at={first_sent_at} none="not sent" /> },
+  { title: 'Last sent', cell: ({ last_sent_at }) => <Instant at={last_sent_at} /> },
+  {
+    title: 'Outcome',
+    cell: ({ outcome, refused_since }) =>
+      refused_since === null ? (
+        outcome === null ? (
+          '–'
+        ) : (
+          <Status status={outcome} noun="call" />
+        )
+      ) : (
+        <span className="line">
+          <Status status="refused" word="Turned away" /> since <Instant at={refused_since} />
+        </span>
+      ),
+  },
+  {
+    title: 'Reference',
+    cell: ({ provider_reference }) =>
+      provider_reference === null ? '–' : <Id id={provider_reference} label="reference" short />,
+  },
+]
 
 export function JobPage() {
-  return <BeingBuilt title="Job" />
+  const id = usePathParam('id')
+  const query = useAnswer<JobDetails>(`/ops/jobs/${id}`, undefined, { every_ms: 2_000 })
+  const { data: job, error, refetch, dataUpdatedAt } = query
+  const [target, setTarget] = useState<JobActTarget>()
+  const now = useNow()
+  const above = { to: '/ops/jobs', title: 'Jobs' }
+  if (error !== null && job === undefined)
+    return (
+      <>
+        <PageHeader title="Job" above={above} />
+        <Failed error={error} retry={refetch} />
+      </>
+    )
+  const acts = JOB_ACT_KINDS.filter((act) => job !== undefined && allowsAct(job, act, now))
+  return (
+    <>
+      <PageHeader
+        title={job?.name ?? 'Job'}
+        heading={
+          <span className="line">
+            {job?.name ?? 'Job'} {job && <JobState job={job} pill />}
+          </span>
+        }
+        above={above}
+        as_of={dataUpdatedAt}
+        description={<Id id={id} />}
+        actions={acts.map((act) => {
+          const Icon = ICONS[act]
+          return (
+            <Button key={act} leftSection={<Icon size={14} />} onClick={() => job && setTarget({ act, job })}>
+              {JOB_ACTS[act].title}
+            </Button>
+          )
+        })}
+      />
+      {job && <p className="job-story">{storyOf(job, now)}</p>}
+      <div className="columns">
+        <div>
+          <section className="section">
+            <h2>Attempts</h2>
+            {job !== undefined && itemsOf(job).length === 0 && <p className="dim">None yet.</p>}
+            {job && <Timeline items={itemsOf(job)} label="Attempts" />}
+          </section>
+          <section className="section">
+            <h2>Provider calls</h2>
+            <DataTable
+              label="Provider calls"
+              list={{ query, rows: job?.calls, filtered: false, goNext: undefined, goPrevious: undefined }}
+              columns={CALLS}
+              rowKey={({ generation }) => String(generation)}
+              paged={false}
+              empty={<EmptyState title="No call to a provider" />}
+            />
+          </section>
+        </div>
+        <div>
+          <WorksOn job={job} />
+          <h2 className="side-title">Job</h2>
+          <Facts
+            facts={{
+              Queue: job && <Link to={`/ops/queues/${job.queue}`}>{job.queue}</Link>,
+              Tenant: job && (
+                <Link to="/ops/jobs" search={{ tenant: job.tenant ?? job.tenant_id, state: 'all' }}>
+                  {job.tenant ?? job.tenant_id}
+                </Link>
+              ),
+              Attempt: job && `${job.attempt} of ${job.max_attempts}`,
+              'Next run': job && (job.finished_at === null ? <NextRun job={job} /> : null),
+              Worker: job && (job.worker ?? null),
+              'Lease until':
+                job && (job.state === 'running' && job.lease_until ? <Instant at={job.lease_until} /> : null),
+              'Unknown since': job?.unknown_since ? <Instant at={job.unknown_since} /> : null,
+              Request:
+                job && (job.request_id === null ? null : <Id id={job.request_id} label="request id" />),
+              Created: job && <Instant at={job.created_at} />,
+              Finished: job && (job.finished_at === null ? null : <Instant at={job.finished_at} />),
+            }}
+          />
+          <h2 className="side-title">Payload</h2>
+          <Json value={job?.payload ?? {}} label="payload" />
+        </div>
+      </div>
+      <JobActDialog target={target} close={() => setTarget(undefined)} />
+    </>
+  )
+}
+
+function NextRun({ job }: { job: JobDetails }) {
+  if (job.parked) return <>When an operator acts</>
+  if (job.state === 'running') return <>It runs now</>
+  if (job.run_at === null) return <>–</>
+  return (
+    <>
+      {formatInstant(job.run_at)} (<Instant at={job.run_at} />)
+    </>
+  )
+}
+
+/** What happened, what the system does next, and what a person can do. */
+function storyOf(job: JobDetails, now: number): string {
+  const failed = job.error === null ? '' : `The last attempt failed: ${job.error.replace(/\.$/, '')}. `
+  if (job.state === 'succeeded') return 'It is done.'
+  if (job.state === 'failed') return `It failed for good. ${failed}Retrying is asked for where the row is.`
+  if (job.state === 'discarded') return `It was ended without being done. ${failed}`
+  if (job.parked) return `${failed}It waits for an operator: retry it or discard it.`
+  if (job.unknown_since !== null)
+    return `Whether its call took effect at the provider is not known. ${failed}It is looked up until it is; it is never sent twice by another key.`
+  if (job.state === 'running') return 'It runs now.'
+  const due = job.run_at === null || Date.parse(job.run_at) <= now
+  const next = due
+    ? 'It is due, and begins when a worker is free and nothing here is paused.'
+    : `It runs next at ${formatInstant(job.run_at!)}.`
+  return failed + next
+}
+
+function itemsOf(job: JobDetails): TimelineItem[] {
+  const attempts = job.attempts.map((attempt): TimelineItem => ({
+    id: `attempt ${attempt.attempt} ${attempt.started_at}`,
+    at: attempt.started_at,
+    ended_at: attempt.ended_at,
+    icon: Wrench,
+    name: `Attempt ${attempt.attempt}`,
+    note: attempt.worker,
+    outcome: attempt.outcome ?? (attempt.ended_at === null ? 'running' : null),
+    ...(attempt.error !== null && { changed: attempt.error }),
+    details: attempt,
+  }))
+  const calls = job.calls.flatMap((call): TimelineItem[] =>
+    call.first_sent_at === null
+      ? []
+      : [
+          {
+            id: `call ${call.generation}`,
+            at: call.first_sent_at,
+            ended_at: call.last_sent_at,
+            icon: Send,
+            name: call.operation,
+            note: `call ${call.generation}`,
+            outcome: call.outcome,
+            details: call,
+          },
+        ],
+  )
+  const interventions = job.interventions.map((done): TimelineItem => ({
+    id: `act ${done.at}`,
+    at: done.at,
+    icon: UserRound,
+    name: done.act === 'run_now' ? 'Run now' : done.act.charAt(0).toUpperCase() + done.act.slice(1),
+    note: done.who,
+    changed: `${done.before} to ${done.after}: ${done.reason}`,
+    details: done,
+  }))
+  return [...attempts, ...calls, ...interventions].toSorted((a, b) => Date.parse(a.at) - Date.parse(b.at))
 }

@@ -1,6 +1,161 @@
-// Jobs.
-import { BeingBuilt } from '../../kit/states.tsx'
+// Jobs of all tenants: the list, and acts about all that the filters find.
+import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { FastForward, RotateCcw, Trash2 } from 'lucide-react'
+import { useMemo, useState } from 'react'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../../kit/Filters.tsx'
+import { shortId } from '../../kit/Id.tsx'
+import { Instant } from '../../kit/Instant.tsx'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { EmptyState, useCurl } from '../../kit/states.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { inWords } from '../../kit/statuses.ts'
+import { JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
+import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
+import { useJobsList } from '../../operations/jobs-list.ts'
+import { QUEUE_NAMES, type JobActRow, type JobRow } from '../../operations/shapes.ts'
+import { useAnswer } from '../../queries.ts'
+import { usePaletteActs } from '../../shell/acts.ts'
+
+const STATES = ['all', 'parked', 'ready', 'running', 'unknown', 'succeeded', 'failed', 'discarded']
+const FIELDS: FilterField[] = [
+  { kind: 'select', name: 'queue', label: 'Queue', options: QUEUE_NAMES },
+  {
+    kind: 'select',
+    name: 'state',
+    label: 'State',
+    unset: 'Open',
+    options: STATES.map((value) => ({ value, label: inWords(value) })),
+  },
+  { kind: 'text', name: 'name', label: 'Name', placeholder: 'payment.capture' },
+  { kind: 'text', name: 'tenant', label: 'Tenant', placeholder: 'Slug or id' },
+  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, key, reference or error' },
+]
+const ICONS = { retry: RotateCcw, discard: Trash2, run_now: FastForward }
+
+const COLUMNS: TableColumn<JobRow>[] = [
+  {
+    title: 'Job',
+    cell: ({ id, name }) => (
+      <>
+        <strong>{name}</strong> <span className="dim mono">{shortId(id)}</span>
+      </>
+    ),
+  },
+  { title: 'State', cell: (job) => <JobState job={job} /> },
+  { title: 'Queue', cell: ({ queue }) => queue },
+  { title: 'Tenant', cell: ({ tenant, tenant_id }) => tenant ?? shortId(tenant_id), clip: true },
+  { title: 'Attempt', align: 'end', cell: ({ attempt }) => attempt },
+  { title: 'Next run', cell: (job) => (job.finished_at === null ? <Instant at={job.run_at} /> : '–') },
+  { title: 'Error', cell: ({ error }) => <span title={error ?? undefined}>{error ?? '–'}</span>, clip: true },
+  { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+  { title: 'Finished', cell: ({ finished_at }) => <Instant at={finished_at} /> },
+]
 
 export function JobsPage() {
-  return <BeingBuilt title="Jobs" />
+  const list = useJobsList()
+  const [target, setTarget] = useState<JobActTarget>()
+  const { filters } = list
+  const filters_text = JSON.stringify(filters)
+  usePaletteActs(
+    useMemo(
+      () =>
+        JOB_ACT_KINDS.map((act) => ({
+          title: `${JOB_ACTS[act].title} jobs that the filters find`,
+          run: () => setTarget({ act, filters: JSON.parse(filters_text) }),
+        })),
+      [filters_text],
+    ),
+  )
+  const curl = useCurl('/v1/payments', { amount_minor: 1200, currency: 'usd', idempotency_key: 'first' })
+  const none = list.rows?.length === 0
+  return (
+    <>
+      <PageHeader
+        title="Jobs"
+        description="All work that is asked of providers, of all tenants: open jobs first, then what is over."
+      />
+      <Filters fields={FIELDS} />
+      <div className="bulk" role="group" aria-label="All that the filters find">
+        <span className="dim">For all that the filters find:</span>
+        {JOB_ACT_KINDS.map((act) => {
+          const Icon = ICONS[act]
+          return (
+            <Button
+              key={act}
+              leftSection={<Icon size={14} />}
+              disabled={none}
+              onClick={() => setTarget({ act, filters })}
+            >
+              {JOB_ACTS[act].title}
+            </Button>
+          )
+        })}
+      </div>
+      <DataTable
+        label="Jobs"
+        list={list}
+        columns={COLUMNS}
+        rowKey={({ id }) => id}
+        to={({ id }) => `/ops/jobs/${id}`}
+        empty={
+          list.looked_until === null ? (
+            <EmptyState title="No open jobs" curl={curl}>
+              Nothing waits. Work that is over is under State All.
+            </EmptyState>
+          ) : (
+            <EmptyState title="None in what was looked at" />
+          )
+        }
+      />
+      {list.looked_until !== null && (
+        <p className="dim" role="status">
+          Looked until <Instant at={list.looked_until} />. Next goes on from there.
+          {none && list.goNext !== undefined && (
+            <>
+              {' '}
+              <Button size="compact-xs" onClick={list.goNext}>
+                Look further
+              </Button>
+            </>
+          )}
+        </p>
+      )}
+      <RecentActs />
+      <JobActDialog target={target} close={() => setTarget(undefined)} />
+    </>
+  )
+}
+
+/** The state of a job, with what its name does not say. */
+export function JobState({ job, pill = false }: { job: JobRow; pill?: boolean }) {
+  if (job.parked && job.finished_at === null) return <Status status="parked" pill={pill} />
+  if (job.state === 'ready' && job.attempt > 0)
+    return <Status status="retrying" pill={pill} word="Ready to retry" />
+  return <Status status={job.state} noun="job" pill={pill} />
+}
+
+function RecentActs() {
+  const { data = [] } = useAnswer<JobActRow[]>('/ops/acts', undefined, { every_ms: 10_000 })
+  if (data.length === 0) return null
+  return (
+    <section className="section">
+      <h2>Recent acts</h2>
+      <ul className="act-list">
+        {data.slice(0, 5).map((act) => (
+          <li key={act.id} className="line">
+            <Status status={act.state} noun="act" />
+            <Link to={`/ops/acts/${act.id}`}>
+              {JOB_ACTS[act.act].title}{' '}
+              {act.job_id === null ? `${act.found.toLocaleString()} jobs` : 'one job'}
+            </Link>
+            <span className="dim">
+              {act.who}, <Instant at={act.created_at} />: {act.reason}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
 }

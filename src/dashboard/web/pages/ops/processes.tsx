@@ -1,6 +1,78 @@
-// Processes.
-import { BeingBuilt } from '../../kit/states.tsx'
+// Processes: which run, since when, and in which version.
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Instant } from '../../kit/Instant.tsx'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { Status, toneClass } from '../../kit/Status.tsx'
+import { wholeList } from '../../operations/pages.ts'
+import { useAnswer } from '../../queries.ts'
+
+type ProcessRow = {
+  id: string
+  name: string
+  version: string
+  host: string
+  pid: number
+  queues: string[] | null
+  started_at: string
+  seen_at: string
+  is_gone: boolean
+}
 
 export function ProcessesPage() {
-  return <BeingBuilt title="Processes" />
+  const query = useAnswer<ProcessRow[]>('/ops/processes', undefined, { every_ms: 5_000 })
+  const rows = query.data ?? []
+  const versions = [...new Set(rows.filter(({ is_gone }) => !is_gone).map(({ version }) => version))]
+  const gone = rows.filter(({ is_gone }) => is_gone).length
+  const common = mostCommon(rows.filter(({ is_gone }) => !is_gone).map(({ version }) => version))
+  const columns: TableColumn<ProcessRow>[] = [
+    { title: 'Process', cell: ({ name }) => <strong>{name}</strong> },
+    {
+      title: 'State',
+      cell: ({ is_gone }) => (is_gone ? <Status status="lost" word="Gone" pill /> : <Status status="up" />),
+    },
+    {
+      title: 'Version',
+      cell: ({ version, is_gone }) => (
+        <span className={!is_gone && version !== common ? toneClass('warn', 'mono') : 'mono'}>
+          {version}
+          {!is_gone && version !== common && ' (another one)'}
+        </span>
+      ),
+    },
+    { title: 'Host', cell: ({ host, pid }) => <span className="mono">{`${host} ${pid}`}</span> },
+    { title: 'Queues', cell: ({ queues }) => (queues === null ? '–' : queues.join(', ')), clip: true },
+    { title: 'Started', cell: ({ started_at }) => <Instant at={started_at} /> },
+    { title: 'Seen', cell: ({ seen_at }) => <Instant at={seen_at} /> },
+  ]
+  return (
+    <>
+      <PageHeader title="Processes" description="By their heartbeats, for a day." />
+      {versions.length > 1 && (
+        <p className={toneClass('warn', 'dialog-result')} role="alert">
+          {versions.length} versions run beside each other: {versions.join(', ')}. During a deployment that is
+          expected.
+        </p>
+      )}
+      {gone > 0 && (
+        <p className={toneClass('bad', 'dialog-result')} role="alert">
+          {gone === 1 ? '1 process is' : `${gone} processes are`} gone without having said so. What they held
+          is taken over when its lease ends.
+        </p>
+      )}
+      <DataTable
+        label="Processes"
+        list={wholeList(query, (all) => all)}
+        columns={columns}
+        rowKey={({ id }) => id}
+        paged={false}
+        empty={<EmptyState title="No process was seen within a day" />}
+      />
+    </>
+  )
+}
+
+function mostCommon(versions: string[]): string | undefined {
+  const counts = Map.groupBy(versions, (version) => version)
+  return [...counts].toSorted(([, a], [, b]) => b.length - a.length)[0]?.[0]
 }

@@ -1,6 +1,86 @@
-// Providers.
-import { BeingBuilt } from '../../kit/states.tsx'
+// Providers: what came of the calls to each in the last 15 minutes, and which are open and in doubt.
+import { Link } from '@tanstack/react-router'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { Status, toneClass } from '../../kit/Status.tsx'
+import { wholeList } from '../../operations/pages.ts'
+import type { PercentileRow } from '../../operations/shapes.ts'
+import { formatMs } from '../../operations/words.ts'
+import { useAnswer } from '../../queries.ts'
+
+type ProviderRow = {
+  provider: string
+  calls: number
+  done: number
+  declined: number
+  discarded: number
+  retries: number
+  took: PercentileRow
+  refused: number
+  in_doubt: number
+  unknown: number
+}
+
+const count = (
+  title: string,
+  of: (row: ProviderRow) => number,
+  tone?: 'bad' | 'doubt',
+): TableColumn<ProviderRow> => ({
+  title,
+  align: 'end',
+  cell: (row) => (
+    <span className={of(row) > 0 && tone ? toneClass(tone) : of(row) === 0 ? 'dim' : undefined}>
+      {of(row).toLocaleString()}
+    </span>
+  ),
+})
+
+const COLUMNS: TableColumn<ProviderRow>[] = [
+  { title: 'Provider', cell: ({ provider }) => <strong>{provider}</strong> },
+  { title: 'State', cell: (row) => <ProviderState row={row} /> },
+  count('Calls', ({ calls }) => calls),
+  count('Done', ({ done }) => done),
+  count('Declined', ({ declined }) => declined),
+  count('Retries', ({ retries }) => retries),
+  { title: 'Took p50', align: 'end', cell: ({ took }) => formatMs(took.p50_ms) },
+  { title: 'Took p95', align: 'end', cell: ({ took }) => formatMs(took.p95_ms) },
+  count('Turned away', ({ refused }) => refused, 'bad'),
+  count('In doubt', ({ in_doubt }) => in_doubt, 'doubt'),
+  {
+    title: 'Unknown',
+    align: 'end',
+    cell: ({ unknown }) =>
+      unknown === 0 ? (
+        <span className="dim">0</span>
+      ) : (
+        <Link to="/ops/drifts" search={{ tab: 'unknown' }}>
+          {unknown.toLocaleString()}
+        </Link>
+      ),
+  },
+]
 
 export function ProvidersPage() {
-  return <BeingBuilt title="Providers" />
+  const query = useAnswer<{ providers: ProviderRow[] }>('/ops/providers', undefined, { every_ms: 10_000 })
+  return (
+    <>
+      <PageHeader title="Providers" description="Calls of the last 15 minutes, and what is open now." />
+      <DataTable
+        label="Providers"
+        list={wholeList(query, ({ providers }) => providers)}
+        columns={COLUMNS}
+        rowKey={({ provider }) => provider}
+        paged={false}
+        empty={<EmptyState title="This version calls no provider" />}
+      />
+    </>
+  )
+}
+
+function ProviderState({ row: { calls, refused, unknown, in_doubt } }: { row: ProviderRow }) {
+  if (refused > 0) return <Status status="refused" word="Turns calls away" />
+  if (unknown + in_doubt > 0) return <Status status="unknown" word="Some effects not known" />
+  if (calls === 0) return <Status status="none" word="No calls lately" />
+  return <Status status="healthy" />
 }

@@ -1,6 +1,206 @@
-// Queue.
-import { BeingBuilt } from '../../kit/states.tsx'
+// A queue over time, its jobs by name, whose they are, and the pauses that hold.
+import { Button, SegmentedControl } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { useAddressSearch, usePathParam } from '../../address.ts'
+import { Figure } from '../../kit/Figure.tsx'
+import { formatDuration } from '../../kit/Instant.tsx'
+import { LineChart } from '../../kit/LineChart.tsx'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { Failed } from '../../kit/states.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { JobNames } from '../../operations/JobNames.tsx'
+import { LiveMark } from '../../operations/LiveMark.tsx'
+import { PauseDialog, TenantField, type PauseTarget } from '../../operations/PauseDialog.tsx'
+import { PauseList } from '../../operations/PauseList.tsx'
+import type {
+  PauseRow,
+  PercentileRow,
+  QueuesAnswer,
+  SeriesAnswer,
+  TenantRow,
+} from '../../operations/shapes.ts'
+import { useSeries } from '../../operations/series.ts'
+import { TenantShares } from '../../operations/TenantShares.tsx'
+import { formatRate, formatSeconds } from '../../operations/words.ts'
+import { useAnswer } from '../../queries.ts'
+
+const RANGES = [
+  { value: '1h', label: '1 h', ms: 3600_000, points: 60 },
+  { value: '24h', label: '24 h', ms: 86_400_000, points: 48 },
+  { value: '7d', label: '7 d', ms: 604_800_000, points: 84 },
+]
 
 export function QueuePage() {
-  return <BeingBuilt title="Queue" />
+  const queue = usePathParam('queue')
+  const [search, change] = useAddressSearch()
+  const range = RANGES.find(({ value }) => value === search.range) ?? RANGES[0]!
+  const queues = useAnswer<QueuesAnswer>('/ops/queues', undefined, { every_ms: 10_000 })
+  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
+  const series = useSeries(queue, range)
+  const [target, setTarget] = useState<PauseTarget>()
+  const [tenant, setTenant] = useState<TenantRow>()
+  const above = { to: '/ops/queues', title: 'Queues' }
+  const row = queues.data?.queues.find((each) => each.queue === queue)
+  if (queues.data !== undefined && row === undefined)
+    return (
+      <>
+        <PageHeader title="Queue" above={above} />
+        <Failed error={new Error(`There is no queue ${queue}.`)} />
+      </>
+    )
+  if (queues.error !== null && queues.data === undefined)
+    return (
+      <>
+        <PageHeader title={queue} above={above} />
+        <Failed error={queues.error} retry={queues.refetch} />
+      </>
+    )
+  const mine = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
+  const act = mine.some((pause) => pause.tenant_id === null) ? 'Resume' : 'Pause'
+  const last_hour = row?.out_by_minute
+  return (
+    <>
+      <PageHeader
+        title={`${queue} · Queue`}
+        heading={
+          <span className="line">
+            {queue} {row?.paused === true && <Status status="paused" pill />}
+          </span>
+        }
+        above={above}
+        as_of={row?.as_of ? Date.parse(row.as_of) : undefined}
+        actions={
+          <>
+            <LiveMark />
+            <Button
+              onClick={() => setTarget({ act, queue, ...(row && { due: row.due }) })}
+              {...(act === 'Resume' && { variant: 'filled' })}
+            >
+              {act}
+            </Button>
+          </>
+        }
+      />
+      <div className="figures-row">
+        <Figure
+          name="Oldest due"
+          value={row && formatSeconds(row.oldest_due_s)}
+          line={known(series.data?.points.map(({ oldest_due_s }) => oldest_due_s))}
+          over={`last ${range.label}`}
+        />
+        <Figure
+          name="Due"
+          value={row && row.due.toLocaleString()}
+          line={known(series.data?.points.map(({ due }) => due))}
+          over={row ? `${row.running} running, ${row.later.toLocaleString()} for later` : '…'}
+        />
+        <Figure
+          name="Out"
+          value={row && formatRate(row.out_per_s_1m)}
+          {...(last_hour && { line: last_hour })}
+          over={row ? `in ${formatRate(row.in_per_s_1m)}; last hour` : '…'}
+        />
+        <Figure
+          name="Failed"
+          value={row && row.failed_1h.toLocaleString()}
+          line={known(series.data?.points.map(({ failed }) => failed))}
+          over="last hour"
+        />
+      </div>
+      <p className="further">
+        <Link to="/ops/jobs" search={{ queue }}>
+          Jobs of this queue
+        </Link>
+        {(row?.unknown ?? 0) > 0 && (
+          <Link to="/ops/jobs" search={{ queue, state: 'unknown' }}>
+            {row?.unknown} with unknown effect
+          </Link>
+        )}
+        {(row?.parked ?? 0) > 0 && (
+          <Link to="/ops/jobs" search={{ queue, state: 'parked' }}>
+            {row?.parked} parked
+          </Link>
+        )}
+      </p>
+      <section className="section">
+        <div className="section-head">
+          <h2>Over time</h2>
+          <SegmentedControl
+            aria-label="Range"
+            size="xs"
+            data={RANGES.map(({ value, label }) => ({ value, label }))}
+            value={range.value}
+            onChange={(value) => change({ range: value })}
+          />
+        </div>
+        {series.error !== null && series.data === undefined ? (
+          <Failed error={series.error} retry={series.refetch} />
+        ) : (
+          <Charts series={series.data} />
+        )}
+      </section>
+      <section className="section">
+        <h2>Jobs by name</h2>
+        <JobNames queue={queue} window={range.value} />
+      </section>
+      <section className="section">
+        <h2>Tenants by share</h2>
+        <TenantShares queue={queue} window={range.value} />
+      </section>
+      <section className="section">
+        <h2>Pauses</h2>
+        <PauseList pauses={mine} />
+        <form
+          className="filters pause-tenant"
+          onSubmit={(event) => {
+            event.preventDefault()
+            if (tenant) setTarget({ act: 'Pause', queue, tenant })
+          }}
+        >
+          <TenantField chosen={tenant} choose={setTenant} />
+          <Button type="submit" disabled={tenant === undefined}>
+            Pause tenant
+          </Button>
+        </form>
+      </section>
+      <PauseDialog target={target} close={() => setTarget(undefined)} />
+    </>
+  )
+}
+
+function Charts({ series }: { series: SeriesAnswer | undefined }) {
+  const points = series?.points ?? []
+  const at = series && points.map((point) => point.at)
+  const percentiles = (of: 'wait' | 'run') =>
+    (['p50_ms', 'p95_ms', 'p99_ms'] satisfies (keyof PercentileRow)[]).map((name) => ({
+      name: name.slice(0, 3),
+      values: points.map((point) => point[of][name]),
+    }))
+  return (
+    <div className="charts">
+      <LineChart
+        title="Jobs in, out and failed"
+        at={at}
+        series={[
+          { name: 'In', values: points.map((point) => point.in) },
+          { name: 'Out', values: points.map(({ out }) => out) },
+          { name: 'Failed', values: points.map(({ failed }) => failed) },
+        ]}
+      />
+      <LineChart title="Due" at={at} series={[{ name: 'Due', values: points.map(({ due }) => due) }]} />
+      <LineChart title="Wait" at={at} series={percentiles('wait')} format={formatDuration} />
+      <LineChart title="Run" at={at} series={percentiles('run')} format={formatDuration} />
+      <LineChart
+        title="Oldest due"
+        at={at}
+        series={[{ name: 'Oldest', values: points.map(({ oldest_due_s }) => oldest_due_s) }]}
+        format={formatSeconds}
+      />
+    </div>
+  )
+}
+
+function known(values: (number | null)[] | undefined): number[] {
+  return (values ?? []).map((value) => value ?? 0)
 }

@@ -1,6 +1,148 @@
-// Queues.
-import { BeingBuilt } from '../../kit/states.tsx'
+// Queues: one line for each, with what is due, how fast it comes and goes, and how long it waits.
+import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { ArrowDownRight, ArrowUpRight, CirclePause, CirclePlay } from 'lucide-react'
+import { useState } from 'react'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { Sparkline } from '../../kit/Sparkline.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { Status, toneClass } from '../../kit/Status.tsx'
+import { LiveMark } from '../../operations/LiveMark.tsx'
+import { wholeList } from '../../operations/pages.ts'
+import { PauseDialog, type PauseTarget } from '../../operations/PauseDialog.tsx'
+import { PauseList } from '../../operations/PauseList.tsx'
+import type { PauseRow, QueueRow, QueuesAnswer } from '../../operations/shapes.ts'
+import { formatMs, formatRate, formatSeconds } from '../../operations/words.ts'
+import { useAnswer } from '../../queries.ts'
+
+/** Due for longer is late. */
+const LATE_S = 10
 
 export function QueuesPage() {
-  return <BeingBuilt title="Queues" />
+  const query = useAnswer<QueuesAnswer>('/ops/queues', undefined, { every_ms: 10_000 })
+  const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
+  const [target, setTarget] = useState<PauseTarget>()
+  const list = wholeList(query, ({ queues }) => queues)
+  const columns: TableColumn<QueueRow>[] = [
+    {
+      title: 'Queue',
+      cell: ({ queue }) => <strong>{queue}</strong>,
+    },
+    { title: 'Oldest due', cell: (row) => <OldestDue row={row} /> },
+    { title: 'Due', align: 'end', cell: ({ due }) => due.toLocaleString() },
+    { title: 'Running', align: 'end', cell: ({ running }) => running.toLocaleString() },
+    { title: 'In', align: 'end', cell: ({ in_per_s_1m }) => formatRate(in_per_s_1m) },
+    { title: 'Out', align: 'end', cell: ({ out_per_s_1m }) => formatRate(out_per_s_1m) },
+    { title: 'Wait p50', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p50_ms" /> },
+    { title: 'Wait p95', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p95_ms" /> },
+    {
+      title: 'Last hour',
+      cell: ({ queue, out_by_minute }) => (
+        <div className="cell-spark">
+          <Sparkline values={out_by_minute} height={24} label={`${queue}: jobs finished, last hour`} />
+        </div>
+      ),
+    },
+    {
+      title: '',
+      align: 'end',
+      cell: ({ queue, paused, due }) => {
+        const held = pauses.some((pause) => pause.queue === queue && pause.tenant_id === null)
+        const act = held || paused ? 'Resume' : 'Pause'
+        const Icon = act === 'Pause' ? CirclePause : CirclePlay
+        return (
+          <Button
+            size="compact-sm"
+            leftSection={<Icon size={14} />}
+            {...(act === 'Resume' && { variant: 'filled' })}
+            onClick={() => setTarget({ act, queue, due })}
+          >
+            {act}
+          </Button>
+        )
+      },
+    },
+  ]
+  const worst = oldestOf(query.data?.queues ?? [])
+  return (
+    <>
+      <PageHeader
+        title="Queues"
+        description={
+          <>
+            {worst === undefined
+              ? 'Nothing is due.'
+              : `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}{' '}
+            Counted every 10 seconds.
+          </>
+        }
+        actions={<LiveMark />}
+      />
+      <DataTable
+        label="Queues"
+        list={list}
+        columns={columns}
+        rowKey={({ queue }) => queue}
+        to={({ queue }) => `/ops/queues/${queue}`}
+        paged={false}
+        marked={({ due, running, paused, paused_tenants }) => [due, running, paused, paused_tenants]}
+        empty={<EmptyState title="No queues" />}
+      />
+      <p className="dim further">
+        <Link to="/ops/processes">Processes</Link> <Link to="/ops/providers">Providers</Link>{' '}
+        <Link to="/ops/tenants">Tenants by share</Link>{' '}
+        <a href="/ops/bull-board" target="_blank" rel="noreferrer">
+          Wake-ups in BullMQ
+        </a>
+      </p>
+      <section className="section">
+        <h2>Pauses</h2>
+        <PauseList pauses={pauses} />
+      </section>
+      <PauseDialog target={target} close={() => setTarget(undefined)} />
+    </>
+  )
+}
+
+function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: QueueRow }) {
+  return (
+    <span className="line">
+      <b className={oldest_due_s >= LATE_S ? toneClass('bad', 'figures') : 'figures'}>
+        {formatSeconds(oldest_due_s)}
+      </b>
+      {paused && <Status status="paused" pill />}
+      {!paused && paused_tenants > 0 && (
+        <Status
+          status="paused"
+          pill
+          word={`Paused for ${paused_tenants} ${paused_tenants === 1 ? 'tenant' : 'tenants'}`}
+        />
+      )}
+    </span>
+  )
+}
+
+/** The last five minutes against the last hour: an arrow where they differ by half. */
+function Wait({ wait: { last_5m, last_1h }, of }: { wait: QueueRow['wait']; of: 'p50_ms' | 'p95_ms' }) {
+  const [now, hour] = [last_5m[of], last_1h[of]]
+  const ratio = now === null || hour === null || hour < 1 ? 1 : now / hour
+  const against = `last hour ${formatMs(hour)}`
+  return (
+    <span className="figures" title={`Last 5 minutes; ${against}`}>
+      {formatMs(now)}
+      {ratio >= 1.5 && now !== null && now >= 100 && (
+        <ArrowUpRight size={12} className="tone-bad" aria-label={`more than the ${against}`} />
+      )}
+      {ratio <= 0.67 && (
+        <ArrowDownRight size={12} className="tone-good" aria-label={`less than the ${against}`} />
+      )}
+      <small className="dim against">{hour !== null && formatMs(hour)}</small>
+    </span>
+  )
+}
+
+function oldestOf(queues: QueueRow[]): QueueRow | undefined {
+  const [oldest] = queues.toSorted((a, b) => b.oldest_due_s - a.oldest_due_s)
+  return oldest !== undefined && oldest.due > 0 ? oldest : undefined
 }

@@ -1,6 +1,86 @@
-// Schedules.
-import { BeingBuilt } from '../../kit/states.tsx'
+// Schedules: work that comes again by the clock, with its last run and its next.
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { formatDuration, Instant } from '../../kit/Instant.tsx'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { wholeList } from '../../operations/pages.ts'
+import { useAnswer } from '../../queries.ts'
+
+type ScheduleRow = {
+  name: string
+  about: string | null
+  state: 'new' | 'running' | 'ended' | 'lost'
+  worker: string | null
+  started_at: string | null
+  ended_at: string | null
+  duration_ms: number | null
+  next_run_at: string | null
+  result: unknown
+}
+
+const WORDS = { new: 'Not run yet', running: 'Running', ended: 'Ended', lost: 'Worker died' }
+const STATUSES = { new: 'scheduled', running: 'running', ended: 'done', lost: 'lost' }
+
+const COLUMNS: TableColumn<ScheduleRow>[] = [
+  {
+    title: 'Name',
+    cell: ({ name, about }) => (
+      <div className="two-lines">
+        <strong>{name}</strong>
+        <small className="dim">{about}</small>
+      </div>
+    ),
+  },
+  { title: 'State', cell: ({ state }) => <Status status={STATUSES[state]} word={WORDS[state]} /> },
+  { title: 'Last run', cell: ({ started_at }) => <Instant at={started_at} none="never" /> },
+  {
+    title: 'Took',
+    align: 'end',
+    cell: ({ duration_ms }) => (duration_ms === null ? '–' : formatDuration(duration_ms)),
+  },
+  {
+    title: 'Next run',
+    cell: ({ next_run_at, state }) =>
+      next_run_at === null ? (
+        <span className="dim">{state === 'lost' ? 'soon' : 'after this one'}</span>
+      ) : (
+        <Instant at={next_run_at} />
+      ),
+  },
+  { title: 'Worker', cell: ({ worker }) => <span className="mono">{worker ?? '–'}</span>, clip: true },
+  {
+    title: 'Result',
+    clip: true,
+    cell: ({ result }) => <code title={JSON.stringify(result, null, 2)}>{resultWords(result)}</code>,
+  },
+]
 
 export function SchedulesPage() {
-  return <BeingBuilt title="Schedules" />
+  const query = useAnswer<ScheduleRow[]>('/ops/schedules', undefined, { every_ms: 5_000 })
+  return (
+    <>
+      <PageHeader
+        title="Schedules"
+        description="Work that comes again by the clock. One worker does each at a time."
+      />
+      <DataTable
+        label="Schedules"
+        list={wholeList(query, (rows) => rows)}
+        columns={COLUMNS}
+        rowKey={({ name }) => name}
+        paged={false}
+        empty={
+          <EmptyState title="No run is on record yet">The first worker that starts makes them.</EmptyState>
+        }
+      />
+    </>
+  )
+}
+
+function resultWords(result: unknown): string {
+  if (result === null || result === undefined) return '–'
+  if (typeof result !== 'object') return JSON.stringify(result)
+  const parts = Object.entries(result).filter(([, value]) => typeof value !== 'object')
+  return parts.length === 0 ? '–' : parts.map(([name, value]) => `${name} ${String(value)}`).join(', ')
 }

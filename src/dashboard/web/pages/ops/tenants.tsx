@@ -1,6 +1,42 @@
-// Tenants.
-import { BeingBuilt } from '../../kit/states.tsx'
+// Tenants by their share of the work, over all queues or one.
+import { NativeSelect, SegmentedControl } from '@mantine/core'
+import { useAddressSearch } from '../../address.ts'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { QUEUE_NAMES } from '../../operations/shapes.ts'
+import { TenantShares } from '../../operations/TenantShares.tsx'
+
+const RANGES = [
+  { value: '1h', label: '1 h' },
+  { value: '24h', label: '24 h' },
+  { value: '7d', label: '7 d' },
+]
 
 export function TenantsPage() {
-  return <BeingBuilt title="Tenants" />
+  const [{ queue, range }, change] = useAddressSearch()
+  const shown = RANGES.find(({ value }) => value === range)?.value ?? '1h'
+  const of_queue = QUEUE_NAMES.find((name) => name === queue)
+  return (
+    <>
+      <PageHeader
+        title="Tenants"
+        description="Whose jobs finished, the busiest first. A row leads to the jobs of its tenant."
+      />
+      <search aria-label="Filters" className="filters">
+        <NativeSelect
+          label="Queue"
+          value={of_queue ?? ''}
+          data={[{ value: '', label: 'All' }, ...QUEUE_NAMES]}
+          onChange={(event) => change({ queue: event.currentTarget.value })}
+        />
+        <SegmentedControl
+          aria-label="Range"
+          size="xs"
+          data={RANGES}
+          value={shown}
+          onChange={(value) => change({ range: value })}
+        />
+      </search>
+      <TenantShares {...(of_queue !== undefined && { queue: of_queue })} window={shown} />
+    </>
+  )
 }

@@ -1,0 +1,92 @@
+// bull-board beside our own pages: the wake-ups as BullMQ has them, to be looked at and not changed.
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { QUEUES } from '#core/config/queues.ts'
+import { AppError } from '#core/errors.ts'
+import type { DashboardContext } from '../../context.ts'
+
+const PATH = '/ops/bull-board'
+/** A style that its script puts into the page; of another version it is not applied, which harms nothing. */
+const STYLE = 'sha256-r2N1TB/gHbBtBZFKg7ejmq1acVSREzucTAEw6ga4hoU='
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  `style-src 'self' '${STYLE}'`,
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'self'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+/** What its page would fetch from other hosts. */
+const ELSEWHERE = /<link\b[^>]*\bhref="https?:[^>]*>/g
+/** What it shows until its script runs, in styles that stand in the page. */
+const LOADING = /(<div id="root">)[^]*?<\/style>\s*(<\/div>)/
+
+/** It is loaded when somebody opens it. Only what reads is passed on: its own routes that change something are not there. */
+export function bullBoardRoutes(app: FastifyInstance, { queue, log }: DashboardContext): void {
+  let board: Promise<FastifyInstance> | undefined
+  async function load(): Promise<FastifyInstance> {
+    const queues = await queue.bullQueues(QUEUES).catch((err: unknown) => {
+      log.warn({ err }, 'bull-board found no queue')
+      throw new AppError('overloaded', { message: 'The queue does not answer. Try again soon.' })
+    })
+    return await buildBoard(queues)
+  }
+
+  async function show(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    board ??= load().catch((error: unknown) => {
+      board = undefined
+      throw error
+    })
+    const built = await board
+    reply.hijack()
+    built.routing(request.raw, reply.raw)
+  }
+  app.get(PATH, show)
+  app.get(`${PATH}/*`, show)
+  app.addHook('onClose', async () => {
+    const built = await board?.catch(() => undefined)
+    await built?.close()
+  })
+}
+
+async function buildBoard(
+  queues: Awaited<ReturnType<DashboardContext['queue']['bullQueues']>>,
+): Promise<FastifyInstance> {
+  const [{ createBullBoard }, { BullMQAdapter }, { FastifyAdapter }] = await Promise.all([
+    import('@bull-board/api'),
+    import('@bull-board/api/bullMQAdapter'),
+    import('@bull-board/fastify'),
+  ])
+  const server = new FastifyAdapter()
+  createBullBoard({
+    queues: queues.map((each) => new BullMQAdapter(each, { readOnlyMode: true })),
+    // The adapter brings a copy of these types of its own, and private fields make them differ.
+    serverAdapter: server as unknown as Parameters<typeof createBullBoard>[0]['serverAdapter'],
+    options: {
+      uiConfig: { boardTitle: 'Wake-ups in BullMQ', miscLinks: [{ text: 'Sluice', url: '/ops/queues' }] },
+    },
+  })
+  server.setBasePath(PATH)
+  const app = Fastify({ logger: false })
+  app.addHook('onRequest', async (_request, reply) => {
+    reply.headers({
+      'content-security-policy': POLICY,
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'same-origin',
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+    })
+  })
+  app.addHook('onSend', async (_request, reply, body) => {
+    const is_page = String(reply.getHeader('content-type')).startsWith('text/html')
+    if (!is_page) return body
+    reply.header('cache-control', 'no-store')
+    reply.removeHeader('content-length')
+    return String(body).replaceAll(ELSEWHERE, '').replace(LOADING, '$1$2')
+  })
+  await app.register(server.registerPlugin(), { prefix: PATH })
+  await app.ready()
+  return app
+}

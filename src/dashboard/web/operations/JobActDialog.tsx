@@ -1,0 +1,103 @@
+// Before an act about jobs: how many they are, why it is done, and then how far it is.
+import { Textarea } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { Bone } from '../kit/Bone.tsx'
+import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
+import { invalidate, useAnswer } from '../queries.ts'
+import { AuditLink } from './AuditLink.tsx'
+import { filterWords, JOB_ACTS, whyNoAct } from './job-acts.ts'
+import { JobActProgress } from './JobActProgress.tsx'
+import { postOnRecord } from './record.ts'
+import type { JobActKind, JobActRow, JobCount } from './shapes.ts'
+
+/** About one job, or about all that the filters find. */
+export type JobActTarget = { act: JobActKind } & (
+  | { job: { id: string; name: string } }
+  | { filters: Record<string, string> }
+)
+
+export function JobActDialog({ target, close }: { target: JobActTarget | undefined; close: () => void }) {
+  const [shown, setShown] = useState(target)
+  if (target !== undefined && target !== shown) setShown(target)
+  if (shown === undefined) return null
+  const key = `${shown.act} ${JSON.stringify(shown)}`
+  return <Dialog key={key} target={shown} opened={target !== undefined} close={close} />
+}
+
+function Dialog({ target, opened, close }: { target: JobActTarget; opened: boolean; close: () => void }) {
+  const [reason, setReason] = useState('')
+  const { title, does } = JOB_ACTS[target.act]
+  const filters = 'filters' in target ? target.filters : undefined
+  const counted = useAnswer<JobCount>('/ops/jobs/count', filters, {
+    enabled: opened && filters !== undefined,
+  })
+  const { data: count, error } = counted
+  const one = 'job' in target ? target.job : undefined
+  const many = count === undefined ? '' : countWords(count)
+  const ready = reason.trim() !== '' && (one !== undefined || (count?.filter != null && count.count > 0))
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={() => {
+        close()
+        setReason('')
+      }}
+      title={one === undefined ? `${title} all that the filters find?` : `${title} ${one.name}?`}
+      action={title}
+      {...(target.act === 'discard' && { tone: 'bad' as const })}
+      does={
+        <>
+          {filters !== undefined && (
+            <p>
+              {error !== null ? null : count === undefined ? (
+                <Bone width={220} />
+              ) : count.filter === null ? (
+                whyNoAct(filters)
+              ) : (
+                <>
+                  <strong>{many}</strong>: {filterWords(filters)}.
+                </>
+              )}
+            </p>
+          )}
+          {count?.filter !== null && <p>{one === undefined ? `Each: ${does}` : does}</p>}
+          {error !== null && <DialogError error={error} />}
+        </>
+      }
+      ready={ready}
+      act={() =>
+        postOnRecord<JobActRow>('/ops/acts', {
+          act: target.act,
+          reason: reason.trim(),
+          ...(one === undefined ? { filter: count?.filter } : { job_id: one.id }),
+        })
+      }
+      outcome={({ result, seq }) => (
+        <>
+          <JobActProgress id={result.id} />
+          <span className="line">
+            <Link to={`/ops/acts/${result.id}`}>Result of each job</Link> <AuditLink seq={seq} />
+          </span>
+        </>
+      )}
+      onDone={() => invalidate('/ops/jobs', '/ops/acts')}
+    >
+      {count?.filter !== null && (
+        <Textarea
+          label="Reason"
+          maxLength={1000}
+          autosize
+          required
+          value={reason}
+          onChange={(event) => setReason(event.currentTarget.value)}
+        />
+      )}
+    </ConfirmDialog>
+  )
+}
+
+function countWords({ count, more }: JobCount): string {
+  if (more) return `${count.toLocaleString()} or more jobs`
+  return count === 1 ? '1 job' : `${count.toLocaleString()} jobs`
+}

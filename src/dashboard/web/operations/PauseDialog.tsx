@@ -1,0 +1,113 @@
+// Pausing and resuming: a queue, a tenant, or a tenant in a queue.
+import { Select, Textarea } from '@mantine/core'
+import { useDebouncedValue } from '@mantine/hooks'
+import { useState } from 'react'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { invalidate, useAnswer } from '../queries.ts'
+import { AuditLink } from './AuditLink.tsx'
+import { postOnRecord } from './record.ts'
+import type { TenantRow } from './shapes.ts'
+
+/** `queue` null: all queues of the tenant. */
+export type PauseTarget = {
+  act: 'Pause' | 'Resume'
+  queue: string | null
+  tenant?: { id: string; slug: string }
+  /** How many jobs are due there, where that is known. */
+  due?: number
+}
+
+/** `target` undefined: it is closed. */
+export function PauseDialog({ target, close }: { target: PauseTarget | undefined; close: () => void }) {
+  const [shown, setShown] = useState(target)
+  // What it was about stays in it while it closes.
+  if (target !== undefined && target !== shown) setShown(target)
+  return shown === undefined ? null : (
+    <Dialog
+      key={`${shown.act} ${shown.queue} ${shown.tenant?.id}`}
+      target={shown}
+      opened={target !== undefined}
+      close={close}
+    />
+  )
+}
+
+function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolean; close: () => void }) {
+  const { act, queue, tenant, due } = target
+  const [reason, setReason] = useState('')
+  const where = queue === null ? 'all queues' : `queue ${queue}`
+  const what = tenant === undefined ? where : `${where} of tenant ${tenant.slug}`
+  const body = { ...(queue !== null && { queue }), ...(tenant && { tenant_id: tenant.id }) }
+  const count = due === undefined || due === 0 ? '' : ` Due now: ${due.toLocaleString()}.`
+  const pauses = act === 'Pause'
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={() => {
+        close()
+        setReason('')
+      }}
+      title={`${act} ${what}?`}
+      action={act}
+      {...(pauses && { tone: 'bad' as const })}
+      does={
+        pauses
+          ? `No call to a provider starts more than 1 s after this; what is due waits.${count}`
+          : `What is due there begins again at once.${count}`
+      }
+      ready={!pauses || reason.trim() !== ''}
+      act={() =>
+        pauses
+          ? postOnRecord('/ops/pauses', { ...body, reason: reason.trim() })
+          : postOnRecord('/ops/pauses/resume', body)
+      }
+      outcome={({ seq }) => (
+        <>
+          {pauses ? 'Paused' : 'Resumed'}: {what}. <AuditLink seq={seq} />
+        </>
+      )}
+      onDone={() => invalidate('/ops/pauses', '/ops/queues')}
+    >
+      {pauses && (
+        <Textarea
+          label="Reason"
+          description="Everybody who operates this reads it."
+          maxLength={1000}
+          autosize
+          required
+          value={reason}
+          onChange={(event) => setReason(event.currentTarget.value)}
+        />
+      )}
+    </ConfirmDialog>
+  )
+}
+
+/** A field in which a tenant is searched and chosen. */
+export function TenantField({
+  chosen,
+  choose,
+}: {
+  chosen: TenantRow | undefined
+  choose: (tenant: TenantRow | undefined) => void
+}) {
+  const [text, setText] = useState('')
+  const [search] = useDebouncedValue(text.trim() === chosen?.slug ? '' : text.trim(), 150)
+  const { data = [] } = useAnswer<TenantRow[]>('/ops/tenants', { search })
+  const known = chosen === undefined || data.some(({ id }) => id === chosen.id) ? data : [chosen, ...data]
+  return (
+    <Select
+      label="Tenant"
+      placeholder="Name or slug"
+      searchable
+      clearable
+      nothingFoundMessage="No tenant is called so"
+      filter={({ options }) => options}
+      data={known.map(({ id, slug }) => ({ value: id, label: slug }))}
+      value={chosen?.id ?? null}
+      searchValue={text}
+      onSearchChange={setText}
+      onChange={(id) => choose(known.find((tenant) => tenant.id === id))}
+    />
+  )
+}

@@ -1,0 +1,44 @@
+// Whose jobs keep a queue busy, or all of them.
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { formatDuration } from '../kit/Instant.tsx'
+import { EmptyState } from '../kit/states.tsx'
+import { useAnswer } from '../queries.ts'
+import { wholeList } from './pages.ts'
+import type { ShareRow, SharesAnswer } from './shapes.ts'
+
+const COLUMNS: TableColumn<ShareRow>[] = [
+  { title: 'Tenant', cell: ({ slug, tenant_id }) => slug ?? tenant_id ?? 'All others' },
+  {
+    title: 'Share',
+    cell: ({ share }) => (
+      <span className="share">
+        <span className="share-bar" aria-hidden>
+          <span style={{ width: `${share * 100}%` }} />
+        </span>
+        <span className="figures">{PERCENT.format(share)}</span>
+      </span>
+    ),
+  },
+  { title: 'Finished', align: 'end', cell: ({ finished }) => finished.toLocaleString() },
+  { title: 'Time run', align: 'end', cell: ({ run_ms }) => formatDuration(run_ms) },
+]
+
+/** `queue` undefined: of all queues. */
+export function TenantShares({ queue, window }: { queue?: string; window: string }) {
+  const query = useAnswer<SharesAnswer>('/ops/shares', { queue, window }, { every_ms: 30_000 })
+  return (
+    <DataTable
+      label="Tenants by share"
+      list={wholeList(query, ({ tenants }) => tenants)}
+      columns={COLUMNS}
+      rowKey={({ tenant_id }) => tenant_id ?? 'others'}
+      to={({ slug }) =>
+        `/ops/jobs?state=all${queue === undefined ? '' : `&queue=${queue}`}${slug === null ? '' : `&tenant=${slug}`}`
+      }
+      paged={false}
+      empty={<EmptyState title="Nothing finished in this time" />}
+    />
+  )
+}
+
+const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })

@@ -1,0 +1,65 @@
+// The row that a job works on, with its money, and the way to its page in its tenant.
+import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { Facts } from '../kit/Facts.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Money } from '../kit/Money.tsx'
+import { Status } from '../kit/Status.tsx'
+import { nounWords, pageOfNoun } from '../nouns.ts'
+import { useSession } from '../session.tsx'
+import { useChooseTenant } from '../shell/tenant.ts'
+import type { JobDetails } from './shapes.ts'
+
+export function WorksOn({ job }: { job: JobDetails | undefined }) {
+  const [going, setGoing] = useState(false)
+  const { tenant, tenants } = useSession()
+  const choose = useChooseTenant()
+  const row = job?.works_on
+  if (job === undefined || row == null) return null
+  const noun = nounWords(row.noun)
+  const page = pageOfNoun(row.noun, row.id)
+  const is_member = tenants.some(({ id }) => id === job.tenant_id)
+  const whose = job.tenant ?? job.tenant_id
+  return (
+    <>
+      <h2 className="side-title">{noun}</h2>
+      <Facts
+        facts={{
+          Amount:
+            row.amount_minor === null || row.currency === null ? null : (
+              <strong>
+                <Money minor={row.amount_minor} currency={row.currency} />
+              </strong>
+            ),
+          Status: row.status === null ? null : <Status status={row.status} noun={row.noun} />,
+          Id: <Id id={row.id} />,
+          Reference:
+            row.provider_reference === null ? null : <Id id={row.provider_reference} label="reference" />,
+          'Idempotency key':
+            row.idempotency_key === null ? null : <Id id={row.idempotency_key} label="key" />,
+          Page:
+            page === undefined ? null : tenant?.id === job.tenant_id ? (
+              <Link to={page}>Open {noun.toLowerCase()}</Link>
+            ) : (
+              <Button
+                size="compact-sm"
+                onClick={() => (is_member ? void choose(job.tenant_id, page) : setGoing(true))}
+              >
+                Open {noun.toLowerCase()} in {whose}
+              </Button>
+            ),
+        }}
+      />
+      <ConfirmDialog
+        opened={going}
+        onClose={() => setGoing(false)}
+        title={`Look at tenant ${whose}?`}
+        action="Look at tenant"
+        does={`You look at ${whose} as an operator. Reading is on record. The notice on each page leads back.`}
+        act={() => choose(job.tenant_id, page)}
+      />
+    </>
+  )
+}

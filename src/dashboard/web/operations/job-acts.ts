@@ -1,0 +1,58 @@
+// What operators may do about jobs: by which name, what it does, and which jobs it can be for.
+import type { JobActKind, JobDetails } from './shapes.ts'
+
+export const JOB_ACTS: Record<JobActKind, { title: string; going: string; does: string }> = {
+  retry: {
+    title: 'Retry',
+    going: 'Retrying',
+    does: 'Performed again with all attempts; its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up where that key is too old.',
+  },
+  discard: {
+    title: 'Discard',
+    going: 'Discarding',
+    does: 'Ended without being done. Refused where a call is under way whose outcome nobody knows yet.',
+  },
+  run_now: {
+    title: 'Run now',
+    going: 'Making due',
+    does: 'Made due at once instead of waiting for its time. Attempts stay counted.',
+  },
+}
+export const JOB_ACT_KINDS = ['retry', 'discard', 'run_now'] as const satisfies JobActKind[]
+
+/** Whether the job's state allows the act; the server looks again. */
+export function allowsAct(job: JobDetails, act: JobActKind, now: number): boolean {
+  const waits = job.state === 'ready' || job.state === 'unknown'
+  if (act === 'retry') return waits || (job.state === 'discarded' && job.calls.length === 0)
+  if (act === 'discard') return waits
+  return job.state === 'ready' && !job.parked && job.run_at !== null && Date.parse(job.run_at) > now
+}
+
+const STATES_OF_ACTS = ['open', 'parked', 'ready', 'running', 'unknown', 'discarded']
+
+/** Why no act can be for what these filters find, when the server says that none can. */
+export function whyNoAct(filters: Record<string, string>): string {
+  if (filters['search'] !== undefined)
+    return 'An act cannot take the filter Search: take it away, or open the job.'
+  if (filters['state'] !== undefined && !STATES_OF_ACTS.includes(filters['state']))
+    return `An act cannot take the filter State ${filters['state']}: choose open, parked, ready, running, unknown or discarded.`
+  if (filters['tenant'] !== undefined) return `There is no tenant ${filters['tenant']}.`
+  return 'An act cannot take these filters.'
+}
+
+/** Filters in words: `State parked, Queue payments`. */
+export function filterWords(filters: Record<string, string>): string {
+  return Object.entries({ state: 'open', ...filters })
+    .map(([name, value]) => `${FILTER_WORDS[name] ?? name} ${value}`)
+    .join(', ')
+}
+
+const FILTER_WORDS: Record<string, string> = {
+  state: 'State',
+  queue: 'Queue',
+  name: 'Name',
+  tenant: 'Tenant',
+  tenant_id: 'Tenant',
+  subject_id: 'Subject',
+  search: 'Search',
+}

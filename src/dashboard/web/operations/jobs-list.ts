@@ -1,0 +1,50 @@
+// The list of jobs as the address says: its filters, and the page, with pages both ways.
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useAddressSearch } from '../address.ts'
+import { read } from '../api.ts'
+import type { TableList } from '../kit/DataTable.tsx'
+import { answerKey } from '../queries.ts'
+import type { JobRow } from './shapes.ts'
+
+type JobsAnswer = {
+  items: JobRow[]
+  next: string | null
+  previous: string | null
+  looked_until: string | null
+}
+
+/** The filters of jobs in the address, by the names that the server has for them. */
+const JOB_FILTERS = ['queue', 'state', 'name', 'tenant', 'subject_id', 'search'] as const
+
+const LIMIT = 25
+const EVERY_MS = 5_000
+
+/** `looked_until`: the page is not full because it stopped looking there; the next one goes on. */
+export function useJobsList(): TableList<JobRow> & {
+  filters: Record<string, string>
+  looked_until: string | null
+} {
+  const [search, change] = useAddressSearch()
+  const filters = Object.fromEntries(
+    JOB_FILTERS.flatMap((name) => (search[name] ? [[name, search[name]]] : [])),
+  )
+  const asked = { ...filters, after: search.after, before: search.before, limit: LIMIT }
+  const query = useQuery({
+    queryKey: answerKey('/ops/jobs', asked),
+    queryFn: ({ signal }) => read<JobsAnswer>('/ops/jobs', asked, signal),
+    placeholderData: keepPreviousData,
+    refetchInterval: EVERY_MS,
+  })
+  const { next = null, previous = null, looked_until = null } = query.data ?? {}
+  const settled = !query.isPlaceholderData
+  return {
+    filters,
+    looked_until,
+    query,
+    rows: query.data?.items,
+    filtered: Object.keys(filters).length > 0,
+    goNext: settled && next !== null ? () => change({ after: next, before: undefined }) : undefined,
+    goPrevious:
+      settled && previous !== null ? () => change({ before: previous, after: undefined }) : undefined,
+  }
+}

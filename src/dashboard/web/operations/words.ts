@@ -1,0 +1,13 @@
+// How the pages of operators write rates and times.
+import { formatDuration } from '../kit/Instant.tsx'
+
+/** Jobs each second as people read it: `0`, `0.2/s`, `12/s`. Slow ones each minute: `3/min`. */
+export function formatRate(per_s: number): string {
+  if (per_s === 0) return '0'
+  const [rate, unit] = per_s < 0.1 ? [per_s * 60, 'min'] : [per_s, 's']
+  return `${rate.toLocaleString(undefined, { maximumFractionDigits: rate < 10 ? 1 : 0 })}/${unit}`
+}
+
+export const formatMs = (ms: number | null): string => (ms === null ? '–' : formatDuration(ms))
+
+export const formatSeconds = (s: number): string => (s === 0 ? '0 s' : formatDuration(s * 1000))

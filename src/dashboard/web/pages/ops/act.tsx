@@ -1,0 +1,161 @@
+// An act about jobs: how far it is, and what became of each job.
+import { Button, SegmentedControl } from '@mantine/core'
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { useAddressSearch, usePathParam } from '../../address.ts'
+import { read } from '../../api.ts'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Facts } from '../../kit/Facts.tsx'
+import { shortId } from '../../kit/Id.tsx'
+import { Instant } from '../../kit/Instant.tsx'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { EmptyState, Failed } from '../../kit/states.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { AuditLink } from '../../operations/AuditLink.tsx'
+import { filterWords, JOB_ACTS } from '../../operations/job-acts.ts'
+import { JobActProgress, useJobAct } from '../../operations/JobActProgress.tsx'
+import { postOnRecord } from '../../operations/record.ts'
+import type { JobActItemRow } from '../../operations/shapes.ts'
+import { invalidate } from '../../queries.ts'
+
+const LIMIT = 50
+const COLUMNS: TableColumn<JobActItemRow>[] = [
+  { title: 'Job', cell: ({ job_id }) => <span className="mono">{shortId(job_id)}</span> },
+  {
+    title: 'Result',
+    cell: ({ at, after, refused, look_only }) =>
+      at === null ? (
+        <Status status="pending" word="To go" />
+      ) : refused === null ? (
+        <Status status="done" word={look_only ? `Is looked up: ${after}` : `Done: ${after}`} />
+      ) : (
+        <Status status="refused" />
+      ),
+  },
+  { title: 'Before', cell: ({ before }) => before ?? '–' },
+  {
+    title: 'Why refused',
+    cell: ({ refused }) => <span title={refused ?? undefined}>{refused ?? '–'}</span>,
+    clip: true,
+  },
+  { title: 'At', cell: ({ at }) => <Instant at={at} /> },
+]
+
+export function ActPage() {
+  const id = usePathParam('id')
+  const { data: act, error, refetch, dataUpdatedAt } = useJobAct(id)
+  const [canceling, setCanceling] = useState(false)
+  const above = { to: '/ops/jobs', title: 'Jobs' }
+  if (error !== null && act === undefined)
+    return (
+      <>
+        <PageHeader title="Act" above={above} />
+        <Failed error={error} retry={refetch} />
+      </>
+    )
+  const title =
+    act === undefined ? 'Act' : `${JOB_ACTS[act.act].title} ${act.job_id === null ? 'jobs' : 'one job'}`
+  return (
+    <>
+      <PageHeader
+        title={title}
+        above={above}
+        as_of={dataUpdatedAt}
+        description={act?.reason}
+        actions={
+          act?.finished_at === null &&
+          act.canceled_by === null && <Button onClick={() => setCanceling(true)}>Cancel act</Button>
+        }
+      />
+      <JobActProgress id={id} />
+      <Facts
+        facts={{
+          'Asked by': act && act.who,
+          'Asked for':
+            act &&
+            (act.filter === null ? (
+              <Link to={`/ops/jobs/${act.job_id}`}>One job</Link>
+            ) : (
+              filterWords(act.filter)
+            )),
+          'Counted before': act && act.matched.toLocaleString(),
+          Found:
+            act && `${act.found.toLocaleString()}${act.more ? ' (there are more: ask again for them)' : ''}`,
+          Asked: act && <Instant at={act.created_at} />,
+          Began: act && <Instant at={act.started_at} />,
+          Ended: act && <Instant at={act.finished_at} />,
+          'Canceled by': act?.canceled_by ?? null,
+        }}
+      />
+      <section className="section">
+        <h2>Result of each job</h2>
+        <Items id={id} every_ms={act?.finished_at === null ? 2_000 : false} />
+      </section>
+      <ConfirmDialog
+        opened={canceling}
+        onClose={() => setCanceling(false)}
+        title="Cancel this act?"
+        action="Cancel act"
+        does="It stops before its next jobs. What is done stays done."
+        act={() => postOnRecord(`/ops/acts/${id}/cancel`, {})}
+        outcome={({ seq }) => (
+          <>
+            It stops. <AuditLink seq={seq} />
+          </>
+        )}
+        onDone={() => invalidate('/ops/acts')}
+      />
+    </>
+  )
+}
+
+function Items({ id, every_ms }: { id: string; every_ms: number | false }) {
+  const [{ outcome }, change] = useAddressSearch()
+  const query = useInfiniteQuery({
+    queryKey: [`/ops/acts/${id}/items`, outcome ?? ''],
+    queryFn: ({ pageParam, signal }) =>
+      read<JobActItemRow[]>(`/ops/acts/${id}/items`, { outcome, after: pageParam, limit: LIMIT }, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => (page.length < LIMIT ? undefined : page.at(-1)?.job_id),
+    refetchInterval: every_ms,
+  })
+  return (
+    <>
+      <SegmentedControl
+        aria-label="Result"
+        size="xs"
+        mb="xs"
+        data={[
+          { value: '', label: 'All' },
+          { value: 'done', label: 'Done' },
+          { value: 'refused', label: 'Refused' },
+          { value: 'waiting', label: 'To go' },
+        ]}
+        value={outcome ?? ''}
+        onChange={(value) => change({ outcome: value })}
+      />
+      <DataTable
+        label="Jobs of this act"
+        list={{
+          query,
+          rows: query.data?.pages.flat(),
+          filtered: outcome !== undefined,
+          goNext: undefined,
+          goPrevious: undefined,
+        }}
+        columns={COLUMNS}
+        rowKey={({ job_id }) => job_id}
+        to={({ job_id }) => `/ops/jobs/${job_id}`}
+        paged={false}
+        empty={<EmptyState title="No jobs yet" />}
+      />
+      {query.hasNextPage && (
+        <Button loading={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+          Show more
+        </Button>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,21 @@
+// Changing the tenant whose pages are shown.
+import { useNavigate } from '@tanstack/react-router'
+import { post, wordsOf } from '../api.ts'
+import { notify } from '../kit/notices.tsx'
+import { queryClient, SESSION_KEY } from '../queries.ts'
+
+/** A function that shows another tenant's pages, beginning with `to`. An operator's look is on record there. */
+export function useChooseTenant(): (tenant_id: string, to?: string) => Promise<void> {
+  const navigate = useNavigate()
+  return async (tenant_id, to = '/') => {
+    try {
+      await post('/session/tenant', { tenant_id })
+    } catch (error) {
+      return notify({ tone: 'bad', text: error instanceof Error ? wordsOf(error) : String(error) })
+    }
+    // Nothing of the other tenant stays on the page.
+    queryClient.removeQueries({ predicate: ({ queryKey: [name] }) => name !== SESSION_KEY[0] })
+    await queryClient.invalidateQueries({ queryKey: SESSION_KEY })
+    await navigate({ to })
+  }
+}
