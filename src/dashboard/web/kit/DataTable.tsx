@@ -1,5 +1,6 @@
 // A table of a list: each row a link to its page, with pages, and with all that a table may show instead of rows.
 import { Button } from '@mantine/core'
+import type { UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight } from 'lucide-react'
 import { useState, type KeyboardEvent, type ReactNode } from 'react'
@@ -22,6 +23,11 @@ export type TableColumn<T> = {
   csv?: (row: T) => string | number | null | undefined
 }
 
+/** What a table needs of a list; rows of another answer than a page of a list will do too. */
+export type ShownList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
+  query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
+}
+
 /**
  * The first column is the link of the row, named by what it shows, so it may hold no other. Columns with an empty title
  * are for buttons. `acting` says what is being done to a row (`Retrying`). `label` is the table's accessible name; `act`
@@ -39,7 +45,7 @@ export function DataTable<T>({
   paged = true,
 }: {
   label: string
-  list: Pick<ListState<T>, 'query' | 'rows' | 'goNext' | 'goPrevious' | 'filtered'>
+  list: ShownList<T>
   columns: TableColumn<T>[]
   rowKey: (row: T) => string
   to?: (row: T) => string
@@ -109,7 +115,7 @@ function TableFoot({
   list: { query, goNext, goPrevious },
   paged,
 }: {
-  list: Pick<ListState<unknown>, 'query' | 'goNext' | 'goPrevious'>
+  list: Omit<ShownList<unknown>, 'rows' | 'filtered'>
   paged: boolean
 }) {
   const page = { variant: 'subtle', color: 'gray' } as const
