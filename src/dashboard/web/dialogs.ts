@@ -1,5 +1,5 @@
 // Which dialog of a page is open.
-import { useState } from 'react'
+import { useCallback, useState } from 'react'
 
 /**
  * The dialogs of a page by name. `props(name)` are those of one; `opening` is its React key, so that its fields begin
@@ -11,9 +11,10 @@ export function useDialogs<Name extends string>(): {
   props: (name: Name) => { opened: boolean; onClose: () => void }
 } {
   const [state, set] = useState<{ open: Name | null; opening: number }>({ open: null, opening: 0 })
+  const begin = useCallback((open: Name) => set(({ opening }) => ({ open, opening: opening + 1 })), [])
   return {
     opening: state.opening,
-    begin: (open) => set(({ opening }) => ({ open, opening: opening + 1 })),
+    begin,
     props: (name) => ({
       opened: state.open === name,
       onClose: () => set(({ opening }) => ({ open: null, opening })),

@@ -10,7 +10,14 @@ import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { parseVariables, VariablesField } from './VariablesField.tsx'
 
-type Fields = { to: string; subject: string; text: string; template: string; variables: string; send_at: string }
+type Fields = {
+  to: string
+  subject: string
+  text: string
+  template: string
+  variables: string
+  send_at: string
+}
 
 const EMPTY: Fields = { to: '', subject: '', text: '', template: '', variables: '{}', send_at: '' }
 
@@ -29,7 +36,11 @@ export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose:
       act={(idempotency_key) =>
         acted(
           sluice.messages.sendEmail(
-            { to: recipients, ...(template === '' ? { subject, text } : templated(fields)), ...timed(fields) },
+            {
+              to: recipients,
+              ...(template === '' ? { subject, text } : templated(fields)),
+              ...timed(fields),
+            },
             { idempotency_key },
           ),
         )

@@ -27,7 +27,12 @@ const OVER = ['delivered', 'undelivered', 'failed', 'canceled', 'suppressed']
 export function MessagePage() {
   const id = usePathParam('id')
   const path = `/v1/messages/${id}` as const
-  const { data: message, error, refetch, dataUpdatedAt } = useAnswer<Message>(path, undefined, { every_ms: 5_000 })
+  const {
+    data: message,
+    error,
+    refetch,
+    dataUpdatedAt,
+  } = useAnswer<Message>(path, undefined, { every_ms: 5_000 })
   const { data: entries } = useAnswer<TimelineEntry[]>(`${path}/timeline`, undefined, {
     every_ms: message !== undefined && OVER.includes(message.status) ? 30_000 : 5_000,
   })
@@ -158,7 +163,9 @@ function Recipients({ recipients }: { recipients: NonNullable<Message['recipient
           {recipients.map(({ address, status, code, message }) => (
             <tr key={address}>
               <td>{address}</td>
-              <td>{status === null ? <span className="dim">Not sent yet</span> : <Status status={status} />}</td>
+              <td>
+                {status === null ? <span className="dim">Not sent yet</span> : <Status status={status} />}
+              </td>
               <td className="dim">{[code, message].filter(Boolean).join(' ') || '–'}</td>
             </tr>
           ))}
@@ -181,10 +188,14 @@ function MessageFacts({ message, id }: { message: Message | undefined; id: strin
         'Answers to': message && message.reply_to,
         Tags: message && listed(message.tags),
         Provider: message?.provider,
-        Reference:
-          message && message.provider_reference !== null && <Id id={message.provider_reference} label="reference" />,
+        Reference: message && message.provider_reference !== null && (
+          <Id id={message.provider_reference} label="reference" />
+        ),
         Segments: message && message.segments !== null && `${message.segments}, ${message.encoding ?? ''}`,
-        Price: message && message.price !== null && `${message.price.amount} ${message.price.currency.toUpperCase()}`,
+        Price:
+          message &&
+          message.price !== null &&
+          `${message.price.amount} ${message.price.currency.toUpperCase()}`,
         'Send at': message && message.send_at !== null && <Instant at={message.send_at} />,
         Sent: message && message.sent_at !== null && <Instant at={message.sent_at} />,
         Delivered: message && message.delivered_at !== null && <Instant at={message.delivered_at} />,

@@ -103,7 +103,7 @@ export function MessagesPage() {
         ...(may_email ? [{ title: 'Send email', run: () => begin('email') }] : []),
         ...(may_sms ? [{ title: 'Send SMS', run: () => begin('sms') }] : []),
       ],
-      [may_email, may_sms],
+      [may_email, may_sms, begin],
     ),
   )
   return (

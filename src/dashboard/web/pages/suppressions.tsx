@@ -48,7 +48,12 @@ export function SuppressionsPage() {
     </Button>
   )
   const columns: TableColumn<Suppression>[] = [
-    { title: 'Address', cell: ({ address }) => <strong>{address}</strong>, clip: true, csv: ({ address }) => address },
+    {
+      title: 'Address',
+      cell: ({ address }) => <strong>{address}</strong>,
+      clip: true,
+      csv: ({ address }) => address,
+    },
     {
       title: 'Channel',
       cell: ({ channel }) => (channel === 'sms' ? 'SMS' : 'Email'),
@@ -58,10 +63,18 @@ export function SuppressionsPage() {
     {
       title: 'Because of',
       cell: ({ message_id }) =>
-        message_id === null ? <span className="dim">–</span> : <Link to={`/messages/${message_id}`}>A message</Link>,
+        message_id === null ? (
+          <span className="dim">–</span>
+        ) : (
+          <Link to={`/messages/${message_id}`}>A message</Link>
+        ),
       csv: ({ message_id }) => message_id,
     },
-    { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} />, csv: ({ created_at }) => created_at },
+    {
+      title: 'Created',
+      cell: ({ created_at }) => <Instant at={created_at} />,
+      csv: ({ created_at }) => created_at,
+    },
     {
       title: '',
       align: 'end',

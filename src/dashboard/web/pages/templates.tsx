@@ -105,7 +105,11 @@ function CreateTemplateDialog({ opened, onClose }: { opened: boolean; onClose: (
         ]}
       />
       {channel === 'email' && (
-        <TextInput label="Subject" value={subject} onChange={(event) => setSubject(event.currentTarget.value)} />
+        <TextInput
+          label="Subject"
+          value={subject}
+          onChange={(event) => setSubject(event.currentTarget.value)}
+        />
       )}
       <Textarea
         label="Text"

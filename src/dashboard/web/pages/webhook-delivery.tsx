@@ -22,7 +22,12 @@ import { useMay } from '../session.tsx'
 export function WebhookDeliveryPage() {
   const id = usePathParam('id')
   const path = `/v1/webhook_deliveries/${id}` as const
-  const { data: delivery, error, refetch, dataUpdatedAt } = useAnswer<WebhookDeliveryDetail>(path, undefined, {
+  const {
+    data: delivery,
+    error,
+    refetch,
+    dataUpdatedAt,
+  } = useAnswer<WebhookDeliveryDetail>(path, undefined, {
     every_ms: 3_000,
   })
   const endpoint_id = delivery?.endpoint_id
@@ -33,7 +38,10 @@ export function WebhookDeliveryPage() {
   )
   const may_replay = useMay('replayWebhookDelivery')
   const [replaying, setReplaying] = useState(false)
-  const above = { to: endpoint_id === undefined ? '/webhooks' : `/webhooks/${endpoint_id}`, title: endpoint?.url ?? 'Webhooks' }
+  const above = {
+    to: endpoint_id === undefined ? '/webhooks' : `/webhooks/${endpoint_id}`,
+    title: endpoint?.url ?? 'Webhooks',
+  }
   if (error !== null && delivery === undefined)
     return (
       <>
@@ -72,10 +80,13 @@ export function WebhookDeliveryPage() {
           <Facts
             facts={{
               Delivery: <Id id={id} />,
-              Event: delivery && (
-                delivery.sequence === null ? 'A test, which is not in the feed' :
-                <Link to={`/events/${delivery.event_id}`}>Number {delivery.sequence} of the feed</Link>
-              ),
+              Event:
+                delivery &&
+                (delivery.sequence === null ? (
+                  'A test, which is not in the feed'
+                ) : (
+                  <Link to={`/events/${delivery.event_id}`}>Number {delivery.sequence} of the feed</Link>
+                )),
               Endpoint: delivery && (
                 <Link to={`/webhooks/${delivery.endpoint_id}`}>{endpoint?.url ?? delivery.endpoint_id}</Link>
               ),
@@ -108,8 +119,8 @@ export function WebhookDeliveryPage() {
         action="Replay"
         does={
           <>
-            The same event is sent once more to <span className="mono">{endpoint?.url ?? 'its endpoint'}</span>,
-            which may have taken it already.
+            The same event is sent once more to{' '}
+            <span className="mono">{endpoint?.url ?? 'its endpoint'}</span>, which may have taken it already.
           </>
         }
         act={(idempotency_key) => acted(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
@@ -123,14 +134,19 @@ export function WebhookDeliveryPage() {
 }
 
 /** What happened, and what happens next and when, in one sentence each. */
-function Story({ delivery: { status, attempts, next_attempt_at, last_status_code, last_error } }: { delivery: WebhookDeliveryDetail }) {
+function Story({
+  delivery: { status, attempts, next_attempt_at, last_status_code, last_error },
+}: {
+  delivery: WebhookDeliveryDetail
+}) {
   const failure =
     last_status_code === null ? (last_error ?? 'no answer') : `the status ${String(last_status_code)}`
   if (status === 'delivered') return 'It arrived.'
   if (status === 'skipped')
     return 'It was not sent, because the endpoint was disabled. Recovering it on the page of the endpoint sends it.'
   if (status === 'failed') return `It failed with ${failure}, and is not tried again by itself.`
-  if (status === 'exhausted') return `All attempts failed, the last with ${failure}. Replay it once the receiver is mended.`
+  if (status === 'exhausted')
+    return `All attempts failed, the last with ${failure}. Replay it once the receiver is mended.`
   if (next_attempt_at === null) return 'It is being sent.'
   return (
     <>
@@ -176,7 +192,8 @@ function Excerpts({ delivery }: { delivery: WebhookDeliveryDetail | undefined })
     .filter(({ response_excerpt }) => response_excerpt !== null && response_excerpt !== '')
     .slice(-3)
     .toReversed()
-  if (delivery !== undefined && said.length === 0) return <p className="dim">The receiver has said nothing.</p>
+  if (delivery !== undefined && said.length === 0)
+    return <p className="dim">The receiver has said nothing.</p>
   return said.map(({ number, status_code, response_excerpt }) => (
     <figure key={number}>
       <figcaption className="dim">

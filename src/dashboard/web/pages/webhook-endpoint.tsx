@@ -51,7 +51,7 @@ export function WebhookEndpointPage() {
   })
   const { opening, begin, props } = useDialogs<Act>()
   const acts = useActs(endpoint)
-  usePaletteActs(useMemo(() => acts.map(([act, title]) => ({ title, run: () => begin(act) })), [acts]))
+  usePaletteActs(useMemo(() => acts.map(([act, title]) => ({ title, run: () => begin(act) })), [acts, begin]))
 
   const above = { to: '/webhooks', title: 'Webhooks' }
   if (error !== null && endpoint === undefined)
@@ -82,7 +82,11 @@ export function WebhookEndpointPage() {
         ))}
       />
       {endpoint?.status === 'disabled' && (
-        <DisabledNote endpoint={endpoint} onEnable={() => begin('switch')} onRecover={() => begin('recover')} />
+        <DisabledNote
+          endpoint={endpoint}
+          onEnable={() => begin('switch')}
+          onRecover={() => begin('recover')}
+        />
       )}
       {search['recovery'] !== undefined && <RecoveryNote id={search['recovery']} />}
       <EndpointFigures id={id} stats={stats} />

@@ -28,9 +28,12 @@ export function WebhooksPage() {
     undefined,
     { every_ms: 60_000 },
   )
-  const curl = useCurl('/v1/webhook_endpoints', { url: 'https://shop.example/webhooks', types: ['payment.*'] })
+  const curl = useCurl('/v1/webhook_endpoints', {
+    url: 'https://shop.example/webhooks',
+    types: ['payment.*'],
+  })
   usePaletteActs(
-    useMemo(() => (may_add ? [{ title: 'Add endpoint', run: () => begin('add') }] : []), [may_add]),
+    useMemo(() => (may_add ? [{ title: 'Add endpoint', run: () => begin('add') }] : []), [may_add, begin]),
   )
   const lineOf = (id: string) => lines?.find(({ endpoint_id }) => endpoint_id === id)?.line
   const add = may_add && (
@@ -44,7 +47,12 @@ export function WebhooksPage() {
     {
       title: 'Status',
       cell: ({ status, disabled_reason }) => (
-        <Status status={status} noun="endpoint" pill={status === 'disabled'} word={wordOf(disabled_reason, status)} />
+        <Status
+          status={status}
+          noun="endpoint"
+          pill={status === 'disabled'}
+          word={wordOf(disabled_reason, status)}
+        />
       ),
     },
     {
@@ -116,7 +124,10 @@ function Success({ line }: { line: Line[] | undefined }) {
   })
 }
 
-function total(line: Line[] | undefined, name: 'delivered' | 'failed' | 'failed_attempts'): number | undefined {
+function total(
+  line: Line[] | undefined,
+  name: 'delivered' | 'failed' | 'failed_attempts',
+): number | undefined {
   return line?.reduce((sum, point) => sum + point[name], 0)
 }
 

@@ -25,8 +25,8 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
       action="Send test event"
       does={
         <>
-          One event with example data is sent once to <span className="mono">{url}</span>. It is not in the feed,
-          and counts in no statistics.
+          One event with example data is sent once to <span className="mono">{url}</span>. It is not in the
+          feed, and counts in no statistics.
         </>
       }
       act={(idempotency_key) => {
@@ -109,13 +109,15 @@ export function SwitchDialog({
         disables ? (
           <>
             Nothing more is sent to <span className="mono">{url}</span>.{' '}
-            {pending !== undefined && pending > 0 && `${pending.toLocaleString()} deliveries that wait are skipped. `}
+            {pending !== undefined &&
+              pending > 0 &&
+              `${pending.toLocaleString()} deliveries that wait are skipped. `}
             What happens meanwhile is skipped too; you can recover it later.
           </>
         ) : (
           <>
-            Events that happen from now on are sent to <span className="mono">{url}</span>. What was skipped stays
-            so until you recover it.
+            Events that happen from now on are sent to <span className="mono">{url}</span>. What was skipped
+            stays so until you recover it.
           </>
         )
       }
@@ -149,7 +151,8 @@ export function RecoverDialog({
       does={
         <>
           What was not delivered since {valid ? formatInstant(from.toISOString()) : 'then'} is sent again to{' '}
-          <span className="mono">{url}</span>: all that failed, was exhausted or skipped, or waits after a failure.
+          <span className="mono">{url}</span>: all that failed, was exhausted or skipped, or waits after a
+          failure.
         </>
       }
       act={(idempotency_key) => {
@@ -196,8 +199,8 @@ export function DeleteEndpointDialog({
       tone="bad"
       does={
         <>
-          Nothing more is sent to <span className="mono">{url}</span>, and its deliveries cannot be read any more.
-          This cannot be undone.
+          Nothing more is sent to <span className="mono">{url}</span>, and its deliveries cannot be read any
+          more. This cannot be undone.
         </>
       }
       act={() => acted(sluice.webhookEndpoints.delete(id))}

@@ -93,7 +93,13 @@ function EndpointFields({ fields, set }: { fields: Fields; set: (fields: Fields)
   })
   return (
     <>
-      <TextInput type="url" label="URL" placeholder="https://shop.example/webhooks" data-autofocus {...text('url')} />
+      <TextInput
+        type="url"
+        label="URL"
+        placeholder="https://shop.example/webhooks"
+        data-autofocus
+        {...text('url')}
+      />
       <TagsInput
         size="xs"
         label="Types"

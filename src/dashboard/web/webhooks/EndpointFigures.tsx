@@ -17,7 +17,8 @@ type Hour = {
 export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpointStats | undefined }) {
   const { data: hours } = useAnswer<Hour[]>(`/webhook_endpoints/${id}/hours`, undefined, { every_ms: 60_000 })
   const ended = stats && stats.delivered + stats.failed
-  const took = (ms: number | null | undefined) => (ms === null ? '–' : ms === undefined ? undefined : formatDuration(ms))
+  const took = (ms: number | null | undefined) =>
+    ms === null ? '–' : ms === undefined ? undefined : formatDuration(ms)
   const lineOf = (name: keyof Omit<Hour, 'at'>) => hours?.map((hour) => hour[name] ?? 0) ?? []
   return (
     <>
@@ -34,7 +35,11 @@ export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpo
                 }))
           }
           line={lineOf('delivered')}
-          over={stats ? `${stats.delivered.toLocaleString()} delivered, ${stats.failed.toLocaleString()} failed` : ''}
+          over={
+            stats
+              ? `${stats.delivered.toLocaleString()} delivered, ${stats.failed.toLocaleString()} failed`
+              : ''
+          }
         />
         <Figure name="Half took at most" value={took(stats?.p50_ms)} line={lineOf('p50_ms')} />
         <Figure name="95 of 100 took at most" value={took(stats?.p95_ms)} line={lineOf('p95_ms')} />

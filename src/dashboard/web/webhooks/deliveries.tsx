@@ -19,7 +19,10 @@ export const deliveryColumns: TableColumn<WebhookDelivery>[] = [
   {
     title: 'Status',
     cell: ({ status, attempts }) => (
-      <Status status={status} {...(status === 'pending' && attempts > 0 && { word: 'Pending, failed before' })} />
+      <Status
+        status={status}
+        {...(status === 'pending' && attempts > 0 && { word: 'Pending, failed before' })}
+      />
     ),
     csv: ({ status }) => status,
   },
