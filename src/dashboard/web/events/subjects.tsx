@@ -18,11 +18,13 @@ const PAGES: Record<string, string> = {
   webhook_endpoint: '/webhooks',
 }
 
+const WORDS: Record<string, string> = { kyc: 'Verification', ai_task: 'AI task' }
+
 /** The subject of an event by its kind and id, as a link where it has a page. */
 export function EventSubject({ type, id, whole = false }: { type: string; id: string; whole?: boolean }) {
   const text = (
     <>
-      {type === 'kyc' ? 'Verification' : inWords(type)} <code>{whole ? id : shortId(id)}</code>
+      {WORDS[type] ?? inWords(type)} <code>{whole ? id : shortId(id)}</code>
     </>
   )
   const page = PAGES[type]

@@ -6,7 +6,14 @@ import { useAddressSearch } from '../address.ts'
 import { inWords } from './statuses.ts'
 
 export type FilterField =
-  | { kind: 'select'; name: string; label: string; options: (string | { value: string; label: string })[] }
+  | {
+      kind: 'select'
+      name: string
+      label: string
+      options: (string | { value: string; label: string })[]
+      /** What it is called when nothing is chosen; `Any` unless said. */
+      any?: string
+    }
   | { kind: 'text'; name: string; label: string; placeholder?: string }
   /** Days: two words of the address, the beginning of the first and the end of the second. */
   | { kind: 'days'; from: string; to: string; label: string }
@@ -60,7 +67,7 @@ function Field({ field, search, set }: FieldState & { field: FilterField }) {
         label={field.label}
         value={search[field.name] ?? ''}
         onChange={(event) => set({ [field.name]: event.currentTarget.value })}
-        data={[{ value: '', label: 'Any' }, ...field.options.map(optionOf)]}
+        data={[{ value: '', label: field.any ?? 'Any' }, ...field.options.map(optionOf)]}
       />
     )
   return (

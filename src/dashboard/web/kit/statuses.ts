@@ -99,6 +99,7 @@ const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | unde
   not_deployed: is('idle', CircleSlash),
   'queue.running': is('good', CircleDot),
   'drift.ignored': is('idle', CircleSlash),
+  'endpoint.disabled': is('bad', CircleSlash),
   'kyc.pending': is('going', CircleDashed),
 }
 

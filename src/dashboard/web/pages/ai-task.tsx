@@ -68,7 +68,7 @@ export function AiTaskPage() {
       )}
       <div className="columns">
         <div>
-          <section>
+          <section className="section">
             <h2>Output</h2>
             {task && <TaskOutput task={task} />}
           </section>

@@ -41,7 +41,7 @@ export function EventPage() {
     <>
       <PageHeader title={event?.type ?? 'Event'} above={above} />
       <div className="columns">
-        <section>
+        <section className="section">
           <h2>Data</h2>
           <p className="dim">The resource as it then stood.</p>
           <Json value={event?.data ?? {}} label="data" />

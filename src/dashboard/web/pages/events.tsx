@@ -20,7 +20,8 @@ const FIELDS: FilterField[] = [
     kind: 'select',
     name: 'order',
     label: 'Order',
-    options: [{ value: 'sequence', label: 'By sequence, the first one first' }],
+    any: 'Latest first',
+    options: [{ value: 'sequence', label: 'By sequence' }],
   },
 ]
 const PAGE_SIZE = 25

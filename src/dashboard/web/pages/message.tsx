@@ -70,7 +70,7 @@ export function MessagePage() {
       {message && <MessageStory message={message} />}
       <div className="columns">
         <div>
-          <section>
+          <section className="section">
             <h2>What was sent</h2>
             {message === undefined ? <Bone width="80%" /> : <MessageContent message={message} />}
           </section>

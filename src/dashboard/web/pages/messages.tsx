@@ -50,7 +50,7 @@ const COLUMNS: TableColumn<Message>[] = [
   {
     title: 'Message',
     cell: ({ subject, channel }) => (
-      <span className="line">
+      <span className="line" style={{ flexWrap: 'nowrap' }}>
         {channel === 'email' ? <Mail size={14} aria-hidden /> : <Smartphone size={14} aria-hidden />}
         {channel === 'sms' ? 'SMS' : (subject ?? 'Email')}
       </span>

@@ -67,7 +67,7 @@ export function WebhookDeliveryPage() {
       />
       <div className="columns">
         <div>
-          <section>
+          <section className="section">
             <h2>Attempts</h2>
             {delivery && <Timeline items={itemsOf(delivery)} />}
           </section>

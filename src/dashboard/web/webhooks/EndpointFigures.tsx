@@ -44,10 +44,10 @@ export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpo
         <Figure name="Half took at most" value={took(stats?.p50_ms)} line={lineOf('p50_ms')} />
         <Figure name="95 of 100 took at most" value={took(stats?.p95_ms)} line={lineOf('p95_ms')} />
         <Figure
-          name="Pending"
+          name="Pending now"
           value={stats?.pending.toLocaleString()}
           line={lineOf('failed_attempts')}
-          over="now; the line is failed attempts, last 7 days"
+          over="the line: failed attempts"
         />
       </div>
       <section className="section">
