@@ -17,7 +17,8 @@ export function useDialogs<Name extends string>(): {
     begin,
     props: (name) => ({
       opened: state.open === name,
-      onClose: () => set(({ opening }) => ({ open: null, opening })),
+      // It closes itself, not one that was opened since.
+      onClose: () => set((now) => (now.open === name ? { ...now, open: null } : now)),
     }),
   }
 }

@@ -24,7 +24,7 @@ export type TableColumn<T> = {
 }
 
 /** What a table needs of a list; rows of another answer than a page of a list will do too. */
-export type ShownList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
+type ShownList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
   query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
 }
 

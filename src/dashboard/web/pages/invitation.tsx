@@ -3,7 +3,7 @@ import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { Link, useRouter } from '@tanstack/react-router'
 import { useState } from 'react'
-import { ask, post, read } from '../api.ts'
+import { post, read } from '../api.ts'
 import { usePathParam } from '../address.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
@@ -26,7 +26,7 @@ export function InvitationPage() {
     )
   return (
     <AloneCard title={invitation === undefined ? 'Accept the invitation' : `Join ${invitation.tenant}`}>
-      <p className="dim">
+      <p className="dim" style={{ marginBottom: 12 }}>
         {invitation === undefined ? (
           <Bone width={220} />
         ) : (
@@ -146,7 +146,7 @@ function KnownUser({ token, invitation: { email } }: { token: string; invitation
         onClick={() => {
           if (session === undefined) signIn()
           else
-            void ask('POST', '/auth/sign-out').finally(() => {
+            void post('/auth/sign-out', {}).finally(() => {
               queryClient.clear()
               signIn()
             })

@@ -12,7 +12,7 @@ const REASONS = {
 } as const
 
 /** Why an endpoint is disabled, in one sentence. */
-export function disabledReason({ disabled_reason }: WebhookEndpoint): string {
+function disabledReason({ disabled_reason }: WebhookEndpoint): string {
   return REASONS[disabled_reason ?? 'manual']
 }
 

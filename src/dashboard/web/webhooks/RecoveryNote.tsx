@@ -7,7 +7,6 @@ import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { useAnswer } from '../queries.ts'
 
-/** `done`: it needs not be looked at again. */
 export function RecoveryNote({ id }: { id: string }) {
   const { data, error, refetch } = useAnswer<WebhookRecovery>(`/v1/webhook_recoveries/${id}`, undefined, {
     every_ms: 2_000,

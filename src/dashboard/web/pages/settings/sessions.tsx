@@ -94,7 +94,7 @@ export function Sessions() {
           action="End all other sessions"
           tone="bad"
           does={`${others === 1 ? 'One session is' : `${others} sessions are`} signed out at once; this one stays.`}
-          act={() => post('/auth/revoke-other-sessions')}
+          act={() => post('/auth/revoke-other-sessions', {})}
           onDone={() => invalidate(LIST)}
         />
       </div>
