@@ -22,7 +22,7 @@ import { useMay } from '../session.tsx'
 export function TemplatePage() {
   const id = usePathParam('id')
   const { data: template, error, refetch } = useAnswer<MessageTemplate>(`/v1/messages/templates/${id}`)
-  if (template !== undefined) return <TemplateEditor key={template.updated_at} template={template} />
+  if (template !== undefined) return <TemplateEditor key={id} template={template} />
   if (error === null) return <PageBones />
   return (
     <>

@@ -101,7 +101,7 @@ function ConfirmCode({
       onDone={() => queryClient.invalidateQueries({ queryKey: SESSION_KEY })}
       outcome={() => <BackupCodes codes={backupCodes} />}
     >
-      <QrCode text={totpURI} label="The secret as a QR code" />
+      <QrCode text={totpURI} label="QR code for your app" />
       <CopyField label="Secret" value={secret} />
       <TextInput
         label="Code"
