@@ -10,7 +10,7 @@ import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { parseVariables, VariablesField } from './VariablesField.tsx'
 
-type Fields = {
+type LetterForm = {
   to: string
   subject: string
   text: string
@@ -19,7 +19,7 @@ type Fields = {
   send_at: string
 }
 
-const EMPTY: Fields = { to: '', subject: '', text: '', template: '', variables: '{}', send_at: '' }
+const EMPTY: LetterForm = { to: '', subject: '', text: '', template: '', variables: '{}', send_at: '' }
 
 export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [fields, set] = useState(EMPTY)
@@ -125,7 +125,7 @@ export function SendSmsDialog({ opened, onClose }: { opened: boolean; onClose: (
   )
 }
 
-type FieldProps = { fields: Fields; set: (fields: Fields) => void }
+type FieldProps = { fields: LetterForm; set: (fields: LetterForm) => void }
 
 function TemplateFields({
   channel,
@@ -170,14 +170,14 @@ function Sent({ done: { result, audit_entry } }: { done: Acted<Message> }) {
   )
 }
 
-function isComplete({ template, variables }: Fields, written: boolean): boolean {
+function isComplete({ template, variables }: LetterForm, written: boolean): boolean {
   return template === '' ? written : parseVariables(variables) !== undefined
 }
 
-function templated({ template, variables }: Fields) {
+function templated({ template, variables }: LetterForm) {
   return { template, variables: parseVariables(variables) ?? {} }
 }
 
-function timed({ send_at }: Fields) {
+function timed({ send_at }: LetterForm) {
   return send_at === '' ? {} : { send_at: new Date(send_at).toISOString() }
 }

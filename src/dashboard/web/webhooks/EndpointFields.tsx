@@ -9,7 +9,7 @@ import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { invalidate } from '../queries.ts'
 import { SecretOnce } from './SecretOnce.tsx'
 
-type Fields = {
+type EndpointForm = {
   url: string
   types: string[]
   description: string
@@ -18,7 +18,7 @@ type Fields = {
   ordered: boolean
 }
 
-const EMPTY: Fields = {
+const EMPTY: EndpointForm = {
   url: '',
   types: ['*'],
   description: '',
@@ -60,7 +60,7 @@ export function EditEndpointDialog({
   endpoint: WebhookEndpoint
 }) {
   const { url, types, description, max_in_flight, rate_per_s, ordered } = endpoint
-  const [fields, set] = useState<Fields>({
+  const [fields, set] = useState<EndpointForm>({
     url,
     types,
     description: description ?? '',
@@ -85,7 +85,7 @@ export function EditEndpointDialog({
   )
 }
 
-function EndpointFields({ fields, set }: { fields: Fields; set: (fields: Fields) => void }) {
+function EndpointFields({ fields, set }: { fields: EndpointForm; set: (fields: EndpointForm) => void }) {
   const text = (name: 'url' | 'description' | 'max_in_flight' | 'rate_per_s') => ({
     value: fields[name],
     onChange: (event: { currentTarget: HTMLInputElement }) =>
@@ -134,11 +134,11 @@ function EndpointFields({ fields, set }: { fields: Fields; set: (fields: Fields)
   )
 }
 
-function isComplete({ url, types, max_in_flight }: Fields): boolean {
+function isComplete({ url, types, max_in_flight }: EndpointForm): boolean {
   return url.trim() !== '' && types.length > 0 && /^\d+$/.test(max_in_flight.trim())
 }
 
-function bodyOf({ url, types, description, max_in_flight, rate_per_s, ordered }: Fields) {
+function bodyOf({ url, types, description, max_in_flight, rate_per_s, ordered }: EndpointForm) {
   return {
     url: url.trim(),
     // What is no type is refused by the API, in its own words.
