@@ -6,6 +6,7 @@ import { queueConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { listLatestEvents } from '#domain/feed.ts'
 import { openQueue } from '#queue/queue.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { follow, sequenceAll, sequencing } from '#test/feed.ts'
@@ -115,6 +116,17 @@ describe('a list', () => {
   })
 
   const all = async (query = '') => (await shop.get(`/v1/events?limit=100${query}`)).body
+
+  test('of the latest is the same backwards, whatever it is narrowed by', async () => {
+    const latest = async (query: Partial<Parameters<typeof listLatestEvents>[2]>) =>
+      (await listLatestEvents(world.sql, shop.tenant_id, { limit: 100, ...query })).map(({ id }) => id)
+    const backwards = async (query = '') => (await all(query)).map(({ id }: any) => id).toReversed()
+    expect(await latest({})).toEqual(await backwards())
+    expect(await latest({ type: 'payment.*' })).toEqual(await backwards('&type=payment.*'))
+    expect(await latest({ subject_id: returned.id })).toEqual(await backwards(`&subject_id=${returned.id}`))
+    const [, , third] = sequencesOf(await all()).toReversed()
+    expect(await latest({ before: third!, limit: 2 })).toEqual((await backwards()).slice(3, 5))
+  })
 
   test('is narrowed by type, by all types of a resource and by the resource itself', async () => {
     const events = await all()

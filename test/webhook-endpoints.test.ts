@@ -9,6 +9,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { createVault } from '#core/secrets.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { endpointPlace, MOST_ENDPOINTS } from '#domain/webhook-endpoints/endpoint.ts'
+import { findEndpointHours, findEndpointLines } from '#domain/webhook-endpoints/series.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
@@ -483,6 +484,21 @@ test('statistics are of seven days, of all shards, and count what waits', async 
     select ${body.last_success_at}::timestamptz > now() - interval '10 minutes'
       and ${body.last_failure_at}::timestamptz between now() - interval '70 minutes' and now() - interval '50 minutes' as fresh`
   expect(at!.fresh).toBe(true)
+
+  const hours = await findEndpointHours(sql, tenant_id, id)
+  expect(hours).toHaveLength(7 * 24)
+  const told = { delivered: 0, failed: 0, failed_attempts: 0, p50_ms: null, p95_ms: null }
+  expect(hours.at(-1)).toMatchObject({ ...told, delivered: 4, failed: 2, p50_ms: 97, p95_ms: 97 })
+  expect(hours.at(-2)).toMatchObject({ ...told, failed_attempts: 30 })
+  expect(hours.at(-1 - 24)).toMatchObject({ ...told, delivered: 90, p50_ms: 97, p95_ms: 97 })
+  expect(hours.at(-1 - 48)).toMatchObject({ ...told, delivered: 6, p50_ms: 956, p95_ms: 956 })
+  const [own, ...others] = await findEndpointLines(sql, tenant_id)
+  expect([own?.endpoint_id, own?.line.length, others.length]).toEqual([id, 28, 0])
+  const sums = own!.line.reduce(
+    (sum, { delivered, failed_attempts }) => [sum[0]! + delivered, sum[1]! + failed_attempts],
+    [0, 0],
+  )
+  expect(sums).toEqual([100, 30])
 })
 
 /** A delivery of an event of the feed. */

@@ -99,6 +99,34 @@ export async function listFeed(
   )
 }
 
+/** The events of a tenant by their sequences, the highest first: those below `before`. Events without one are left out. */
+export async function listLatestEvents(
+  sql: Sql,
+  tenant_id: string,
+  { before, limit, type, subject_id }: Omit<FeedQuery, 'after' | 'few'> & { before?: number | undefined },
+): Promise<FeedEvent[]> {
+  const types = type === undefined ? null : typesMatching(type)
+  const earlier = sql`
+    e.sequenced and e.tenant_id = ${tenant_id} ${before === undefined ? sql`` : sql`and e.sequence < ${before}`}`
+  const next = sql`order by e.sequence desc limit ${limit}`
+  if (subject_id !== undefined)
+    return shown(
+      await sql<FeedEvent[]>`
+      select ${eventColumns(sql)} from (${filedIds(sql, tenant_id, subject_id)}) filed
+      cross join lateral (select * from events e where ${earlier} and e.subject_id = filed.id offset 0) e
+      where ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
+      ${next}`,
+    )
+  if (types === null || types.length === EVENTS.length)
+    return shown(await sql<FeedEvent[]>`select ${eventColumns(sql)} from events e where ${earlier} ${next}`)
+  return shown(
+    await sql<FeedEvent[]>`
+    select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
+    cross join lateral (select * from events e where ${earlier} and e.type = wanted.type ${next}) e
+    ${next}`,
+  )
+}
+
 /** One event, also one that has no sequence yet; undefined when the tenant has none of this id. */
 export async function findEvent(sql: Sql, tenant_id: string, id: string): Promise<FeedEvent | undefined> {
   const rows = await sql<FeedEvent[]>`

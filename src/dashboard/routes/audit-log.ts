@@ -1,9 +1,10 @@
 // Settings, Audit, and the audit of the installation: who did what.
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { linkBefore } from '#api/route.ts'
 import type { Json } from '#core/db.ts'
-import { findAuditEntries } from '#domain/people/audit-log.ts'
+import { findAuditEntries, type AuditFilters } from '#domain/people/audit-log.ts'
 import { asOperator, inTenant, type DashboardContext } from '../context.ts'
 
 const facts = z.record(z.string(), z.custom<Json>())
@@ -35,12 +36,19 @@ export function auditLogRoutes(root: FastifyInstance, { lanes, signedIn }: Dashb
       request.signed_in = await signedIn(request)
     })
     const app = scope.withTypeProvider<ZodTypeProvider>()
-    app.get('/api/audit', { schema }, async (request) =>
-      findAuditEntries(lanes.long, { ...request.query, tenant_id: inTenant(request).tenant.id }),
+    const page = async (request: FastifyRequest, reply: FastifyReply, filters: AuditFilters) => {
+      const entries = await findAuditEntries(lanes.long, filters)
+      const last = entries.at(-1)
+      if (last !== undefined && entries.length >= filters.limit)
+        reply.header('link', linkBefore(request.url, String(last.seq)))
+      return entries
+    }
+    app.get('/api/audit', { schema }, async (request, reply) =>
+      page(request, reply, { ...request.query, tenant_id: inTenant(request).tenant.id }),
     )
-    app.get('/api/ops/audit', { schema }, async (request) => {
+    app.get('/api/ops/audit', { schema }, async (request, reply) => {
       asOperator(request)
-      return await findAuditEntries(lanes.long, { ...request.query, tenant_id: null })
+      return await page(request, reply, { ...request.query, tenant_id: null })
     })
   })
 }

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { DashboardContext } from '../context.ts'
 import { auditLogRoutes } from './audit-log.ts'
+import { eventFigureRoutes } from './events.ts'
 import { invitationRoutes } from './invitations.ts'
 import { keyRoutes } from './keys.ts'
 import { memberRoutes } from './members.ts'
@@ -18,5 +19,6 @@ export const DASHBOARD_ROUTES: ((app: FastifyInstance, context: DashboardContext
   memberRoutes,
   auditLogRoutes,
   overviewRoutes,
+  eventFigureRoutes,
   operationsRoutes,
 ]

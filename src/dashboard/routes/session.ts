@@ -12,6 +12,8 @@ import { actsOf } from '../roles.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
 const sessionSchema = z.object({
+  /** Of this session, to tell it apart in the list of sessions. */
+  session_id: z.uuid(),
   user: z.object({
     id: z.uuid(),
     name: z.string(),
@@ -44,16 +46,11 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
-    const {
-      user_id: id,
-      name,
-      email,
-      two_factor_enabled,
-      is_operator,
-      tenant,
-    } = await signedIn(request, { prolong: true })
+    const found = await signedIn(request, { prolong: true })
+    const { session_id, user_id: id, name, email, two_factor_enabled, is_operator, tenant } = found
     for (const cookie of request.set_cookies ?? []) reply.header('set-cookie', cookie)
     return {
+      session_id,
       user: { id, name, email, two_factor_enabled },
       is_operator,
       tenant,

@@ -70,6 +70,7 @@ const PAGES = [
   page('/messages', () => import('./pages/messages.tsx'), 'MessagesPage'),
   page('/messages/$id', () => import('./pages/message.tsx'), 'MessagePage'),
   page('/messages/templates', () => import('./pages/templates.tsx'), 'TemplatesPage'),
+  page('/messages/templates/$id', () => import('./pages/template.tsx'), 'TemplatePage'),
   page('/messages/suppressions', () => import('./pages/suppressions.tsx'), 'SuppressionsPage'),
   page('/ai-tasks', () => import('./pages/ai-tasks.tsx'), 'AiTasksPage'),
   page('/ai-tasks/$id', () => import('./pages/ai-task.tsx'), 'AiTaskPage'),

@@ -8,6 +8,7 @@ export type TenantRole = 'owner' | 'admin' | 'developer' | 'support' | 'read-onl
 export type AreaState = 'deployed' | 'switched_off' | 'not_deployed' | 'without_credentials'
 
 export type WebSession = {
+  session_id: string
   user: { id: string; email: string; name: string; two_factor_enabled: boolean }
   is_operator: boolean
   tenant: { id: string; slug: string; name: string } | null
@@ -20,6 +21,8 @@ export type WebSession = {
   emulators: string[]
   /** Where the API is, e.g. `http://127.0.0.1:3000`; in curl blocks. */
   api_url: string
+  /** Whether people can be invited by email. */
+  sends_email: boolean
   version: string
 }
 

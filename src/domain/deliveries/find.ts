@@ -26,6 +26,18 @@ export async function listDeliveries(
     order by created_at desc limit ${page.limit}`
 }
 
+/** The deliveries of an event: one to each endpoint that it was for. */
+export async function listDeliveriesOfEvent(
+  sql: Sql,
+  tenant_id: string,
+  event_id: string,
+): Promise<Delivery[]> {
+  return await sql<Delivery[]>`
+    select ${deliveryColumns(sql)} from webhook_deliveries d
+    where d.tenant_id = ${tenant_id} and d.event_id = ${event_id} and ${isEndpointKept(sql)}
+    order by d.created_at limit 100`
+}
+
 /** One delivery; undefined when there is none. */
 export async function findDelivery(sql: Sql, tenant_id: string, id: string): Promise<Delivery | undefined> {
   const [row] = await sql<Delivery[]>`

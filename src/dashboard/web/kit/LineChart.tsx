@@ -180,9 +180,12 @@ function linePath(
   return values
     .map((value, index) => {
       if (value === null) return ''
-      const begins = index === 0 || values[index - 1] === null
-      // A moment between two of which nothing is known is a dot.
-      return `${begins ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}${begins ? 'h0' : ''}`
+      const before = values[index - 1] ?? null
+      // One between gaps is a dash, or nothing would be seen of it.
+      if (before === null && (values[index + 1] ?? null) === null)
+        return `M${(x(index) - 2).toFixed(1)} ${y(value).toFixed(1)}h4`
+      const begins = before === null
+      return `${begins ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}`
     })
     .join('')
 }

@@ -105,6 +105,7 @@ const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | unde
   asked: is('going', CircleDashed),
   'queue.running': is('good', CircleDot),
   'drift.ignored': is('idle', CircleSlash),
+  'endpoint.disabled': is('bad', CircleSlash),
   'kyc.pending': is('going', CircleDashed),
 }
 

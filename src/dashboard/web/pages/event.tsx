@@ -1,6 +1,83 @@
-// Event.
-import { BeingBuilt } from '../kit/states.tsx'
+// One event: what it tells, and where it was sent.
+import type { FeedEvent, WebhookDelivery, WebhookEndpoint } from '#sdk/index.ts'
+import { usePathParam } from '../address.ts'
+import { EventSubject } from '../events/subjects.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Facts } from '../kit/Facts.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { Json } from '../kit/Json.tsx'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, Failed } from '../kit/states.tsx'
+import { useAnswer } from '../queries.ts'
+import { deliveryColumns } from '../webhooks/deliveries.tsx'
 
 export function EventPage() {
-  return <BeingBuilt title="Event" />
+  const id = usePathParam('id')
+  const { data: event, error, refetch } = useAnswer<FeedEvent>(`/v1/events/${id}`)
+  const deliveries = useAnswer<WebhookDelivery[]>(`/events/${id}/deliveries`, undefined, { every_ms: 5_000 })
+  const { data: endpoints } = useAnswer<WebhookEndpoint[]>('/v1/webhook_endpoints', { limit: 100 })
+  const above = { to: '/events', title: 'Events' }
+  if (error !== null && event === undefined)
+    return (
+      <>
+        <PageHeader title="Event" above={above} />
+        <Failed error={error} retry={refetch} />
+      </>
+    )
+  const urlOf = (endpoint_id: string) =>
+    endpoints?.find((each) => each.id === endpoint_id)?.url ?? endpoint_id
+  const columns: TableColumn<WebhookDelivery>[] = [
+    {
+      title: 'Endpoint',
+      cell: ({ endpoint_id }) => <span className="mono">{urlOf(endpoint_id)}</span>,
+      clip: true,
+    },
+    ...deliveryColumns.filter(({ title }) =>
+      ['Status', 'Last answer', 'Attempts', 'Next attempt', 'Created'].includes(title),
+    ),
+  ]
+  return (
+    <>
+      <PageHeader title={event?.type ?? 'Event'} above={above} />
+      <div className="columns">
+        <section className="section">
+          <h2>Data</h2>
+          <p className="dim">The resource as it then stood.</p>
+          <Json value={event?.data ?? {}} label="data" />
+        </section>
+        <Facts
+          facts={{
+            Id: <Id id={id} />,
+            Subject: event && <EventSubject type={event.subject_type} id={event.subject_id} whole />,
+            Sequence: event && (event.sequence ?? 'Not in the feed yet'),
+            Happened: event && <Instant at={event.created_at} />,
+          }}
+        />
+      </div>
+      <section className="section">
+        <h2>Deliveries</h2>
+        <DataTable
+          label="Deliveries"
+          list={{
+            query: deliveries,
+            rows: deliveries.data,
+            goNext: undefined,
+            goPrevious: undefined,
+            filtered: false,
+          }}
+          columns={columns}
+          rowKey={(delivery) => delivery.id}
+          to={(delivery) => `/webhooks/deliveries/${delivery.id}`}
+          paged={false}
+          empty={
+            <EmptyState title="Sent nowhere">
+              No endpoint wanted events of this type when it happened, or its deliveries are not kept any
+              more.
+            </EmptyState>
+          }
+        />
+      </section>
+    </>
+  )
 }

@@ -1,80 +1,159 @@
-// Accepting an invitation to a tenant.
+// Accepting an invitation to a tenant: as somebody new, or as who one is already.
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
-import { useRouter } from '@tanstack/react-router'
+import { Link, useRouter } from '@tanstack/react-router'
 import { useState } from 'react'
-import { post } from '../api.ts'
+import { post, read } from '../api.ts'
 import { usePathParam } from '../address.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { queryClient, useAnswer } from '../queries.ts'
+import { useSessionQuery, type WebSession } from '../session.tsx'
 import { AloneCard } from '../shell/AloneCard.tsx'
 
-/** What `GET /api/invitations/{token}` tells of it. */
-type InvitationView = { email: string; role: string; tenant?: { name: string } | string }
+/** What `GET /api/invitations/{token}` tells of it. `has_user`: there is an account with this address. */
+type InvitationView = { tenant: string; email: string; role: string; has_user: boolean }
 
 export function InvitationPage() {
   const token = usePathParam('token')
-  const { history } = useRouter()
   const { data: invitation, error } = useAnswer<InvitationView>(`/invitations/${token}`)
-  const [name, setName] = useState('')
-  const [password, setPassword] = useState('')
-  const accept = useMutation({
-    mutationFn: () => post(`/invitations/${token}/accept`, { name: name.trim(), password }),
-    onSuccess: () => {
-      queryClient.clear()
-      history.push('/')
-    },
-  })
   if (error !== null)
     return (
       <AloneCard title="This invitation cannot be used">
         <DialogError error={error} />
+        <Link to="/sign-in">Go to sign-in</Link>
       </AloneCard>
     )
-  const tenant = typeof invitation?.tenant === 'string' ? invitation.tenant : invitation?.tenant?.name
   return (
-    <AloneCard title={tenant === undefined ? 'Accept the invitation' : `Join ${tenant}`}>
-      <form
-        className="stack"
-        onSubmit={(event) => {
-          event.preventDefault()
-          accept.mutate()
-        }}
-      >
-        <p className="dim">
-          {invitation === undefined ? (
-            <Bone width={220} />
-          ) : (
-            <>
-              As {invitation.email}, with the role {invitation.role}.
-            </>
-          )}
-        </p>
-        <TextInput
-          size="sm"
-          label="Name"
-          autoComplete="name"
-          required
-          withAsterisk={false}
-          value={name}
-          onChange={(event) => setName(event.currentTarget.value)}
-        />
-        <PasswordInput
-          size="sm"
-          label="Password"
-          autoComplete="new-password"
-          required
-          withAsterisk={false}
-          value={password}
-          onChange={(event) => setPassword(event.currentTarget.value)}
-          visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
-        />
+    <AloneCard title={invitation === undefined ? 'Accept the invitation' : `Join ${invitation.tenant}`}>
+      <p className="dim" style={{ marginBottom: 12 }}>
+        {invitation === undefined ? (
+          <Bone width={220} />
+        ) : (
+          <>
+            As {invitation.email}, with the role {invitation.role}.
+          </>
+        )}
+      </p>
+      {invitation?.has_user === false && <NewUser token={token} email={invitation.email} />}
+      {invitation?.has_user === true && <KnownUser token={token} invitation={invitation} />}
+    </AloneCard>
+  )
+}
+
+const LEAST_LENGTH = 12
+
+function NewUser({ token, email }: { token: string; email: string }) {
+  const { history } = useRouter()
+  const [name, setName] = useState('')
+  const [password, setPassword] = useState('')
+  const accept = useMutation({
+    async mutationFn() {
+      await post(`/invitations/${token}/accept`, { name: name.trim(), password })
+      await post('/auth/sign-in/email', { email, password })
+    },
+    onSuccess() {
+      queryClient.clear()
+      history.push('/')
+    },
+  })
+  return (
+    <form
+      className="stack"
+      onSubmit={(event) => {
+        event.preventDefault()
+        accept.mutate()
+      }}
+    >
+      {/* Password managers keep the account under this. */}
+      <input type="email" name="email" autoComplete="username" value={email} readOnly hidden />
+      <TextInput
+        size="sm"
+        label="Name"
+        autoComplete="name"
+        required
+        withAsterisk={false}
+        maxLength={255}
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <PasswordInput
+        size="sm"
+        label="Password"
+        description={`At least ${LEAST_LENGTH} characters.`}
+        autoComplete="new-password"
+        required
+        withAsterisk={false}
+        minLength={LEAST_LENGTH}
+        maxLength={256}
+        value={password}
+        onChange={(event) => setPassword(event.currentTarget.value)}
+        visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
+      />
+      {accept.error !== null && <DialogError error={accept.error} />}
+      <Button type="submit" size="sm" variant="filled" fullWidth disabled={accept.isPending} mt={4}>
+        Accept invitation
+      </Button>
+    </form>
+  )
+}
+
+function KnownUser({ token, invitation: { email } }: { token: string; invitation: InvitationView }) {
+  const { history } = useRouter()
+  const { data: session, isPending } = useSessionQuery()
+  const accept = useMutation({
+    async mutationFn() {
+      const known = new Set(session?.tenants.map(({ id }) => id))
+      await post(`/invitations/${token}/accept`)
+      // The pages of the tenant that they have just joined are shown.
+      const { tenants } = await read<WebSession>('/session')
+      const joined = tenants.find(({ id }) => !known.has(id))
+      if (joined !== undefined) await post('/session/tenant', { tenant_id: joined.id })
+    },
+    onSuccess() {
+      queryClient.clear()
+      history.push('/')
+    },
+  })
+  if (isPending) return <Bone width="100%" height={36} />
+  if (session?.user.email === email)
+    return (
+      <div className="stack">
         {accept.error !== null && <DialogError error={accept.error} />}
-        <Button type="submit" size="sm" variant="filled" fullWidth disabled={accept.isPending} mt={4}>
+        <Button
+          size="sm"
+          variant="filled"
+          fullWidth
+          disabled={accept.isPending}
+          onClick={() => accept.mutate()}
+        >
           Accept invitation
         </Button>
-      </form>
-    </AloneCard>
+      </div>
+    )
+  const signIn = () => history.push(`/sign-in?to=${encodeURIComponent(`/invitation/${token}`)}`)
+  return (
+    <div className="stack">
+      <p>
+        {session === undefined
+          ? 'You have an account already. Sign in to accept.'
+          : `You are signed in as ${session.user.email}. The invitation is for ${email}.`}
+      </p>
+      <Button
+        size="sm"
+        variant="filled"
+        fullWidth
+        onClick={() => {
+          if (session === undefined) signIn()
+          else
+            void post('/auth/sign-out', {}).finally(() => {
+              queryClient.clear()
+              signIn()
+            })
+        }}
+      >
+        {session === undefined ? 'Sign in' : `Sign in as ${email}`}
+      </Button>
+    </div>
   )
 }

@@ -1,6 +1,124 @@
-// Templates.
-import { BeingBuilt } from '../kit/states.tsx'
+// Templates of messages: the list, and the dialog that makes one.
+import { Button, NativeSelect, Textarea, TextInput } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
+import { Plus } from 'lucide-react'
+import { useState } from 'react'
+import type { MessageChannel, MessageTemplate } from '#sdk/index.ts'
+import { AreaOffNote } from '../AreaOffNote.tsx'
+import { sluice } from '../api.ts'
+import { useDialogs } from '../dialogs.ts'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { MessagesTabs } from '../messages/MessagesTabs.tsx'
+import { invalidate } from '../queries.ts'
+import { useMay } from '../session.tsx'
+
+const COLUMNS: TableColumn<MessageTemplate>[] = [
+  { title: 'Name', cell: ({ name }) => <span className="mono">{name}</span>, clip: true },
+  { title: 'Channel', cell: ({ channel }) => (channel === 'sms' ? 'SMS' : 'Email') },
+  { title: 'Id', cell: ({ id }) => <Id id={id} short /> },
+  { title: 'Changed', cell: ({ updated_at }) => <Instant at={updated_at} /> },
+  { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+]
 
 export function TemplatesPage() {
-  return <BeingBuilt title="Templates" />
+  const may_create = useMay('createMessageTemplate')
+  const { opening, begin, props } = useDialogs<'create'>()
+  const list = useList<MessageTemplate>('/v1/messages/templates', [])
+  const curl = useCurl('/v1/messages/templates', {
+    name: 'welcome',
+    channel: 'email',
+    subject: 'Welcome, {{ name }}',
+    text: 'It is good to have you, {{ name }}.',
+  })
+  const create = may_create && (
+    <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => begin('create')}>
+      Create template
+    </Button>
+  )
+  return (
+    <>
+      <PageHeader title="Templates" description="Texts with gaps, which a message fills." actions={create} />
+      <AreaOffNote area="messages" />
+      <MessagesTabs shown="/messages/templates">
+        <DataTable
+          label="Templates"
+          list={list}
+          columns={COLUMNS}
+          rowKey={({ id }) => id}
+          to={({ id }) => `/messages/templates/${id}`}
+          empty={
+            <EmptyState title="No templates yet" curl={curl} action={create}>
+              A template is made here, or by this command.
+            </EmptyState>
+          }
+        />
+      </MessagesTabs>
+      <CreateTemplateDialog key={opening} {...props('create')} />
+    </>
+  )
+}
+
+function CreateTemplateDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const navigate = useNavigate()
+  const [name, setName] = useState('')
+  const [channel, setChannel] = useState<MessageChannel>('email')
+  const [subject, setSubject] = useState('')
+  const [text, setText] = useState('')
+  const ready = name.trim() !== '' && text !== '' && (channel === 'sms' || subject !== '')
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title="Create a template"
+      action="Create template"
+      does="Variables stand in double braces: {{ name }}."
+      ready={ready}
+      act={(idempotency_key) => {
+        const texts = channel === 'sms' ? { body: text } : { subject, text }
+        return sluice.messages.templates.create({ name: name.trim(), channel, ...texts }, { idempotency_key })
+      }}
+      onDone={async ({ id }) => {
+        await invalidate('/v1/messages/templates')
+        await navigate({ to: `/messages/templates/${id}` })
+      }}
+    >
+      <TextInput
+        label="Name"
+        description="Lower-case letters, digits, _ and -."
+        data-autofocus
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+      <NativeSelect
+        label="Channel"
+        value={channel}
+        onChange={(event) => setChannel(event.currentTarget.value === 'sms' ? 'sms' : 'email')}
+        data={[
+          { value: 'email', label: 'Email' },
+          { value: 'sms', label: 'SMS' },
+        ]}
+      />
+      {channel === 'email' && (
+        <TextInput
+          label="Subject"
+          value={subject}
+          onChange={(event) => setSubject(event.currentTarget.value)}
+        />
+      )}
+      <Textarea
+        label="Text"
+        autosize
+        minRows={4}
+        maxRows={12}
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+      />
+    </ConfirmDialog>
+  )
 }

@@ -1,6 +1,205 @@
-// Delivery.
-import { BeingBuilt } from '../kit/states.tsx'
+// One delivery: its event, its attempts as a waterfall, and what comes next.
+import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { Clock, Hand, Send } from 'lucide-react'
+import { useState } from 'react'
+import type { WebhookDeliveryDetail, WebhookEndpoint } from '#sdk/index.ts'
+import { acted, ActedNote } from '../acted.tsx'
+import { sluice } from '../api.ts'
+import { usePathParam } from '../address.ts'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { Facts } from '../kit/Facts.tsx'
+import { Id } from '../kit/Id.tsx'
+import { formatInstant, Instant } from '../kit/Instant.tsx'
+import { Json } from '../kit/Json.tsx'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { Failed } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
+import { invalidate, useAnswer } from '../queries.ts'
+import { useMay } from '../session.tsx'
 
 export function WebhookDeliveryPage() {
-  return <BeingBuilt title="Delivery" />
+  const id = usePathParam('id')
+  const path = `/v1/webhook_deliveries/${id}` as const
+  const {
+    data: delivery,
+    error,
+    refetch,
+    dataUpdatedAt,
+  } = useAnswer<WebhookDeliveryDetail>(path, undefined, {
+    every_ms: 3_000,
+  })
+  const endpoint_id = delivery?.endpoint_id
+  const { data: endpoint } = useAnswer<WebhookEndpoint>(
+    `/v1/webhook_endpoints/${endpoint_id ?? ''}`,
+    undefined,
+    { enabled: endpoint_id !== undefined },
+  )
+  const may_replay = useMay('replayWebhookDelivery')
+  const [replaying, setReplaying] = useState(false)
+  const above = {
+    to: endpoint_id === undefined ? '/webhooks' : `/webhooks/${endpoint_id}`,
+    title: endpoint?.url ?? 'Webhooks',
+  }
+  if (error !== null && delivery === undefined)
+    return (
+      <>
+        <PageHeader title="Delivery" above={above} />
+        <Failed error={error} retry={refetch} />
+      </>
+    )
+  return (
+    <>
+      <PageHeader
+        title={`Delivery of ${delivery?.type ?? 'an event'}`}
+        heading={
+          delivery && (
+            <span className="line">
+              {delivery.type} <Status status={delivery.status} pill />
+            </span>
+          )
+        }
+        above={above}
+        as_of={dataUpdatedAt}
+        description={delivery && <Story delivery={delivery} />}
+        actions={may_replay && delivery && <Button onClick={() => setReplaying(true)}>Replay</Button>}
+      />
+      <div className="columns">
+        <div>
+          <section className="section">
+            <h2>Attempts</h2>
+            {delivery && <Timeline items={itemsOf(delivery)} />}
+          </section>
+          <section className="section">
+            <h2>Last answers</h2>
+            <Excerpts delivery={delivery} />
+          </section>
+        </div>
+        <div>
+          <Facts
+            facts={{
+              Delivery: <Id id={id} />,
+              Event:
+                delivery &&
+                (delivery.sequence === null ? (
+                  'A test, which is not in the feed'
+                ) : (
+                  <Link to={`/events/${delivery.event_id}`}>Number {delivery.sequence} of the feed</Link>
+                )),
+              Endpoint: delivery && (
+                <Link to={`/webhooks/${delivery.endpoint_id}`}>{endpoint?.url ?? delivery.endpoint_id}</Link>
+              ),
+              Attempts: delivery?.attempts,
+              'Next attempt':
+                delivery &&
+                (delivery.next_attempt_at === null ? null : (
+                  <>
+                    {formatInstant(delivery.next_attempt_at)} (<Instant at={delivery.next_attempt_at} />)
+                  </>
+                )),
+              Delivered: delivery && delivery.delivered_at !== null && <Instant at={delivery.delivered_at} />,
+              Created: delivery && <Instant at={delivery.created_at} />,
+            }}
+          />
+          <section className="section">
+            <h2 className="side-title">What is sent</h2>
+            {delivery?.payload === null ? (
+              <p className="dim">The event is not kept any more.</p>
+            ) : (
+              <Json value={delivery?.payload ?? {}} label="payload" />
+            )}
+          </section>
+        </div>
+      </div>
+      <ConfirmDialog
+        opened={replaying}
+        onClose={() => setReplaying(false)}
+        title="Replay this delivery?"
+        action="Replay"
+        does={
+          <>
+            The same event is sent once more to{' '}
+            <span className="mono">{endpoint?.url ?? 'its endpoint'}</span>, which may have taken it already.
+          </>
+        }
+        act={(idempotency_key) => acted(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
+        onDone={() => invalidate(path)}
+        outcome={({ audit_entry }) => (
+          <ActedNote entry={audit_entry}>It is on its way. The attempt shows up on the page.</ActedNote>
+        )}
+      />
+    </>
+  )
+}
+
+/** What happened, and what happens next and when, in one sentence each. */
+function Story({
+  delivery: { status, attempts, next_attempt_at, last_status_code, last_error },
+}: {
+  delivery: WebhookDeliveryDetail
+}) {
+  const failure =
+    last_status_code === null ? (last_error ?? 'no answer') : `the status ${String(last_status_code)}`
+  if (status === 'delivered') return 'It arrived.'
+  if (status === 'skipped')
+    return 'It was not sent, because the endpoint was disabled. Recovering it on the page of the endpoint sends it.'
+  if (status === 'failed') return `It failed with ${failure}, and is not tried again by itself.`
+  if (status === 'exhausted')
+    return `All attempts failed, the last with ${failure}. Replay it once the receiver is mended.`
+  if (next_attempt_at === null) return 'It is being sent.'
+  return (
+    <>
+      {attempts > 0 && `The last attempt failed with ${failure}. `}The next attempt is{' '}
+      <Instant at={next_attempt_at} />, at {formatInstant(next_attempt_at)}.
+    </>
+  )
+}
+
+function itemsOf({ attempts_log, created_at, next_attempt_at }: WebhookDeliveryDetail): TimelineItem[] {
+  return [
+    { id: 'created', at: created_at, icon: Clock, name: 'Delivery made' },
+    ...attempts_log.map(({ at, duration_ms, status_code, error, response_excerpt, manual }, number) => ({
+      id: `${at} ${number}`,
+      at,
+      ended_at: new Date(Date.parse(at) + duration_ms).toISOString(),
+      icon: manual ? Hand : Send,
+      name: `Attempt ${number + 1}`,
+      note: manual ? 'by hand' : undefined,
+      outcome: status_code !== null && status_code >= 200 && status_code < 300 ? 'delivered' : 'failed',
+      changed: status_code === null ? (error ?? 'No answer') : `Status ${status_code}`,
+      details: { status_code, error, duration_ms, response_excerpt },
+    })),
+    ...(next_attempt_at === null
+      ? []
+      : [
+          {
+            id: 'next',
+            at: next_attempt_at,
+            icon: Clock,
+            name: 'Next attempt',
+            outcome: 'scheduled',
+            changed: formatInstant(next_attempt_at),
+          },
+        ]),
+  ]
+}
+
+/** What the receiver said, the latest first, where it said anything. */
+function Excerpts({ delivery }: { delivery: WebhookDeliveryDetail | undefined }) {
+  const said = (delivery?.attempts_log ?? [])
+    .map((attempt, number) => ({ ...attempt, number: number + 1 }))
+    .filter(({ response_excerpt }) => response_excerpt !== null && response_excerpt !== '')
+    .slice(-3)
+    .toReversed()
+  if (delivery !== undefined && said.length === 0)
+    return <p className="dim">The receiver has said nothing.</p>
+  return said.map(({ number, status_code, response_excerpt }) => (
+    <figure key={number}>
+      <figcaption className="dim">
+        Attempt {number}: status {status_code}
+      </figcaption>
+      <pre className="excerpt">{response_excerpt}</pre>
+    </figure>
+  ))
 }

@@ -1,6 +1,185 @@
-// Webhook endpoint.
-import { BeingBuilt } from '../kit/states.tsx'
+// One webhook endpoint: whether it takes what is sent, what can be done, and its deliveries.
+import { Button } from '@mantine/core'
+import { useNavigate } from '@tanstack/react-router'
+import { useMemo } from 'react'
+import type { WebhookDelivery, WebhookEndpoint, WebhookEndpointStats } from '#sdk/index.ts'
+import { useAddressSearch, usePathParam } from '../address.ts'
+import { useDialogs } from '../dialogs.ts'
+import { CsvExport } from '../kit/CsvExport.tsx'
+import { DataTable } from '../kit/DataTable.tsx'
+import { Facts } from '../kit/Facts.tsx'
+import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { EmptyState, Failed } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+import { useAnswer } from '../queries.ts'
+import { useMay } from '../session.tsx'
+import { usePaletteActs } from '../shell/acts.ts'
+import { DELIVERY_STATUSES, deliveryColumns } from '../webhooks/deliveries.tsx'
+import { DisabledNote } from '../webhooks/DisabledNote.tsx'
+import {
+  DeleteEndpointDialog,
+  RecoverDialog,
+  RotateSecretDialog,
+  SwitchDialog,
+  TestDialog,
+} from '../webhooks/EndpointActs.tsx'
+import { EditEndpointDialog } from '../webhooks/EndpointFields.tsx'
+import { EndpointFigures } from '../webhooks/EndpointFigures.tsx'
+import { RecoveryNote } from '../webhooks/RecoveryNote.tsx'
+
+type Act = 'test' | 'rotate' | 'switch' | 'edit' | 'recover' | 'delete'
+
+const FIELDS: FilterField[] = [
+  { kind: 'select', name: 'status', label: 'Status', options: DELIVERY_STATUSES },
+  { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*' },
+  { kind: 'text', name: 'event_id', label: 'Event' },
+]
 
 export function WebhookEndpointPage() {
-  return <BeingBuilt title="Webhook endpoint" />
+  const id = usePathParam('id')
+  const navigate = useNavigate()
+  const [search, change] = useAddressSearch()
+  const path = `/v1/webhook_endpoints/${id}` as const
+  const { data: endpoint, error, refetch, dataUpdatedAt } = useAnswer<WebhookEndpoint>(path)
+  const { data: stats } = useAnswer<WebhookEndpointStats>(`${path}/stats`, undefined, { every_ms: 10_000 })
+  const list = useList<WebhookDelivery>(`${path}/deliveries`, ['status', 'type', 'event_id'], {
+    every_ms: 5_000,
+  })
+  const { opening, begin, props } = useDialogs<Act>()
+  const acts = useActs(endpoint)
+  usePaletteActs(useMemo(() => acts.map(([act, title]) => ({ title, run: () => begin(act) })), [acts, begin]))
+
+  const above = { to: '/webhooks', title: 'Webhooks' }
+  if (error !== null && endpoint === undefined)
+    return (
+      <>
+        <PageHeader title="Webhook endpoint" above={above} />
+        <Failed error={error} retry={refetch} />
+      </>
+    )
+  return (
+    <>
+      <PageHeader
+        title={endpoint?.url ?? 'Webhook endpoint'}
+        heading={
+          endpoint && (
+            <span className="line">
+              {endpoint.url} <Status status={endpoint.status} noun="endpoint" pill />
+            </span>
+          )
+        }
+        above={above}
+        as_of={dataUpdatedAt}
+        description={endpoint?.description ?? undefined}
+        actions={acts.map(([act, title]) => (
+          <Button key={act} onClick={() => begin(act)}>
+            {title}
+          </Button>
+        ))}
+      />
+      {endpoint?.status === 'disabled' && (
+        <DisabledNote
+          endpoint={endpoint}
+          onEnable={() => begin('switch')}
+          onRecover={() => begin('recover')}
+        />
+      )}
+      {search['recovery'] !== undefined && <RecoveryNote id={search['recovery']} />}
+      <EndpointFigures id={id} stats={stats} />
+      <section className="section">
+        <h2>Facts</h2>
+        <EndpointFacts endpoint={endpoint} stats={stats} />
+      </section>
+      <section className="section">
+        <h2>Deliveries</h2>
+        <Filters
+          fields={FIELDS}
+          end={<CsvExport list={list} columns={deliveryColumns} name="deliveries.csv" />}
+        />
+        <DataTable
+          label="Deliveries"
+          list={list}
+          columns={deliveryColumns}
+          rowKey={(delivery) => delivery.id}
+          to={(delivery) => `/webhooks/deliveries/${delivery.id}`}
+          empty={
+            <EmptyState title="No deliveries yet">
+              Events that happen from now on are sent here. A test event shows whether they arrive.
+            </EmptyState>
+          }
+        />
+      </section>
+      {endpoint && (
+        <div key={opening}>
+          <TestDialog {...props('test')} endpoint={endpoint} />
+          <RotateSecretDialog {...props('rotate')} endpoint={endpoint} />
+          <SwitchDialog {...props('switch')} endpoint={endpoint} pending={stats?.pending} />
+          <EditEndpointDialog {...props('edit')} endpoint={endpoint} />
+          <RecoverDialog
+            {...props('recover')}
+            endpoint={endpoint}
+            onBegun={(recovery) => change({ recovery }, { replace: true })}
+          />
+          <DeleteEndpointDialog
+            {...props('delete')}
+            endpoint={endpoint}
+            onDeleted={() => void navigate({ to: '/webhooks' })}
+          />
+        </div>
+      )}
+    </>
+  )
+}
+
+/** What the reader may do to the endpoint as it stands, most used first. */
+function useActs(endpoint: WebhookEndpoint | undefined): [act: Act, title: string][] {
+  const may_test = useMay('testWebhookEndpoint')
+  const may_rotate = useMay('rotateWebhookSecret')
+  const may_update = useMay('updateWebhookEndpoint')
+  const may_recover = useMay('recoverWebhookEndpoint')
+  const may_delete = useMay('deleteWebhookEndpoint')
+  const status = endpoint?.status
+  return useMemo(() => {
+    if (status === undefined) return []
+    const acts: [Act, string, boolean][] = [
+      ['test', 'Send test event', may_test],
+      ['recover', 'Recover', may_recover && status === 'enabled'],
+      ['edit', 'Edit endpoint', may_update],
+      ['rotate', 'Rotate secret', may_rotate],
+      ['switch', 'Disable', may_update && status === 'enabled'],
+      ['delete', 'Delete endpoint', may_delete],
+    ]
+    return acts.filter(([, , may]) => may).map(([act, title]) => [act, title])
+  }, [status, may_test, may_rotate, may_update, may_recover, may_delete])
+}
+
+function EndpointFacts({
+  endpoint,
+  stats,
+}: {
+  endpoint: WebhookEndpoint | undefined
+  stats: WebhookEndpointStats | undefined
+}) {
+  const headers = Object.keys(endpoint?.headers ?? {})
+  return (
+    <Facts
+      facts={{
+        Id: endpoint && <Id id={endpoint.id} />,
+        Types: endpoint && <span className="mono">{endpoint.types.join(', ')}</span>,
+        Order: endpoint && (endpoint.ordered ? 'One after the other, by sequence' : 'As they come'),
+        'Requests at once': endpoint && `${endpoint.max_in_flight} at most`,
+        'Requests per second':
+          endpoint && (endpoint.rate_per_s === null ? 'No limit' : `${endpoint.rate_per_s} at most`),
+        'Headers of yours': headers.length > 0 && <span className="mono">{headers.join(', ')}</span>,
+        'Last success': stats && <Instant at={stats.last_success_at} none="never" />,
+        'Last failure': stats && <Instant at={stats.last_failure_at} none="never" />,
+        Created: endpoint && <Instant at={endpoint.created_at} />,
+        Changed: endpoint && <Instant at={endpoint.updated_at} />,
+      }}
+    />
+  )
 }

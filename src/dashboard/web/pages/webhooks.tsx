@@ -1,6 +1,137 @@
-// Webhooks.
-import { BeingBuilt } from '../kit/states.tsx'
+// Webhooks: the endpoints, each with how it fares.
+import { Button } from '@mantine/core'
+import { Plus } from 'lucide-react'
+import { useMemo } from 'react'
+import type { WebhookEndpoint } from '#sdk/index.ts'
+import { AreaOffNote } from '../AreaOffNote.tsx'
+import { useDialogs } from '../dialogs.ts'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { useList } from '../kit/list.ts'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { Sparkline } from '../kit/Sparkline.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
+import { useAnswer } from '../queries.ts'
+import { useMay } from '../session.tsx'
+import { usePaletteActs } from '../shell/acts.ts'
+import { AddEndpointDialog } from '../webhooks/EndpointFields.tsx'
+
+type Line = { at: string; delivered: number; failed: number; failed_attempts: number }
 
 export function WebhooksPage() {
-  return <BeingBuilt title="Webhooks" />
+  const may_add = useMay('createWebhookEndpoint')
+  const { opening, begin, props } = useDialogs<'add'>()
+  const list = useList<WebhookEndpoint>('/v1/webhook_endpoints', [], { every_ms: 15_000 })
+  const { data: lines } = useAnswer<{ endpoint_id: string; line: Line[] }[]>(
+    '/webhook_endpoints/lines',
+    undefined,
+    { every_ms: 60_000 },
+  )
+  const curl = useCurl('/v1/webhook_endpoints', {
+    url: 'https://shop.example/webhooks',
+    types: ['payment.*'],
+  })
+  usePaletteActs(
+    useMemo(() => (may_add ? [{ title: 'Add endpoint', run: () => begin('add') }] : []), [may_add, begin]),
+  )
+  const lineOf = (id: string) => lines?.find(({ endpoint_id }) => endpoint_id === id)?.line
+  const add = may_add && (
+    <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => begin('add')}>
+      Add endpoint
+    </Button>
+  )
+
+  const columns: TableColumn<WebhookEndpoint>[] = [
+    { title: 'URL', cell: ({ url }) => <span className="mono">{url}</span>, clip: true },
+    {
+      title: 'Status',
+      cell: ({ status, disabled_reason }) => (
+        <Status
+          status={status}
+          noun="endpoint"
+          pill={status === 'disabled'}
+          word={wordOf(disabled_reason, status)}
+        />
+      ),
+    },
+    {
+      title: 'Types',
+      cell: ({ types }) => (
+        <span title={types.join(', ')}>
+          {types.slice(0, 2).join(', ')}
+          {types.length > 2 && ` and ${types.length - 2} more`}
+        </span>
+      ),
+      clip: true,
+    },
+    {
+      title: 'Success, 7 days',
+      align: 'end',
+      cell: ({ id }) => <Success line={lineOf(id)} />,
+    },
+    {
+      title: 'Failed attempts',
+      align: 'end',
+      cell: ({ id }) => total(lineOf(id), 'failed_attempts')?.toLocaleString() ?? '–',
+    },
+    {
+      title: 'Delivered, 7 days',
+      cell: ({ id }) => (
+        <div style={{ width: 120 }}>
+          <Sparkline
+            height={24}
+            values={lineOf(id)?.map(({ delivered }) => delivered) ?? []}
+            label={`${total(lineOf(id), 'delivered') ?? 0} delivered in the last 7 days`}
+          />
+        </div>
+      ),
+    },
+    { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+  ]
+
+  return (
+    <>
+      <PageHeader
+        title="Webhooks"
+        description="Where events are sent to, signed, and tried again until they arrive."
+        actions={add}
+      />
+      <AreaOffNote area="events" />
+      <DataTable
+        label="Webhook endpoints"
+        list={list}
+        columns={columns}
+        rowKey={({ id }) => id}
+        to={({ id }) => `/webhooks/${id}`}
+        empty={
+          <EmptyState title="No endpoints yet" curl={curl} action={add}>
+            An endpoint is a URL of yours that hears of what happens.
+          </EmptyState>
+        }
+      />
+      <AddEndpointDialog key={opening} {...props('add')} />
+    </>
+  )
+}
+
+function Success({ line }: { line: Line[] | undefined }) {
+  const [delivered, failed] = [total(line, 'delivered') ?? 0, total(line, 'failed') ?? 0]
+  if (delivered + failed === 0) return <span className="dim">–</span>
+  return (delivered / (delivered + failed)).toLocaleString(undefined, {
+    style: 'percent',
+    maximumFractionDigits: 1,
+  })
+}
+
+function total(
+  line: Line[] | undefined,
+  name: 'delivered' | 'failed' | 'failed_attempts',
+): number | undefined {
+  return line?.reduce((sum, point) => sum + point[name], 0)
+}
+
+function wordOf(reason: WebhookEndpoint['disabled_reason'], status: string): string {
+  if (status !== 'disabled') return 'Enabled'
+  return reason === 'gone' ? 'Disabled: gone' : reason === 'failing' ? 'Disabled: failing' : 'Disabled'
 }

@@ -2,12 +2,11 @@
 import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
-import { post } from '../../api.ts'
+import { askActed, ActedNote } from '../../acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { useList } from '../../kit/list.ts'
-import { notify } from '../../kit/notices.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { invalidate } from '../../queries.ts'
@@ -115,11 +114,11 @@ export function ApiKeysTab() {
             then on. This cannot be undone.
           </>
         }
-        act={(idempotency_key) => post<KeyRow>(`/keys/${key?.id ?? ''}/revoke`, {}, idempotency_key)}
-        onDone={() => {
-          notify({ tone: 'good', text: `${key?.name ?? 'The key'} is revoked.` })
-          return invalidate('/keys')
-        }}
+        act={(idempotency_key) => askActed('POST', `/keys/${key?.id ?? ''}/revoke`, {}, idempotency_key)}
+        onDone={() => invalidate('/keys')}
+        outcome={({ audit_entry }) => (
+          <ActedNote entry={audit_entry}>{key?.name ?? 'The key'} is revoked.</ActedNote>
+        )}
       />
     </>
   )

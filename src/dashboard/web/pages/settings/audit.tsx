@@ -1,6 +1,151 @@
-// Settings, Audit.
-import { NotBuilt } from '../../kit/states.tsx'
+// Settings, Audit: who did what, and what came of it.
+import { Modal } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useAddressSearch } from '../../address.ts'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Facts } from '../../kit/Facts.tsx'
+import { Filters, type FilterField } from '../../kit/Filters.tsx'
+import { CsvExport } from '../../kit/CsvExport.tsx'
+import { Id } from '../../kit/Id.tsx'
+import { formatInstant, Instant } from '../../kit/Instant.tsx'
+import { Json } from '../../kit/Json.tsx'
+import { useList } from '../../kit/list.ts'
+import { EmptyState, Failed } from '../../kit/states.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { useAnswer } from '../../queries.ts'
+import { actionInWords } from './audit-words.ts'
+
+type AuditRow = {
+  seq: number
+  at: string
+  actor: string
+  action: string
+  subject: string | null
+  subject_id: string | null
+  details: Record<string, unknown>
+  request_id: string | null
+  address: string | null
+  outcome: Record<string, unknown> | null
+}
+
+const FIELDS: FilterField[] = [
+  { kind: 'text', name: 'action', label: 'Action', placeholder: 'capturePayment' },
+  { kind: 'text', name: 'actor', label: 'Actor', placeholder: 'ada@example.com' },
+]
+
+const COLUMNS: TableColumn<AuditRow>[] = [
+  {
+    title: 'What',
+    cell: ({ seq, action }) => (
+      <Link
+        to="/settings/audit"
+        search={(now: Record<string, string | undefined>) => ({ ...now, seq: String(seq) })}
+        resetScroll={false}
+        data-row
+      >
+        {actionInWords(action)}
+      </Link>
+    ),
+    csv: ({ action }) => action,
+  },
+  { title: 'Who', cell: ({ actor }) => actor, clip: true, csv: ({ actor }) => actor },
+  {
+    title: 'To what',
+    cell: ({ subject_id }) =>
+      subject_id === null ? <span className="dim">–</span> : <Id id={subject_id} short />,
+    csv: ({ subject_id }) => subject_id,
+  },
+  {
+    title: 'Outcome',
+    cell: (row) => <Outcome row={row} />,
+    csv: ({ outcome }) => (outcome === null ? '' : JSON.stringify(outcome)),
+  },
+  {
+    title: 'Request',
+    cell: ({ request_id }) =>
+      request_id === null ? <span className="dim">–</span> : <Id id={request_id} short label="request id" />,
+    csv: ({ request_id }) => request_id,
+  },
+  { title: 'Entry', cell: ({ seq }) => seq, align: 'end', csv: ({ seq }) => seq },
+  { title: 'When', cell: ({ at }) => <Instant at={at} />, csv: ({ at }) => at },
+]
 
 export function AuditTab() {
-  return <NotBuilt />
+  const [{ seq }, change] = useAddressSearch()
+  const list = useList<AuditRow>('/audit', ['action', 'actor'], { limit: 50 })
+  return (
+    <>
+      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="audit.csv" />} />
+      <DataTable
+        label="Audit entries"
+        list={list}
+        columns={COLUMNS}
+        rowKey={(row) => String(row.seq)}
+        empty={
+          <EmptyState title="Nothing yet">
+            What people do here is put on record, and cannot be changed.
+          </EmptyState>
+        }
+      />
+      <Modal
+        opened={seq !== undefined}
+        onClose={() => change({ seq: undefined })}
+        title={`Audit entry ${seq ?? ''}`}
+        size="lg"
+        withCloseButton
+      >
+        {seq !== undefined && <Entry seq={seq} />}
+      </Modal>
+    </>
+  )
+}
+
+function Entry({ seq }: { seq: string }) {
+  const { data, error, refetch } = useAnswer<AuditRow[]>('/audit', { seq })
+  if (error !== null && data === undefined) return <Failed error={error} retry={refetch} />
+  const row = data?.[0]
+  if (data !== undefined && row === undefined)
+    return <EmptyState title="No such entry">It is not of this tenant, or there is none.</EmptyState>
+  return (
+    <>
+      <Facts
+        facts={{
+          What: row && (
+            <>
+              {actionInWords(row.action)} <span className="dim mono">{row.action}</span>
+            </>
+          ),
+          Who: row?.actor,
+          When: row && formatInstant(row.at),
+          'To what': row && row.subject_id !== null && (
+            <>
+              {row.subject} <Id id={row.subject_id} />
+            </>
+          ),
+          Outcome: row && <Outcome row={row} />,
+          Request: row && row.request_id !== null && <Id id={row.request_id} label="request id" />,
+          'From the address': row?.address === null ? null : row?.address,
+        }}
+      />
+      {row && Object.keys(row.details).length > 0 && <Json value={row.details} label="details" />}
+      {row?.outcome && <Json value={row.outcome} label="outcome" />}
+    </>
+  )
+}
+
+/** By the status that was answered; an entry without one was made with what it tells of. */
+function Outcome({ row: { outcome, action } }: { row: AuditRow }) {
+  if (outcome === null)
+    return /^[a-z]+[A-Z]/.test(action) && !/^(get|list)/.test(action) ? (
+      <Status status="unknown" word="Not on record" />
+    ) : (
+      <Status status="done" />
+    )
+  const { status } = outcome
+  if (typeof status !== 'number') return <Status status="done" />
+  return status < 300 ? (
+    <Status status="done" word={status === 202 ? 'Accepted' : 'Done'} />
+  ) : (
+    <Status status="refused" word={`Refused, ${status}`} />
+  )
 }

@@ -1,6 +1,176 @@
-// Settings, Members.
-import { NotBuilt } from '../../kit/states.tsx'
+// Settings, Members: who belongs to the tenant, and who is invited.
+import { Button } from '@mantine/core'
+import { UserPlus } from 'lucide-react'
+import { useState } from 'react'
+import { askActed, ActedNote } from '../../acted.tsx'
+import { useDialogs } from '../../dialogs.ts'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Instant } from '../../kit/Instant.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { invalidate, useAnswer } from '../../queries.ts'
+import { rolesThatMay, useMay, useSession } from '../../session.tsx'
+import { ChangeRoleDialog, InviteDialog, type MemberRow } from './member-dialogs.tsx'
+
+type InvitationRow = {
+  id: string
+  email: string
+  role: string
+  invited_by: string | null
+  created_at: string
+  expires_at: string
+}
 
 export function MembersTab() {
-  return <NotBuilt />
+  const may_manage = useMay('members.manage')
+  const { user, role: own_role, tenant } = useSession()
+  const query = useAnswer<{ members: MemberRow[]; invitations: InvitationRow[] }>('/members')
+  const { opening, begin, props } = useDialogs<'invite' | 'role' | 'remove' | 'revoke'>()
+  const [member, setMember] = useState<MemberRow>()
+  const [invitation, setInvitation] = useState<InvitationRow>()
+  // Only owners have a say about owners.
+  const mayChange = (role: string) => may_manage && (role !== 'owner' || own_role === 'owner')
+  const only = { goNext: undefined, goPrevious: undefined, filtered: false }
+
+  const columns: TableColumn<MemberRow>[] = [
+    {
+      title: 'Name',
+      cell: ({ name, user_id }) => (
+        <>
+          <strong>{name}</strong> {user_id === user.id && <span className="dim">you</span>}
+        </>
+      ),
+      clip: true,
+    },
+    { title: 'Email', cell: ({ email }) => email, clip: true },
+    { title: 'Role', cell: ({ role }) => role },
+    {
+      title: 'Two-factor',
+      cell: ({ two_factor_enabled }) => (two_factor_enabled ? 'On' : <span className="dim">Off</span>),
+    },
+    { title: 'Member since', cell: ({ created_at }) => <Instant at={created_at} /> },
+    {
+      title: '',
+      align: 'end',
+      cell: (row) =>
+        mayChange(row.role) && (
+          <span className="row-buttons">
+            <Button
+              size="compact-xs"
+              aria-label={`Change role of ${row.email}`}
+              onClick={() => {
+                setMember(row)
+                begin('role')
+              }}
+            >
+              Change role
+            </Button>
+            <Button
+              size="compact-xs"
+              aria-label={`Remove ${row.email}`}
+              onClick={() => {
+                setMember(row)
+                begin('remove')
+              }}
+            >
+              Remove
+            </Button>
+          </span>
+        ),
+    },
+  ]
+  const open: TableColumn<InvitationRow>[] = [
+    { title: 'Email', cell: ({ email }) => <strong>{email}</strong>, clip: true },
+    { title: 'Role', cell: ({ role }) => role },
+    { title: 'Invited by', cell: ({ invited_by }) => invited_by ?? '–', clip: true },
+    { title: 'Invited', cell: ({ created_at }) => <Instant at={created_at} /> },
+    { title: 'Ends', cell: ({ expires_at }) => <Instant at={expires_at} /> },
+    {
+      title: '',
+      align: 'end',
+      cell: (row) =>
+        mayChange(row.role) && (
+          <Button
+            size="compact-xs"
+            onClick={() => {
+              setInvitation(row)
+              begin('revoke')
+            }}
+          >
+            Revoke
+          </Button>
+        ),
+    },
+  ]
+
+  return (
+    <>
+      <div className="filters">
+        <p className="dim">
+          {may_manage
+            ? `Whoever may see ${tenant?.name ?? 'this tenant'}, and what they may do.`
+            : `Members are changed by the role ${rolesThatMay('members.manage')}.`}
+        </p>
+        {may_manage && (
+          <div className="filters-end">
+            <Button variant="filled" leftSection={<UserPlus size={14} />} onClick={() => begin('invite')}>
+              Invite
+            </Button>
+          </div>
+        )}
+      </div>
+      <DataTable
+        label="Members"
+        list={{ query, rows: query.data?.members, ...only }}
+        columns={columns}
+        rowKey={({ user_id }) => user_id}
+        paged={false}
+        empty={<EmptyState title="No members" />}
+      />
+      {query.data !== undefined && query.data.invitations.length > 0 && (
+        <section className="section">
+          <h2>Open invitations</h2>
+          <DataTable
+            label="Open invitations"
+            list={{ query, rows: query.data.invitations, ...only }}
+            columns={open}
+            rowKey={({ id }) => id}
+            paged={false}
+            empty={null}
+          />
+        </section>
+      )}
+      <div key={opening}>
+        <InviteDialog {...props('invite')} />
+        {member && <ChangeRoleDialog {...props('role')} member={member} />}
+        <ConfirmDialog
+          {...props('remove')}
+          title={`Remove ${member?.name ?? 'this member'}?`}
+          action="Remove"
+          tone="bad"
+          does={
+            <>
+              {member?.email} sees nothing of {tenant?.name ?? 'this tenant'} any more, at once. Keys that
+              they made go on working.
+            </>
+          }
+          act={() => askActed('DELETE', `/members/${member?.user_id ?? ''}`)}
+          onDone={() => invalidate('/members')}
+          outcome={({ audit_entry }) => (
+            <ActedNote entry={audit_entry}>{member?.name} is no longer a member.</ActedNote>
+          )}
+        />
+        <ConfirmDialog
+          {...props('revoke')}
+          title={`Revoke the invitation of ${invitation?.email ?? 'this person'}?`}
+          action="Revoke"
+          tone="bad"
+          does="Its link does not work any more. You can invite them again."
+          act={(key) => askActed('POST', `/members/invitations/${invitation?.id ?? ''}/revoke`, {}, key)}
+          onDone={() => invalidate('/members')}
+          outcome={({ audit_entry }) => <ActedNote entry={audit_entry}>The invitation is revoked.</ActedNote>}
+        />
+      </div>
+    </>
+  )
 }

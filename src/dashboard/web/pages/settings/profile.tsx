@@ -1,6 +1,116 @@
-// Settings, Profile.
-import { NotBuilt } from '../../kit/states.tsx'
+// Settings, Profile: one's own name, password, second factor, passkeys and sessions.
+import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useState } from 'react'
+import { post } from '../../api.ts'
+import { useDialogs } from '../../dialogs.ts'
+import { ConfirmDialog, DialogError } from '../../kit/ConfirmDialog.tsx'
+import { notify } from '../../kit/notices.tsx'
+import { queryClient, SESSION_KEY } from '../../queries.ts'
+import { useSession } from '../../session.tsx'
+import { Passkeys } from './passkeys.tsx'
+import { Sessions } from './sessions.tsx'
+import { TwoFactor } from './two-factor.tsx'
 
 export function ProfileTab() {
-  return <NotBuilt />
+  return (
+    <div className="profile">
+      <NameForm />
+      <Password />
+      <TwoFactor />
+      <Passkeys />
+      <Sessions />
+    </div>
+  )
+}
+
+function NameForm() {
+  const { user } = useSession()
+  const [name, setName] = useState(user.name)
+  const save = useMutation({
+    mutationFn: () => post('/auth/update-user', { name: name.trim() }),
+    onSuccess: async () => {
+      notify({ tone: 'good', text: 'Name saved.' })
+      await queryClient.invalidateQueries({ queryKey: SESSION_KEY })
+    },
+  })
+  return (
+    <section>
+      <h2>Name</h2>
+      <p className="dim">You sign in as {user.email}.</p>
+      <form
+        className="stack"
+        onSubmit={(event) => {
+          event.preventDefault()
+          save.mutate()
+        }}
+      >
+        <TextInput
+          label="Name"
+          autoComplete="name"
+          maxLength={255}
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+        />
+        {save.error !== null && <DialogError error={save.error} />}
+        <div>
+          <Button type="submit" disabled={name.trim() === '' || name.trim() === user.name || save.isPending}>
+            Save name
+          </Button>
+        </div>
+      </form>
+    </section>
+  )
+}
+
+const LEAST_LENGTH = 12
+
+function Password() {
+  const { opening, begin, props } = useDialogs<'password'>()
+  return (
+    <section>
+      <h2>Password</h2>
+      <p className="dim">At least {LEAST_LENGTH} characters. Changing it ends your other sessions.</p>
+      <Button onClick={() => begin('password')}>Change password</Button>
+      <PasswordDialog key={opening} {...props('password')} />
+    </section>
+  )
+}
+
+function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const [currentPassword, setCurrent] = useState('')
+  const [newPassword, setNew] = useState('')
+  const show = { visibilityToggleButtonProps: { 'aria-label': 'Show what is typed' } }
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title="Change your password"
+      action="Change password"
+      does="The new one holds at once, and your other sessions end."
+      ready={currentPassword !== '' && newPassword.length >= LEAST_LENGTH}
+      act={() => post('/auth/change-password', { currentPassword, newPassword, revokeOtherSessions: true })}
+      onDone={() => {
+        notify({ tone: 'good', text: 'Password changed.' })
+        return queryClient.invalidateQueries()
+      }}
+    >
+      <PasswordInput
+        label="Current password"
+        autoComplete="current-password"
+        data-autofocus
+        value={currentPassword}
+        onChange={(event) => setCurrent(event.currentTarget.value)}
+        {...show}
+      />
+      <PasswordInput
+        label="New password"
+        description={`At least ${LEAST_LENGTH} characters.`}
+        autoComplete="new-password"
+        value={newPassword}
+        onChange={(event) => setNew(event.currentTarget.value)}
+        {...show}
+      />
+    </ConfirmDialog>
+  )
 }

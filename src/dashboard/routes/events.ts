@@ -1,0 +1,68 @@
+// Events and endpoints as the pages show them, beside what /v1 has: the latest first, and figures over time.
+import type { FastifyInstance } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { eventTypes } from '#api/event-types.ts'
+import { linkBefore } from '#api/route.ts'
+import { deliverySchema } from '#domain/deliveries/delivery.ts'
+import { listDeliveriesOfEvent } from '#domain/deliveries/find.ts'
+import { eventSchema, listLatestEvents } from '#domain/feed.ts'
+import {
+  endpointHourSchema,
+  endpointLineSchema,
+  findEndpointHours,
+  findEndpointLines,
+} from '#domain/webhook-endpoints/series.ts'
+import { appendAuditEntry } from '#domain/people/audit-log.ts'
+import { actorOf, inTenant, type DashboardContext } from '../context.ts'
+
+const latestQuery = z.strictObject({
+  /** Only events with a lower sequence. */
+  before: z.coerce.number().int().positive().optional(),
+  type: eventTypes.optional(),
+  subject_id: z.uuid().toLowerCase().optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(25),
+})
+const params = z.strictObject({ id: z.uuid().toLowerCase() })
+
+export function eventFigureRoutes(root: FastifyInstance, { sql, lanes, signedIn }: DashboardContext): void {
+  root.register(async (scope) => {
+    scope.addHook('preHandler', async (request) => {
+      request.signed_in = await signedIn(request)
+    })
+    const app = scope.withTypeProvider<ZodTypeProvider>()
+
+    app.get(
+      '/api/events',
+      { schema: { querystring: latestQuery, response: { 200: z.array(eventSchema) } } },
+      async (request, reply) => {
+        const { id, role } = inTenant(request).tenant
+        // Operators read in the open, as under /api/v1.
+        if (role === 'operator') {
+          const details = { query: JSON.stringify(request.query) }
+          await appendAuditEntry(sql, actorOf(request, id), { action: 'listEvents', details })
+        }
+        const events = await listLatestEvents(lanes.long, id, request.query)
+        const last = events.at(-1)?.sequence
+        if (last && last > 1 && events.length >= request.query.limit)
+          reply.header('link', linkBefore(request.url, String(last)))
+        return events
+      },
+    )
+    app.get(
+      '/api/events/:id/deliveries',
+      { schema: { params, response: { 200: z.array(deliverySchema) } } },
+      async (request) => listDeliveriesOfEvent(lanes.long, inTenant(request).tenant.id, request.params.id),
+    )
+    app.get(
+      '/api/webhook_endpoints/lines',
+      { schema: { response: { 200: z.array(endpointLineSchema) } } },
+      async (request) => findEndpointLines(lanes.long, inTenant(request).tenant.id),
+    )
+    app.get(
+      '/api/webhook_endpoints/:id/hours',
+      { schema: { params, response: { 200: z.array(endpointHourSchema) } } },
+      async (request) => findEndpointHours(lanes.long, inTenant(request).tenant.id, request.params.id),
+    )
+  })
+}

@@ -1,0 +1,183 @@
+// The dialogs in which one email or SMS is written and sent.
+import { NativeSelect, Textarea, TextInput } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { Message, MessageTemplate } from '#sdk/index.ts'
+import { acted, ActedNote, type Acted } from '../acted.tsx'
+import { sluice } from '../api.ts'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { Status } from '../kit/Status.tsx'
+import { invalidate, useAnswer } from '../queries.ts'
+import { parseVariables, VariablesField } from './VariablesField.tsx'
+
+type LetterForm = {
+  to: string
+  subject: string
+  text: string
+  template: string
+  variables: string
+  send_at: string
+}
+
+const EMPTY: LetterForm = { to: '', subject: '', text: '', template: '', variables: '{}', send_at: '' }
+
+export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const [fields, set] = useState(EMPTY)
+  const { to, subject, text, template } = fields
+  const recipients = to.split(/[,;\n]/).flatMap((part) => part.trim() || [])
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title="Send an email"
+      action="Send email"
+      does={`It goes to ${recipients.length === 1 ? 'one recipient' : `${recipients.length} recipients`}, and cannot be taken back once it is sent.`}
+      ready={recipients.length > 0 && isComplete(fields, subject.trim() !== '' && text.trim() !== '')}
+      act={(idempotency_key) =>
+        acted(
+          sluice.messages.sendEmail(
+            {
+              to: recipients,
+              ...(template === '' ? { subject, text } : templated(fields)),
+              ...timed(fields),
+            },
+            { idempotency_key },
+          ),
+        )
+      }
+      onDone={() => invalidate('/v1/messages')}
+      outcome={(done) => <Sent done={done} />}
+    >
+      <TextInput
+        label="To"
+        description="Several are parted by commas."
+        placeholder="Ada <ada@example.com>"
+        data-autofocus
+        value={to}
+        onChange={(event) => set({ ...fields, to: event.currentTarget.value })}
+      />
+      <TemplateFields channel="email" fields={fields} set={set} opened={opened} />
+      {template === '' && (
+        <>
+          <TextInput
+            label="Subject"
+            value={subject}
+            onChange={(event) => set({ ...fields, subject: event.currentTarget.value })}
+          />
+          <Textarea
+            label="Text"
+            autosize
+            minRows={4}
+            maxRows={12}
+            value={text}
+            onChange={(event) => set({ ...fields, text: event.currentTarget.value })}
+          />
+        </>
+      )}
+      <SendAtField fields={fields} set={set} />
+    </ConfirmDialog>
+  )
+}
+
+export function SendSmsDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const [fields, set] = useState(EMPTY)
+  const { to, text, template } = fields
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title="Send an SMS"
+      action="Send SMS"
+      does="It goes to one number, costs what the provider takes for it, and cannot be taken back once it is sent."
+      ready={to.trim() !== '' && isComplete(fields, text.trim() !== '')}
+      act={(idempotency_key) =>
+        acted(
+          sluice.messages.sendSms(
+            { to: to.trim(), ...(template === '' ? { body: text } : templated(fields)), ...timed(fields) },
+            { idempotency_key },
+          ),
+        )
+      }
+      onDone={() => invalidate('/v1/messages')}
+      outcome={(done) => <Sent done={done} />}
+    >
+      <TextInput
+        type="tel"
+        label="To"
+        placeholder="+14155552671"
+        data-autofocus
+        value={to}
+        onChange={(event) => set({ ...fields, to: event.currentTarget.value })}
+      />
+      <TemplateFields channel="sms" fields={fields} set={set} opened={opened} />
+      {template === '' && (
+        <Textarea
+          label="Text"
+          autosize
+          minRows={3}
+          maxLength={1600}
+          value={text}
+          onChange={(event) => set({ ...fields, text: event.currentTarget.value })}
+        />
+      )}
+      <SendAtField fields={fields} set={set} />
+    </ConfirmDialog>
+  )
+}
+
+type FieldProps = { fields: LetterForm; set: (fields: LetterForm) => void }
+
+function TemplateFields({
+  channel,
+  fields,
+  set,
+  opened,
+}: FieldProps & { channel: 'email' | 'sms'; opened: boolean }) {
+  const { data } = useAnswer<MessageTemplate[]>('/v1/messages/templates', { limit: 100 }, { enabled: opened })
+  const names = (data ?? []).filter((template) => template.channel === channel).map(({ name }) => name)
+  return (
+    <>
+      <NativeSelect
+        label="Template"
+        value={fields.template}
+        onChange={(event) => set({ ...fields, template: event.currentTarget.value })}
+        data={[{ value: '', label: 'None' }, ...names]}
+      />
+      {fields.template !== '' && (
+        <VariablesField value={fields.variables} onChange={(variables) => set({ ...fields, variables })} />
+      )}
+    </>
+  )
+}
+
+function SendAtField({ fields, set }: FieldProps) {
+  return (
+    <TextInput
+      type="datetime-local"
+      label="Send at"
+      description="Left empty: now. Up to 30 days ahead."
+      value={fields.send_at}
+      onChange={(event) => set({ ...fields, send_at: event.currentTarget.value })}
+    />
+  )
+}
+
+function Sent({ done: { result, audit_entry } }: { done: Acted<Message> }) {
+  return (
+    <ActedNote entry={audit_entry}>
+      <Status status={result.status} /> <Link to={`/messages/${result.id}`}>See the message</Link>
+    </ActedNote>
+  )
+}
+
+function isComplete({ template, variables }: LetterForm, written: boolean): boolean {
+  return template === '' ? written : parseVariables(variables) !== undefined
+}
+
+function templated({ template, variables }: LetterForm) {
+  return { template, variables: parseVariables(variables) ?? {} }
+}
+
+function timed({ send_at }: LetterForm) {
+  return send_at === '' ? {} : { send_at: new Date(send_at).toISOString() }
+}

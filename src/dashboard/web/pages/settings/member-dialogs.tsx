@@ -1,0 +1,115 @@
+// The dialogs in which somebody is invited and a role is changed.
+import { NativeSelect, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { askActed, ActedNote } from '../../acted.tsx'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { CopyField } from '../../kit/CopyField.tsx'
+import { invalidate } from '../../queries.ts'
+import { useSession } from '../../session.tsx'
+
+export type MemberRow = {
+  user_id: string
+  name: string
+  email: string
+  role: string
+  two_factor_enabled: boolean
+  created_at: string
+}
+
+const ROLE_WORDS: Record<string, string> = {
+  owner: 'Everything, members and roles too',
+  admin: 'Everything but owners',
+  developer: 'Read all; keys, webhook endpoints, templates and replays',
+  support: 'Read all; capture, cancel, refund, decide verifications',
+  'read-only': 'Read',
+}
+
+function RoleField({ role, set }: { role: string; set: (role: string) => void }) {
+  const { role: own } = useSession()
+  const offered = Object.keys(ROLE_WORDS).filter((each) => each !== 'owner' || own === 'owner')
+  return (
+    <NativeSelect
+      label="Role"
+      description={ROLE_WORDS[role]}
+      data={offered}
+      value={role}
+      onChange={(event) => set(event.currentTarget.value)}
+    />
+  )
+}
+
+type Invited = { email: string; role: string; link: string | null; sent: boolean }
+
+export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { tenant, sends_email } = useSession()
+  const [email, setEmail] = useState('')
+  const [role, setRole] = useState('read-only')
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title={`Invite somebody to ${tenant?.name ?? 'this tenant'}`}
+      action="Send invitation"
+      does={
+        sends_email
+          ? 'They get an email with a link, which works once.'
+          : 'No email is set up here: you get a link, which works once, to pass on.'
+      }
+      ready={email.trim() !== ''}
+      act={(key) => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role }, key)}
+      onDone={() => invalidate('/members')}
+      outcome={({ result: { link, email: invited }, audit_entry }) => (
+        <ActedNote entry={audit_entry}>
+          {link === null ? (
+            `An invitation is on its way to ${invited}.`
+          ) : (
+            <div className="stack">
+              <CopyField label="Invitation link" value={link} />
+              <p>Pass it on to {invited}: it is not shown again.</p>
+            </div>
+          )}
+        </ActedNote>
+      )}
+    >
+      <TextInput
+        type="email"
+        label="Email"
+        data-autofocus
+        value={email}
+        onChange={(event) => setEmail(event.currentTarget.value)}
+      />
+      <RoleField role={role} set={setRole} />
+    </ConfirmDialog>
+  )
+}
+
+export function ChangeRoleDialog({
+  opened,
+  onClose,
+  member: { user_id, name, role: before },
+}: {
+  opened: boolean
+  onClose: () => void
+  member: MemberRow
+}) {
+  const [role, setRole] = useState(before)
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title={`Change the role of ${name}?`}
+      action="Change role"
+      does={`Their role is ${before}. Another one holds from their next request on.`}
+      ready={role !== before}
+      act={() => askActed('PATCH', `/members/${user_id}`, { role })}
+      onDone={() => invalidate('/members', 'session')}
+      outcome={({ audit_entry }) => (
+        <ActedNote entry={audit_entry}>
+          {name} has the role {role}.
+        </ActedNote>
+      )}
+    >
+      <RoleField role={role} set={setRole} />
+    </ConfirmDialog>
+  )
+}

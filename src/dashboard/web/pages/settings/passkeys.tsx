@@ -1,0 +1,153 @@
+// One's passkeys: they are added, renamed and removed here.
+import { Button, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { post, read } from '../../api.ts'
+import { useDialogs } from '../../dialogs.ts'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Instant } from '../../kit/Instant.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { invalidate, useAnswer } from '../../queries.ts'
+
+type Passkey = { id: string; name?: string | null; createdAt?: string | null; deviceType?: string }
+
+const LIST = '/auth/passkey/list-user-passkeys'
+const nameOf = ({ name }: Passkey) => name || 'Passkey'
+const readAgain = () => invalidate(LIST)
+
+const CAN =
+  'PublicKeyCredential' in globalThis &&
+  'parseCreationOptionsFromJSON' in PublicKeyCredential &&
+  globalThis.isSecureContext
+/** Browsers know passkeys by the name of a host, never by its number. */
+const BY_NUMBER = /^[\d.]+$|^\[/.test(location.hostname)
+
+export function Passkeys() {
+  const query = useAnswer<Passkey[]>(LIST)
+  const { opening, begin, props } = useDialogs<'add' | 'rename' | 'remove'>()
+  const [passkey, setPasskey] = useState<Passkey>()
+  const act = (name: 'rename' | 'remove', row: Passkey) => {
+    setPasskey(row)
+    begin(name)
+  }
+  const columns: TableColumn<Passkey>[] = [
+    { title: 'Name', cell: (row) => <strong>{nameOf(row)}</strong>, clip: true },
+    {
+      title: 'Kept',
+      cell: ({ deviceType }) => (deviceType === 'multiDevice' ? 'On all your devices' : 'On one device'),
+    },
+    { title: 'Added', cell: ({ createdAt }) => <Instant at={createdAt} /> },
+    {
+      title: '',
+      align: 'end',
+      cell: (row) => (
+        <span className="row-buttons">
+          <Button size="compact-xs" aria-label={`Rename ${nameOf(row)}`} onClick={() => act('rename', row)}>
+            Rename
+          </Button>
+          <Button size="compact-xs" aria-label={`Remove ${nameOf(row)}`} onClick={() => act('remove', row)}>
+            Remove
+          </Button>
+        </span>
+      ),
+    },
+  ]
+  return (
+    <section>
+      <h2>Passkeys</h2>
+      <p className="dim">
+        A passkey signs you in without a password: by a finger, a face or a key.
+        {BY_NUMBER &&
+          ' It needs the name of a host: open this page as localhost, or under its name, instead of by number.'}
+        {!BY_NUMBER && !CAN && ' This browser, or this connection, cannot make one.'}
+      </p>
+      {(query.data === undefined || query.data.length > 0) && (
+        <DataTable
+          label="Passkeys"
+          list={{ query, rows: query.data, goNext: undefined, goPrevious: undefined, filtered: false }}
+          columns={columns}
+          rowKey={({ id }) => id}
+          paged={false}
+          empty={<EmptyState title="No passkeys" />}
+        />
+      )}
+      <Button disabled={BY_NUMBER || !CAN} onClick={() => begin('add')}>
+        Add passkey
+      </Button>
+      <div key={opening}>
+        <NameDialog
+          {...props('add')}
+          title="Add a passkey"
+          action="Add passkey"
+          does="Your browser asks you how it is to be made."
+          name=""
+          act={addPasskey}
+        />
+        {passkey && (
+          <NameDialog
+            {...props('rename')}
+            title={`Rename ${nameOf(passkey)}`}
+            action="Rename"
+            does="The name is only for you."
+            name={passkey.name ?? ''}
+            act={(name) => post('/auth/passkey/update-passkey', { id: passkey.id, name })}
+          />
+        )}
+        <ConfirmDialog
+          {...props('remove')}
+          title={`Remove ${passkey ? nameOf(passkey) : 'this passkey'}?`}
+          action="Remove"
+          tone="bad"
+          does="Nobody signs in with it any more. Your browser or key may still offer it: remove it there too."
+          act={() => post('/auth/passkey/delete-passkey', { id: passkey?.id })}
+          onDone={readAgain}
+        />
+      </div>
+    </section>
+  )
+}
+
+function NameDialog({
+  name: before,
+  act,
+  ...rest
+}: {
+  opened: boolean
+  onClose: () => void
+  title: string
+  action: string
+  does: string
+  name: string
+  act: (name: string) => Promise<unknown>
+}) {
+  const [name, setName] = useState(before)
+  return (
+    <ConfirmDialog {...rest} ready={name.trim() !== ''} act={() => act(name.trim())} onDone={readAgain}>
+      <TextInput
+        label="Name"
+        placeholder="The laptop"
+        maxLength={100}
+        data-autofocus
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+      />
+    </ConfirmDialog>
+  )
+}
+
+async function addPasskey(name: string): Promise<void> {
+  const options = await read<PublicKeyCredentialCreationOptionsJSON>(
+    '/auth/passkey/generate-register-options',
+  )
+  const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options)
+  const credential = await navigator.credentials.create({ publicKey }).catch((error: unknown) => {
+    throw new Error(
+      error instanceof DOMException && error.name === 'InvalidStateError'
+        ? 'This device has a passkey of yours already.'
+        : 'No passkey was made.',
+      { cause: error },
+    )
+  })
+  if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was made.')
+  await post('/auth/passkey/verify-registration', { response: credential.toJSON(), name })
+}

@@ -1,0 +1,131 @@
+// Where one is signed in.
+import { Button } from '@mantine/core'
+import { useState } from 'react'
+import { post } from '../../api.ts'
+import { useDialogs } from '../../dialogs.ts'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Instant } from '../../kit/Instant.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { invalidate, useAnswer } from '../../queries.ts'
+import { useSession } from '../../session.tsx'
+
+type OwnSession = {
+  id: string
+  token: string
+  createdAt: string
+  updatedAt: string
+  expiresAt: string
+  ipAddress?: string | null
+  userAgent?: string | null
+}
+
+const LIST = '/auth/list-sessions'
+
+export function Sessions() {
+  const { session_id } = useSession()
+  const query = useAnswer<OwnSession[]>(LIST)
+  const { opening, begin, props } = useDialogs<'one' | 'others'>()
+  const [ended, setEnded] = useState<OwnSession>()
+  // This one first, then as they were used.
+  const rows = query.data?.toSorted(
+    (a, b) =>
+      Number(b.id === session_id) - Number(a.id === session_id) || b.updatedAt.localeCompare(a.updatedAt),
+  )
+  const others = (rows?.length ?? 1) - 1
+  const columns: TableColumn<OwnSession>[] = [
+    {
+      title: 'Browser',
+      cell: ({ id, userAgent }) => (
+        <span title={userAgent ?? undefined}>
+          <strong>{browserOf(userAgent)}</strong> {id === session_id && <span className="dim">this one</span>}
+        </span>
+      ),
+      clip: true,
+    },
+    { title: 'Address', cell: ({ ipAddress }) => <span className="mono">{ipAddress || '–'}</span> },
+    { title: 'Signed in', cell: ({ createdAt }) => <Instant at={createdAt} /> },
+    { title: 'Ends', cell: ({ expiresAt }) => <Instant at={expiresAt} /> },
+    {
+      title: '',
+      align: 'end',
+      cell: (row) =>
+        row.id !== session_id && (
+          <Button
+            size="compact-xs"
+            onClick={() => {
+              setEnded(row)
+              begin('one')
+            }}
+          >
+            End session
+          </Button>
+        ),
+    },
+  ]
+  return (
+    <section>
+      <h2>Sessions</h2>
+      <p className="dim">Where you are signed in. End what you do not know, then change your password.</p>
+      <DataTable
+        label="Sessions"
+        list={{ query, rows, goNext: undefined, goPrevious: undefined, filtered: false }}
+        columns={columns}
+        rowKey={({ id }) => id}
+        paged={false}
+        empty={<EmptyState title="No sessions" />}
+      />
+      <Button disabled={others === 0} onClick={() => begin('others')}>
+        End all other sessions
+      </Button>
+      <div key={opening}>
+        <ConfirmDialog
+          {...props('one')}
+          title="End this session?"
+          action="End session"
+          tone="bad"
+          does={`${browserOf(ended?.userAgent)} at ${ended?.ipAddress || 'an unknown address'} is signed out at once.`}
+          act={() => post('/auth/revoke-session', { token: ended?.token })}
+          onDone={() => invalidate(LIST)}
+        />
+        <ConfirmDialog
+          {...props('others')}
+          title="End all other sessions?"
+          action="End all other sessions"
+          tone="bad"
+          does={`${others === 1 ? 'One session is' : `${others} sessions are`} signed out at once; this one stays.`}
+          act={() => post('/auth/revoke-other-sessions', {})}
+          onDone={() => invalidate(LIST)}
+        />
+      </div>
+    </section>
+  )
+}
+
+const BROWSERS = [
+  ['Edg/', 'Edge'],
+  ['OPR/', 'Opera'],
+  ['Firefox/', 'Firefox'],
+  ['Chrome/', 'Chrome'],
+  ['Safari/', 'Safari'],
+] as const
+const SYSTEMS = [
+  ['iPhone', 'iPhone'],
+  ['iPad', 'iPad'],
+  ['Android', 'Android'],
+  ['Windows', 'Windows'],
+  ['Mac OS', 'macOS'],
+  ['Linux', 'Linux'],
+] as const
+
+/** What a browser says of itself, in two words. */
+function browserOf(agent: string | null | undefined): string {
+  if (!agent) return 'Unknown browser'
+  const browser = BROWSERS.find(([sign]) => agent.includes(sign))?.[1]
+  const system = SYSTEMS.find(([sign]) => agent.includes(sign))?.[1]
+  return browser === undefined
+    ? agent.slice(0, 40)
+    : system === undefined
+      ? browser
+      : `${browser} on ${system}`
+}

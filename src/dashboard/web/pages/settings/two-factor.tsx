@@ -1,0 +1,147 @@
+// The second factor of one's account: a code of an app, and backup codes.
+import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { post } from '../../api.ts'
+import { useDialogs } from '../../dialogs.ts'
+import { CodeBlock } from '../../kit/CodeBlock.tsx'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { CopyField } from '../../kit/CopyField.tsx'
+import { notify } from '../../kit/notices.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { queryClient, SESSION_KEY } from '../../queries.ts'
+import { useSession } from '../../session.tsx'
+import { QrCode } from './QrCode.tsx'
+
+type Enabling = { totpURI: string; backupCodes: string[] }
+
+export function TwoFactor() {
+  const { user } = useSession()
+  const { opening, begin, props } = useDialogs<'enable' | 'confirm' | 'codes' | 'disable'>()
+  const [enabling, setEnabling] = useState<Enabling>()
+  const enabled = user.two_factor_enabled
+  return (
+    <section>
+      <h2>Two-factor authentication</h2>
+      <p className="dim">
+        <Status status={enabled ? 'active' : 'disabled'} word={enabled ? 'On' : 'Off'} />{' '}
+        {enabled
+          ? 'Besides the password you are asked for a code of your app.'
+          : 'With it, your password alone lets nobody in.'}
+      </p>
+      <div className="line">
+        {enabled ? (
+          <>
+            <Button onClick={() => begin('codes')}>Make new backup codes</Button>
+            <Button onClick={() => begin('disable')}>Disable two-factor</Button>
+          </>
+        ) : (
+          <Button onClick={() => begin('enable')}>Enable two-factor</Button>
+        )}
+      </div>
+      <div key={opening}>
+        <WithPassword
+          {...props('enable')}
+          title="Enable two-factor"
+          action="Continue"
+          does="First your password, then the code of an app on your phone."
+          act={(password) => post<Enabling>('/auth/two-factor/enable', { password })}
+          onDone={(found) => {
+            setEnabling(found)
+            begin('confirm')
+          }}
+        />
+        {enabling && <ConfirmCode {...props('confirm')} enabling={enabling} />}
+        <WithPassword
+          {...props('codes')}
+          title="Make new backup codes?"
+          action="Make new backup codes"
+          does="The old ones stop working."
+          act={(password) =>
+            post<{ backupCodes: string[] }>('/auth/two-factor/generate-backup-codes', { password })
+          }
+          outcome={({ backupCodes }) => <BackupCodes codes={backupCodes} />}
+        />
+        <WithPassword
+          {...props('disable')}
+          tone="bad"
+          title="Disable two-factor?"
+          action="Disable two-factor"
+          does="From then on your password alone lets somebody in. Your backup codes stop working."
+          act={(password) => post('/auth/two-factor/disable', { password })}
+          onDone={() => {
+            notify({ tone: 'good', text: 'Two-factor is off.' })
+            return queryClient.invalidateQueries({ queryKey: SESSION_KEY })
+          }}
+        />
+      </div>
+    </section>
+  )
+}
+
+function ConfirmCode({
+  opened,
+  onClose,
+  enabling: { totpURI, backupCodes },
+}: {
+  opened: boolean
+  onClose: () => void
+  enabling: Enabling
+}) {
+  const [code, setCode] = useState('')
+  const secret = URL.parse(totpURI)?.searchParams.get('secret') ?? ''
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title="Confirm with a code"
+      action="Confirm code"
+      does="Read the picture with your app, or type the secret into it. Then type the six digits that it shows."
+      ready={/^\d{6}$/.test(code.trim())}
+      act={() => post('/auth/two-factor/verify-totp', { code: code.trim() })}
+      onDone={() => queryClient.invalidateQueries({ queryKey: SESSION_KEY })}
+      outcome={() => <BackupCodes codes={backupCodes} />}
+    >
+      <QrCode text={totpURI} label="QR code for your app" />
+      <CopyField label="Secret" value={secret} />
+      <TextInput
+        label="Code"
+        inputMode="numeric"
+        autoComplete="one-time-code"
+        data-autofocus
+        value={code}
+        onChange={(event) => setCode(event.currentTarget.value)}
+      />
+    </ConfirmDialog>
+  )
+}
+
+function BackupCodes({ codes }: { codes: string[] }) {
+  return (
+    <>
+      <p>Keep these backup codes: each lets you in once when your phone is away. They are not shown again.</p>
+      <CodeBlock text={codes.join('\n')} label="backup codes" />
+    </>
+  )
+}
+
+/** A dialog that asks for one's password before an act. */
+function WithPassword<T>({
+  act,
+  ...rest
+}: Omit<Parameters<typeof ConfirmDialog<T>>[0], 'act' | 'ready' | 'children'> & {
+  act: (password: string) => Promise<T>
+}) {
+  const [password, setPassword] = useState('')
+  return (
+    <ConfirmDialog {...rest} ready={password !== ''} act={() => act(password)}>
+      <PasswordInput
+        label="Password"
+        autoComplete="current-password"
+        data-autofocus
+        value={password}
+        onChange={(event) => setPassword(event.currentTarget.value)}
+        visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
+      />
+    </ConfirmDialog>
+  )
+}

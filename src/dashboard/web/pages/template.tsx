@@ -1,0 +1,161 @@
+// One template: its texts, to be edited, and a preview of them with variables.
+import { Button, Textarea, TextInput } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import type { MessageTemplate } from '#sdk/index.ts'
+import { acted } from '../acted.tsx'
+import { usePathParam } from '../address.ts'
+import { sluice } from '../api.ts'
+import { PageBones } from '../kit/Bone.tsx'
+import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { notify } from '../kit/notices.tsx'
+import { PageHeader } from '../kit/PageHeader.tsx'
+import { Failed } from '../kit/states.tsx'
+import { MessageContent } from '../messages/MessageContent.tsx'
+import { parseVariables, VariablesField } from '../messages/VariablesField.tsx'
+import { invalidate, useAnswer } from '../queries.ts'
+import { useMay } from '../session.tsx'
+
+export function TemplatePage() {
+  const id = usePathParam('id')
+  const { data: template, error, refetch } = useAnswer<MessageTemplate>(`/v1/messages/templates/${id}`)
+  if (template !== undefined) return <TemplateEditor key={id} template={template} />
+  if (error === null) return <PageBones />
+  return (
+    <>
+      <PageHeader title="Template" above={{ to: '/messages/templates', title: 'Templates' }} />
+      <Failed error={error} retry={refetch} />
+    </>
+  )
+}
+
+type Texts = Pick<MessageTemplate, 'name' | 'subject' | 'text' | 'html' | 'body'>
+
+function TemplateEditor({ template }: { template: MessageTemplate }) {
+  const { id, channel, name, subject, text, html, body, updated_at } = template
+  const navigate = useNavigate()
+  const may_update = useMay('updateMessageTemplate')
+  const may_delete = useMay('deleteMessageTemplate')
+  const saved: Texts = { name, subject, text, html, body }
+  const [texts, set] = useState(saved)
+  const [deleting, setDeleting] = useState(false)
+  const changes = Object.fromEntries(
+    Object.entries(texts).filter(([field, value]) => value !== saved[field as keyof Texts]),
+  )
+  const changed = Object.keys(changes).length > 0
+  const save = useMutation({
+    mutationFn: () => acted(sluice.messages.templates.update(id, changes)),
+    onSuccess: async ({ audit_entry }) => {
+      notify({
+        tone: 'good',
+        text: audit_entry === null ? 'Template saved.' : `Template saved, audit entry ${audit_entry}.`,
+      })
+      await invalidate('/v1/messages/templates')
+    },
+  })
+  const field = (of: keyof Texts, label: string) => ({
+    label,
+    readOnly: !may_update,
+    value: texts[of] ?? '',
+    onChange: (event: { currentTarget: { value: string } }) => {
+      const typed = event.currentTarget.value
+      set({ ...texts, [of]: typed === '' && of !== 'name' ? null : typed })
+    },
+  })
+  const area = { autosize: true, minRows: 5, maxRows: 24, classNames: { input: 'mono' } }
+  return (
+    <>
+      <PageHeader
+        title={name}
+        above={{ to: '/messages/templates', title: 'Templates' }}
+        description={
+          <>
+            {channel === 'sms' ? 'SMS' : 'Email'} · <Id id={id} /> · changed <Instant at={updated_at} />
+          </>
+        }
+        actions={may_delete && <Button onClick={() => setDeleting(true)}>Delete template</Button>}
+      />
+      <div className="columns">
+        <form
+          className="stack"
+          onSubmit={(event) => {
+            event.preventDefault()
+            if (changed) save.mutate()
+          }}
+        >
+          <TextInput {...field('name', 'Name')} />
+          {channel === 'email' ? (
+            <>
+              <TextInput {...field('subject', 'Subject')} />
+              <Textarea {...field('text', 'Text')} {...area} />
+              <Textarea {...field('html', 'HTML')} {...area} />
+            </>
+          ) : (
+            <Textarea {...field('body', 'Text')} {...area} />
+          )}
+          {save.error !== null && <DialogError error={save.error} />}
+          {may_update ? (
+            <div className="line">
+              <Button type="submit" variant="filled" disabled={!changed || save.isPending}>
+                Save template
+              </Button>
+              {changed && (
+                <Button variant="subtle" color="gray" onClick={() => set(saved)}>
+                  Discard changes
+                </Button>
+              )}
+            </div>
+          ) : (
+            <p className="dim">Templates are changed by the roles owner, admin and developer.</p>
+          )}
+        </form>
+        <TemplatePreview id={id} changed={changed} />
+      </div>
+      <ConfirmDialog
+        opened={deleting}
+        onClose={() => setDeleting(false)}
+        title={`Delete ${name}?`}
+        action="Delete template"
+        tone="bad"
+        does="Messages that name it are refused from then on. Those that were accepted before are sent. This cannot be undone."
+        act={() => sluice.messages.templates.delete(id)}
+        onDone={async () => {
+          await navigate({ to: '/messages/templates' })
+          await invalidate('/v1/messages/templates')
+        }}
+      />
+    </>
+  )
+}
+
+function TemplatePreview({ id, changed }: { id: string; changed: boolean }) {
+  const may_preview = useMay('previewMessageTemplate')
+  const [variables, setVariables] = useState('{}')
+  const parsed = parseVariables(variables)
+  const preview = useMutation({
+    mutationFn: () => sluice.messages.templates.preview(id, { variables: parsed ?? {} }),
+  })
+  if (!may_preview) return null
+  return (
+    <section className="stack" aria-label="Preview">
+      <h2 className="side-title">Preview</h2>
+      <VariablesField value={variables} onChange={setVariables} />
+      <div className="line">
+        <Button disabled={parsed === undefined || preview.isPending} onClick={() => preview.mutate()}>
+          Preview template
+        </Button>
+        {changed && <span className="dim">Shows what is saved.</span>}
+      </div>
+      {preview.error !== null && <DialogError error={preview.error} />}
+      {preview.data !== undefined && (
+        <div aria-live="polite">
+          {preview.data.subject !== null && <strong>{preview.data.subject}</strong>}
+          <MessageContent message={preview.data} />
+        </div>
+      )}
+    </section>
+  )
+}

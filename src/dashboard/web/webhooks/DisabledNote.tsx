@@ -1,0 +1,50 @@
+// Says on the page of an endpoint that it is disabled, why, and what to do.
+import { Button } from '@mantine/core'
+import { CircleSlash } from 'lucide-react'
+import type { WebhookEndpoint } from '#sdk/index.ts'
+import { Instant } from '../kit/Instant.tsx'
+import { useMay } from '../session.tsx'
+
+const REASONS = {
+  gone: 'It answered 410 Gone, which says that nothing is to be sent there any more.',
+  failing: 'Everything that was sent there failed for five days.',
+  manual: 'Somebody disabled it.',
+} as const
+
+/** Why an endpoint is disabled, in one sentence. */
+function disabledReason({ disabled_reason }: WebhookEndpoint): string {
+  return REASONS[disabled_reason ?? 'manual']
+}
+
+export function DisabledNote({
+  endpoint,
+  onEnable,
+  onRecover,
+}: {
+  endpoint: WebhookEndpoint
+  onEnable: () => void
+  onRecover: () => void
+}) {
+  const may_change = useMay('updateWebhookEndpoint')
+  const may_recover = useMay('recoverWebhookEndpoint')
+  return (
+    <div className="note" data-tone="bad" role="alert">
+      <CircleSlash size={20} aria-hidden />
+      <div>
+        <strong>This endpoint is disabled: nothing is sent there</strong>
+        {disabledReason(endpoint)} Last changed <Instant at={endpoint.updated_at} />. Events that happen
+        meanwhile are skipped, and enabling does not send them.
+        {endpoint.disabled_reason !== 'manual' && ' Mend the receiver and send it a test event first.'} Then
+        enable it, and recover what was missed.
+        <div className="line">
+          {may_change && (
+            <Button variant="filled" onClick={onEnable}>
+              Enable
+            </Button>
+          )}
+          {may_recover && <Button onClick={onRecover}>Recover</Button>}
+        </div>
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,11 @@
+// A secret that is shown this once.
+import { CopyField } from '../kit/CopyField.tsx'
+
+export function SecretOnce({ secret }: { secret: string | null }) {
+  return (
+    <div className="stack">
+      <CopyField label="Signing secret" value={secret ?? ''} />
+      <p>Copy it now: it is not shown again. Your receiver checks signatures with it.</p>
+    </div>
+  )
+}

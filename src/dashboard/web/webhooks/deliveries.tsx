@@ -1,0 +1,53 @@
+// Deliveries in a table.
+import type { WebhookDelivery } from '#sdk/index.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
+import { Status } from '../kit/Status.tsx'
+
+/** The statuses that a delivery can have. */
+export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'exhausted', 'skipped']
+
+/** What came last of a delivery: an HTTP status, or why there was none. */
+function LastAnswer({ delivery: { last_status_code, last_error } }: { delivery: WebhookDelivery }) {
+  if (last_status_code !== null) return <span className="figures">{last_status_code}</span>
+  return <span className="dim">{last_error ?? '–'}</span>
+}
+
+export const deliveryColumns: TableColumn<WebhookDelivery>[] = [
+  { title: 'Type', cell: ({ type }) => type, csv: ({ type }) => type },
+  {
+    title: 'Status',
+    cell: ({ status, attempts }) => (
+      <Status
+        status={status}
+        {...(status === 'pending' && attempts > 0 && { word: 'Pending, failed before' })}
+      />
+    ),
+    csv: ({ status }) => status,
+  },
+  {
+    title: 'Last answer',
+    cell: (delivery) => <LastAnswer delivery={delivery} />,
+    clip: true,
+    csv: ({ last_status_code, last_error }) => last_status_code ?? last_error,
+  },
+  { title: 'Attempts', cell: ({ attempts }) => attempts, align: 'end', csv: ({ attempts }) => attempts },
+  {
+    title: 'Next attempt',
+    cell: ({ next_attempt_at }) => <Instant at={next_attempt_at} />,
+    csv: ({ next_attempt_at }) => next_attempt_at,
+  },
+  {
+    title: 'Sequence',
+    cell: ({ sequence }) => sequence ?? <span className="dim">Test</span>,
+    align: 'end',
+    csv: ({ sequence }) => sequence,
+  },
+  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
+  {
+    title: 'Created',
+    cell: ({ created_at }) => <Instant at={created_at} />,
+    csv: ({ created_at }) => created_at,
+  },
+]
