@@ -11,6 +11,7 @@ import {
 } from '#test/browser.ts'
 import { createClient } from '#test/client.ts'
 import { codeOf, createPerson, PASSWORD, signIn } from '#test/people.ts'
+import { eventually } from '#test/payments.ts'
 import { listening } from '#test/receiver.ts'
 
 let dashboard: Dashboard
@@ -21,6 +22,33 @@ afterAll(() => dashboard?.close())
 
 /** What the browser says of a page that asks who is signed in, when nobody is. */
 const NOBODY = /status of 401 .*\/api\/session$/
+
+test('somebody who was invited signs up by the link, and is in', async () => {
+  const { url, world } = dashboard
+  const owner = await signIn(url, await dashboard.person('owner'))
+  const email = 'new@people.example'
+  expect((await owner.post('/api/members/invitations', { email, role: 'support' })).body).toMatchObject({
+    sent: true,
+  })
+  const path = await eventually(async () => {
+    const [sent] = await world.provider('smtp').control('GET', `/messages?to=${email}`)
+    expect(sent).toBeDefined()
+    return /\/invitation\/[\w-]{43}/.exec(sent.text)![0]
+  })
+  const page = await dashboard.open(path, { expects: [NOBODY] })
+  await page.getByRole('heading', { name: 'Join acme' }).waitFor()
+  await checkAccessible(page)
+  await page.getByLabel('Name').fill('New Person')
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
+  await page.getByRole('button', { name: 'Accept invitation' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await page.getByRole('button', { name: 'Account' }).click()
+  await page.getByRole('menuitem', { name: 'Sign out' }).click()
+  await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor()
+  expect((await askInPage(page, 'GET', '/api/session')).status).toBe(401)
+  await signInByPage(page, { email })
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+})
 
 test('a wrong password is refused in words, and the right one leads to the page that was asked for', async () => {
   const developer = await dashboard.person('developer')
