@@ -1,13 +1,12 @@
 // The servers of the whole test suite: one PostgreSQL and one Redis, started before the first test and gone after the last.
-import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import type { TestProject } from 'vitest/node'
-import { findProgram } from '#start/processes.ts'
 import { startPostgres } from '#start/postgres.ts'
 import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
 import { makeFolder } from './folders.ts'
+import { installPackage } from './packages.ts'
 import { auditStatements } from './statements.ts'
 
 declare module 'vitest' {
@@ -91,31 +90,14 @@ async function audit(url: string): Promise<void> {
   if (violations.length > 0) throw new Error(`The statement audit failed.\n\n${violations.join('\n')}`)
 }
 
+const NO_REDIS = 'No redis-server or valkey-server is on the PATH'
+
 async function startSuiteRedis(data_dir: string): Promise<EmbeddedRedis | null> {
-  const redis = (await startRedis({ data_dir })) ?? (installRedis() ? await startRedis({ data_dir }) : null)
+  const redis =
+    (await startRedis({ data_dir })) ??
+    (installPackage('redis-server', NO_REDIS) ? await startRedis({ data_dir }) : null)
   if (!redis) {
-    console.error(
-      'No redis-server or valkey-server is on the PATH. Install one; until then the tests that need it fail.',
-    )
+    console.error(`${NO_REDIS}. Install one; until then the tests that need it fail.`)
   }
   return redis
-}
-
-/** Where it is allowed to and can: a fresh container of a build server. Returns whether it did. */
-function installRedis(): boolean {
-  const installer = findProgram(['apt-get'])
-  if (process.getuid?.() !== 0 || installer === null) return false
-  console.error('No redis-server or valkey-server is on the PATH: installing redis-server with apt-get.')
-  try {
-    for (const args of [['update'], ['install', '-y', '--no-install-recommends', 'redis-server']]) {
-      execFileSync(installer, args, {
-        stdio: ['ignore', 'ignore', 'inherit'],
-        timeout: 180_000,
-        env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-      })
-    }
-    return true
-  } catch {
-    return false
-  }
 }

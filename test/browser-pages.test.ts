@@ -1,0 +1,220 @@
+// Every page of the dashboard, filled with what people with bad intentions write into every text they can.
+import { createServer } from 'node:http'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  BROWSER_TIMEOUT_MS,
+  checkAccessible,
+  checkFitsWidth,
+  createDashboard,
+  PHONE,
+  type Dashboard,
+} from '#test/browser.ts'
+import { freshKey } from '#test/client.ts'
+import { LOOPBACK } from '#test/deliveries.ts'
+import { fillDemo } from '#test/demo-data.ts'
+import { eventually } from '#test/payments.ts'
+import { listening } from '#test/receiver.ts'
+
+const HOSTILE = `'><img src=x onerror=alert(1)><b data-hostile>`
+/** Pages that no link of the navigation leads to. */
+const FURTHER = ['/disputes', '/messages/templates', '/messages/suppressions']
+/** What an endpoint answers; an excerpt of it is on the page of the delivery. */
+const receiver = createServer((request, response) => {
+  request.resume().on('end', () => response.writeHead(request.url === '/well' ? 204 : 500).end(HOSTILE))
+})
+
+let dashboard: Dashboard
+/** The pages of single things that hold hostile texts. */
+let details: string[]
+beforeAll(async () => {
+  dashboard = await createDashboard({ env: LOOPBACK })
+  const { world } = dashboard
+  const url = `http://127.0.0.1:${await listening(receiver)}`
+  await fillDemo(world.client, {
+    stripe: world.provider('stripe'),
+    receivers: { well: `${url}/well`, failing: `${url}/failing` },
+    customers: 6,
+    payments: 24,
+  })
+  details = await fillHostile(url)
+}, BROWSER_TIMEOUT_MS)
+afterAll(async () => {
+  await dashboard?.close()
+  receiver.close()
+})
+
+test('each page has a title and a heading, is accessible in light and dark, fits a phone, and shows texts as texts', async () => {
+  const pages = await Promise.all([1, 2].map(() => dashboard.open('/settings', { as: 'operator' })))
+  const [first] = pages
+  const links = first!.getByRole('navigation', { name: 'Main' }).getByRole('link')
+  await links.first().waitFor()
+  const tabs = first!.getByRole('tab')
+  const [job] = await dashboard.world.sql`select id from jobs limit 1`
+  const paths = [
+    ...(await hrefs(links)),
+    ...(await hrefs(tabs)),
+    ...FURTHER,
+    ...details,
+    `/ops/jobs/${job!['id']}`,
+  ]
+  expect(paths.length).toBeGreaterThan(35)
+  const visited = new Set<string>()
+  async function walk(page: Page): Promise<void> {
+    for (let path = paths.shift(); path !== undefined; path = paths.shift()) {
+      if (visited.has(path)) continue
+      visited.add(path)
+      await checkPage(page, path)
+    }
+  }
+  await Promise.all(pages.map((page) => walk(page)))
+}, 120_000)
+
+async function checkPage(page: Page, path: string): Promise<void> {
+  await page.goto(`${dashboard.url}${path}`)
+  const heading = page.getByRole('heading', { level: 1 })
+  await heading.waitFor()
+  await page.waitForFunction(
+    () => (globalThis as any).document.querySelector('main [aria-busy=true]') === null,
+  )
+  if (details.includes(path)) await shown(page, HOSTILE)
+  expect.soft(await page.title(), `title of ${path}`).toMatch(/^.+ · Sluice$/)
+  expect.soft(await page.locator('[data-hostile], img[src=x]').count(), `elements of ${path}`).toBe(0)
+  await checkAccessible(page)
+  await page.emulateMedia({ colorScheme: 'dark' })
+  await checkAccessible(page, 'color-contrast')
+  const usual = page.viewportSize()!
+  await page.setViewportSize(PHONE)
+  await checkFitsWidth(page)
+  await page.setViewportSize(usual)
+  await page.emulateMedia({ colorScheme: 'light' })
+}
+
+/** The text is on the page, as a text. */
+async function shown(page: Page, text: string): Promise<void> {
+  const found = page.getByRole('main').getByText(text).first()
+  await found
+    .waitFor({ timeout: 3_000 })
+    .catch(() => expect.soft(page.url(), 'does not show the text').toBe(''))
+}
+
+async function hrefs(links: ReturnType<Page['getByRole']>): Promise<string[]> {
+  const found = await Promise.all((await links.all()).map((link) => link.getAttribute('href')))
+  return found.filter((href) => href !== null)
+}
+
+/** Writes the text wherever it is taken; answers the addresses of the pages that show it. */
+async function fillHostile(receiver_url: string): Promise<string[]> {
+  const { world } = dashboard
+  const { client, sql, tenant_id } = world
+  const post = async (path: string, body: object) => {
+    const answer = await client.post(path, { idempotency_key: freshKey(), ...body })
+    expect([answer.status, answer.text]).toEqual([expect.toBeOneOf([200, 201, 202]), expect.anything()])
+    return answer.body
+  }
+  const metadata = { note: HOSTILE }
+  const customer = await post('/v1/customers', {
+    name: HOSTILE,
+    email: `"${HOSTILE}"@people.example`,
+    external_id: HOSTILE,
+    metadata,
+  })
+  const merchant = await post('/v1/merchants', {
+    legal_name: HOSTILE,
+    display_name: HOSTILE,
+    country: 'GB',
+    support_email: 'help@shop.example',
+    metadata,
+  })
+  const recipient = await post('/v1/recipients', {
+    name: HOSTILE,
+    type: 'account',
+    currency: 'usd',
+    country: 'US',
+    destination: 'acct_success',
+    metadata,
+  })
+  const payment = await post('/v1/payments', {
+    amount_minor: 5000,
+    currency: 'USD',
+    method: 'card',
+    payment_method: 'pm_card_visa',
+    customer_id: customer.id,
+    merchant_id: merchant.id,
+    description: HOSTILE,
+    metadata,
+  })
+  await post(`/v1/payments/${payment.id}/capture`, {})
+  const refund = await post(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100, metadata })
+  const payout = await post('/v1/payouts', {
+    amount_minor: 100,
+    currency: 'usd',
+    recipient_id: recipient.id,
+    description: HOSTILE,
+    metadata,
+  })
+  await client.post(`/v1/payouts/${payout.id}/fail`, { reason: HOSTILE })
+  const top_up = await post('/v1/wallet/top_ups', {
+    amount_minor: 100,
+    currency: 'usd',
+    description: HOSTILE,
+    metadata,
+  })
+  const kyc = await post('/v1/compliance/kyc', {
+    subject_type: 'customer',
+    subject_id: customer.id,
+    metadata,
+  })
+  await post(`/v1/compliance/kyc/${kyc.id}/decide`, { decision: 'approved', reason: HOSTILE })
+  const email = await post('/v1/messages/email', {
+    to: ['ada@people.example'],
+    subject: HOSTILE,
+    text: HOSTILE,
+    html: HOSTILE,
+    tags: ['plain'],
+    metadata,
+  })
+  const sms = await post('/v1/messages/sms', { to: '+14155550132', body: HOSTILE, metadata })
+  await post('/v1/messages/templates', {
+    name: 'hostile',
+    channel: 'email',
+    subject: HOSTILE,
+    html: HOSTILE,
+    metadata,
+  })
+  const task = await post('/v1/ai/tasks', { kind: 'generate', input: { prompt: HOSTILE }, metadata })
+  const endpoint = await post('/v1/webhook_endpoints', {
+    url: `${receiver_url}/failing?hostile`,
+    types: ['customer.*'],
+    description: HOSTILE,
+    headers: { 'x-note': HOSTILE },
+    metadata,
+  })
+  await client.patch(`/v1/customers/${customer.id}`, { phone: '+14155550132' })
+  const delivery = await eventually(async () => {
+    const { body } = await client.get(`/v1/webhook_endpoints/${endpoint.id}/deliveries`)
+    expect(body[0]).toMatchObject({ last_status_code: 500 })
+    return body[0]
+  })
+  await dashboard.person('operator')
+  await sql`update tenants set name = ${HOSTILE} where id = ${tenant_id}`
+  await sql`update users set name = ${HOSTILE}`
+  await sql`update api_keys set name = ${HOSTILE} where tenant_id = ${tenant_id}`
+  return [
+    `/customers/${customer.id}`,
+    `/merchants/${merchant.id}`,
+    `/recipients/${recipient.id}`,
+    `/payments/${payment.id}`,
+    `/refunds/${refund.id}`,
+    `/payouts/${payout.id}`,
+    `/wallet/top-ups/${top_up.id}`,
+    `/compliance/${kyc.id}`,
+    `/messages/${email.id}`,
+    `/messages/${sms.id}`,
+    `/ai-tasks/${task.id}`,
+    `/events/${delivery.event_id}`,
+    `/webhooks/${endpoint.id}`,
+    `/webhooks/deliveries/${delivery.id}`,
+    `/customers?email=${encodeURIComponent(HOSTILE)}`,
+  ]
+}

@@ -1,0 +1,214 @@
+// Coming in by a browser: invitations, passwords, one-time codes, passkeys; the keys that are made there; other sites.
+import { createServer } from 'node:http'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import {
+  askInPage,
+  BROWSER_TIMEOUT_MS,
+  checkAccessible,
+  createDashboard,
+  signInByPage,
+  type Dashboard,
+} from '#test/browser.ts'
+import { createClient } from '#test/client.ts'
+import { codeOf, createPerson, PASSWORD, signIn } from '#test/people.ts'
+import { eventually } from '#test/payments.ts'
+import { listening } from '#test/receiver.ts'
+
+let dashboard: Dashboard
+beforeAll(async () => {
+  dashboard = await createDashboard()
+}, BROWSER_TIMEOUT_MS)
+afterAll(() => dashboard?.close())
+
+/** What the browser says of a page that asks who is signed in, when nobody is. */
+const NOBODY = /status of 401 .*\/api\/session$/
+
+test('somebody who was invited signs up by the link, and is in', async () => {
+  const { url, world } = dashboard
+  const owner = await signIn(url, await dashboard.person('owner'))
+  const email = 'new@people.example'
+  expect((await owner.post('/api/members/invitations', { email, role: 'support' })).body).toMatchObject({
+    sent: true,
+  })
+  const path = await eventually(async () => {
+    const [sent] = await world.provider('smtp').control('GET', `/messages?to=${email}`)
+    expect(sent).toBeDefined()
+    return /\/invitation\/[\w-]{43}/.exec(sent.text)![0]
+  })
+  const page = await dashboard.open(path, { expects: [NOBODY] })
+  await page.getByRole('heading', { name: 'Join acme' }).waitFor()
+  await checkAccessible(page)
+  await page.getByLabel('Name').fill('New Person')
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
+  await page.getByRole('button', { name: 'Accept invitation' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await page.getByRole('button', { name: 'Account' }).click()
+  await page.getByRole('menuitem', { name: 'Sign out' }).click()
+  await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor()
+  expect((await askInPage(page, 'GET', '/api/session')).status).toBe(401)
+  await signInByPage(page, { email })
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+})
+
+test('a wrong password is refused in words, and the right one leads to the page that was asked for', async () => {
+  const developer = await dashboard.person('developer')
+  const page = await dashboard.open('/customers?email=ada%40example.com', {
+    expects: [NOBODY, /status of 401 .*\/sign-in\/email$/],
+  })
+  await signInByPage(page, developer, 'not the password')
+  await expect.poll(() => page.getByRole('alert').textContent()).toContain('This is not right')
+  await checkAccessible(page)
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { level: 1, name: 'Customers' }).waitFor()
+  expect(new URL(page.url()).search).toBe('?email=ada%40example.com')
+  expect(await page.getByRole('searchbox', { name: 'Email' }).inputValue()).toBe('ada@example.com')
+})
+
+test('who has set up one-time codes is asked for one', async () => {
+  const { url, world } = dashboard
+  const person = await createPerson(world, { role: 'admin' })
+  const browser = await signIn(url, person)
+  const { totpURI } = (await browser.post('/api/auth/two-factor/enable', { password: PASSWORD })).body
+  expect((await browser.post('/api/auth/two-factor/verify-totp', { code: codeOf(totpURI) })).status).toBe(200)
+
+  const page = await dashboard.open('/sign-in', { expects: [/status of 401 .*verify-totp/] })
+  await signInByPage(page, person)
+  await page.getByRole('heading', { name: 'Enter your code' }).waitFor()
+  const code = codeOf(totpURI, 1)
+  await page.getByLabel('Code').fill(code === '123456' ? '654321' : '123456')
+  await page.keyboard.press('Enter')
+  await page.getByRole('alert').waitFor()
+  await page.getByLabel('Code').fill(code)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+})
+
+test('a passkey signs in without a password', async () => {
+  const person = await createPerson(dashboard.world, { role: 'admin' })
+  const page = await dashboard.open('/customers', { as: person })
+  const session = await page.context().newCDPSession(page)
+  await session.send('WebAuthn.enable')
+  await session.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+    },
+  })
+  const status = await page.evaluate(async () => {
+    const { PublicKeyCredential, navigator } = globalThis as any
+    const asked = await fetch('/api/auth/passkey/generate-register-options')
+    const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(await asked.json())
+    const credential = await navigator.credentials.create({ publicKey })
+    const answer = await fetch('/api/auth/passkey/verify-registration', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ response: credential.toJSON(), name: 'Laptop' }),
+    })
+    return answer.status
+  })
+  expect(status).toBe(200)
+  await page.getByRole('button', { name: 'Account' }).click()
+  await page.getByRole('menuitem', { name: 'Sign out' }).click()
+  await page.getByRole('button', { name: 'Sign in with a passkey' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  expect((await askInPage(page, 'GET', '/api/session')).body.user.email).toBe(person.email)
+})
+
+test('a key is made, used, rotated and revoked', async () => {
+  const api_url = dashboard.world.client.url
+  const status = async (key: string, path = '/v1/payments') =>
+    (await createClient(api_url, key).get(path)).status
+  const page = await dashboard.open('/', { as: 'developer' })
+  await page.getByRole('link', { name: 'Settings' }).click()
+  await page.getByRole('tab', { name: 'API Keys', selected: true }).waitFor()
+  await page.getByRole('button', { name: 'Create key' }).first().click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Name').fill('Shop')
+  await dialog.getByRole('checkbox', { name: 'payments:read' }).check()
+  await checkAccessible(page)
+  await dialog.getByRole('button', { name: 'Create', exact: true }).click()
+  const field = dialog.getByLabel('API key')
+  const secret = await field.inputValue()
+  expect(secret).toMatch(/^sk_/)
+  expect(await field.getAttribute('readonly')).not.toBeNull()
+  await dialog.getByText('not shown again').waitFor()
+  await dialog.getByRole('button', { name: 'Copy' }).waitFor()
+  expect([await status(secret), await status(secret, '/v1/payouts')]).toEqual([200, 403])
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await dialog.waitFor({ state: 'hidden' })
+  expect(await page.content()).not.toContain(secret)
+
+  const rows = page.getByRole('row').filter({ hasText: 'Shop' })
+  await rows.getByRole('button', { name: 'Rotate' }).click()
+  await dialog.getByLabel('The old key still works').selectOption({ label: 'Not at all' })
+  await dialog.getByRole('button', { name: 'Rotate' }).click()
+  const second = await dialog.getByLabel('API key').inputValue()
+  await expect.poll(() => status(secret)).toBe(401)
+  expect(await status(second)).toBe(200)
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await dialog.waitFor({ state: 'hidden' })
+
+  await rows
+    .filter({ hasText: second.slice(-4) })
+    .getByRole('button', { name: 'Revoke' })
+    .click()
+  await dialog.getByRole('button', { name: 'Back' }).click()
+  await dialog.waitFor({ state: 'hidden' })
+  expect(await status(second)).toBe(200)
+  await rows.getByRole('button', { name: 'Revoke' }).click()
+  await dialog.getByRole('button', { name: 'Revoke' }).click()
+  await dialog.waitFor({ state: 'hidden' })
+  await expect.poll(() => status(second)).toBe(401)
+  await expect.poll(() => rows.getByRole('button').count()).toBe(0)
+})
+
+test('a page of another site can do nothing in the name of whoever is signed in', async () => {
+  const { url, world } = dashboard
+  const other = createServer((_request, response) =>
+    response.writeHead(200, { 'content-type': 'text/html' }).end(`<!doctype html><title>Other</title>
+      <form method="post" action="${url}/api/auth/sign-out" target="there"><button>Post</button></form>
+      <form method="post" enctype="text/plain" action="${url}/api/keys" target="there">
+        <input name='{"name":"stolen","scopes":["payments:read"],"x":"' value='"}'><button>Make a key</button></form>
+      <iframe name="there"></iframe>`),
+  )
+  const port = await listening(other)
+  onTestFinished(() => void other.close())
+  const owner = await dashboard.person('owner')
+  const before = await world.sql`select from api_keys`
+  for (const host of ['127.0.0.1', 'localhost']) {
+    const from = `http://${host}:${port}`
+    const page = await dashboard.open('/customers', { as: owner, others: [from], expects: [/./] })
+    await page.goto(from)
+    for (const name of ['Post', 'Make a key']) {
+      const [answer] = await Promise.all([
+        page.waitForResponse((response) => response.request().method() === 'POST'),
+        page.getByRole('button', { name }).click(),
+      ])
+      expect(answer.status()).toBe(403)
+    }
+    const fetched = await page.evaluate(async (to) => {
+      const tries = [
+        { method: 'POST', credentials: 'include' },
+        { method: 'POST', credentials: 'include', mode: 'no-cors', body: '{}' },
+        { credentials: 'include' },
+      ] as const
+      const ask = async (init: RequestInit) => {
+        try {
+          return (await fetch(`${to}/api/session`, init)).type
+        } catch {
+          return 'refused'
+        }
+      }
+      return await Promise.all(tries.map((each) => ask(each)))
+    }, url)
+    expect(fetched).toEqual(['refused', expect.stringMatching(/^(?:refused|opaque)$/), 'refused'])
+    await page.goto(`${url}/customers`)
+    await page.getByRole('heading', { level: 1, name: 'Customers' }).waitFor()
+    expect((await askInPage(page, 'GET', '/api/session')).body.user.email).toBe(owner.email)
+  }
+  expect(await world.sql`select from api_keys`).toHaveLength(before.length)
+})

@@ -1,0 +1,27 @@
+// Chromium, as the system has it.
+import { chromium, type Browser as Chromium } from 'playwright-core'
+import { findProgram } from '#start/processes.ts'
+import { oneAtATime } from './file-lock.ts'
+import { installPackage } from './packages.ts'
+
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome']
+const NONE = 'No chromium, chromium-browser or google-chrome is on the PATH, and CHROMIUM_PATH is not set'
+
+/** Starts it. Installs it where it is missing and that is allowed; throws where it cannot be had. */
+export async function launchChromium(): Promise<Chromium> {
+  return await chromium.launch({
+    executablePath: await chromiumPath(),
+    // As root, as in a container, it starts only without its sandbox.
+    args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+  })
+}
+
+async function chromiumPath(): Promise<string> {
+  const given = process.env['CHROMIUM_PATH'] ?? findProgram(NAMES)
+  if (given !== null) return given
+  return await oneAtATime('chromium', async () => {
+    const found = findProgram(NAMES) ?? (installPackage('chromium', NONE) ? findProgram(NAMES) : null)
+    if (found === null) throw new Error(`${NONE}. The tests in browsers need one.`)
+    return found
+  })
+}

@@ -1,0 +1,44 @@
+// What only one process of the suite may do at a time.
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { tmpdir } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createHash } from 'node:crypto'
+
+/** Runs `work` while no other process of this folder runs one under the same name. A lock whose process is gone is none. */
+export async function oneAtATime<T>(name: string, work: () => Promise<T>): Promise<T> {
+  const folder = createHash('sha256')
+    .update(import.meta.dirname)
+    .digest('hex')
+    .slice(0, 12)
+  const path = join(tmpdir(), `sluice-${name}-${folder}.lock`)
+  while (!(await taken(path))) {
+    const pid = Number(await readFile(path, 'utf8').catch(() => ''))
+    // Empty: just made, and not written yet.
+    if (pid > 0 && !lives(pid)) await rm(path, { force: true })
+    else await sleep(50)
+  }
+  try {
+    return await work()
+  } finally {
+    await rm(path, { force: true })
+  }
+}
+
+async function taken(path: string): Promise<boolean> {
+  try {
+    await writeFile(path, String(process.pid), { flag: 'wx' })
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+function lives(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,174 @@
+// `npm run screenshots`: pictures of the dashboard for the README, of a shop that is filled for it, in docs/images.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Browser as Chromium, Page } from 'playwright-core'
+import { buildPages } from './built-pages.ts'
+import { launchChromium } from './chromium.ts'
+import { createClient, type Client } from './client.ts'
+import { fillDemo } from './demo-data.ts'
+import { makeFolder } from './folders.ts'
+import { handleOf } from './providers.ts'
+import { listening } from './receiver.ts'
+import { smallerPng } from './smaller-png.ts'
+import { PORTS } from './start.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+const IMAGES = join(ROOT, 'docs/images')
+const DESK = { width: 1280, height: 760 }
+const PHONE = { width: 390, height: 844 }
+/** What a picture may weigh; twice as sharp where that fits. */
+const MOST_BYTES = 150_000
+/** How long the figures are waited for. */
+const COUNTED_MS = 100_000
+
+type Picture = { name: string; path: string; dark?: boolean; phone?: boolean; whole?: boolean }
+type Running = {
+  api_url: string
+  api_key: string
+  dashboard: { url: string; email: string; password: string }
+  emulators: { stripe_url: string }
+}
+
+await using ends = new AsyncDisposableStack()
+await buildPages()
+const running = await startSystem(ends)
+const client = createClient(running.api_url, running.api_key)
+const pictures = await fill(client, ends)
+const chromium = await launchChromium()
+ends.defer(() => chromium.close())
+await mkdir(IMAGES, { recursive: true })
+const cookies = await signIn(chromium)
+for (const picture of pictures) process.stdout.write(`${await take(picture)}\n`)
+
+/** The whole system on free ports, in a folder that is thrown away. */
+async function startSystem(stack: AsyncDisposableStack): Promise<Running> {
+  const folder = await makeFolder('screenshots')
+  stack.defer(folder.remove)
+  const child = spawn(process.execPath, ['src/start/main.ts'], {
+    cwd: ROOT,
+    env: { ...process.env, ...PORTS, DATA_DIR: folder.path, LOG_LEVEL: 'warn' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  stack.defer(() => stop(child))
+  for await (const line of createInterface({ input: child.stdout })) if (line.includes('dev.json')) break
+  child.stdout.resume()
+  return JSON.parse(await readFile(join(folder.path, 'dev.json'), 'utf8')) as Running
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+}
+
+/** Fills the shop, and says which pages tell most of it. */
+async function fill(shop: Client, stack: AsyncDisposableStack): Promise<Picture[]> {
+  const receiver = createServer((request, response) =>
+    request
+      .resume()
+      .on('end', () =>
+        response.writeHead(request.url === '/orders' ? 204 : 503).end('The database is away.'),
+      ),
+  )
+  const url = `http://127.0.0.1:${await listening(receiver)}`
+  stack.defer(() => {
+    receiver.close()
+    receiver.closeAllConnections()
+  })
+  await fillDemo(shop, {
+    stripe: handleOf('stripe', { url: running.emulators.stripe_url }),
+    receivers: { well: `${url}/orders`, failing: `${url}/reports` },
+  })
+  const first = async (path: string) => (await shop.get(path)).body[0]
+  const refunded = (await shop.get('/v1/payments?status=captured&limit=100')).body.find(
+    (payment: any) => payment.amount_refunded_minor > 0 && payment.currency === 'USD',
+  )
+  const payment = `/payments/${refunded.id}`
+  const endpoint = `/webhooks/${(await first('/v1/webhook_endpoints')).id}`
+  return [
+    { name: 'overview', path: '/' },
+    { name: 'overview-dark', path: '/', dark: true },
+    { name: 'payments', path: '/payments' },
+    { name: 'payment', path: payment, whole: true },
+    { name: 'payment-phone', path: payment, phone: true },
+    { name: 'queues-dark', path: '/ops/queues', dark: true },
+    { name: 'job', path: '/ops/jobs?state=all&name=payment.capture' },
+    { name: 'webhook-endpoint', path: endpoint },
+    { name: 'api-keys', path: '/settings/api-keys' },
+  ]
+}
+
+async function signIn(browser: Chromium) {
+  const { url, email, password } = running.dashboard
+  const context = await browser.newContext()
+  const page = await context.newPage()
+  await page.goto(url)
+  await page.getByLabel('Email').fill(email)
+  await page.getByLabel('Password', { exact: true }).fill(password)
+  await page.getByRole('button', { name: 'Sign in', exact: true }).click()
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  await counted(page)
+  const state = await context.cookies()
+  await context.close()
+  return state
+}
+
+/** Waits until the figures of the queues know of what was done; they are counted from time to time. */
+async function counted(page: Page): Promise<void> {
+  const done = async () => {
+    const { queues }: any = await page.evaluate(async () => await (await fetch('/api/ops/queues')).json())
+    return queues.some(({ out_by_minute }: { out_by_minute: number[] }) =>
+      out_by_minute.some((jobs) => jobs > 0),
+    )
+  }
+  const end = Date.now() + COUNTED_MS
+  while (!(await done()) && Date.now() < end) await page.waitForTimeout(1_000)
+}
+
+/** Takes it as sharp as its weight allows, and answers what it has become. */
+async function take(picture: Picture): Promise<string> {
+  const file = join(IMAGES, `${picture.name}.png`)
+  for (const scale of [2, 1]) {
+    await shoot(picture, file, scale)
+    const { size } = await stat(file)
+    if (size <= MOST_BYTES || scale === 1) return `${picture.name}.png ${Math.round(size / 1000)} kB`
+  }
+  return ''
+}
+
+async function shoot(
+  { path, dark, phone, whole = false }: Picture,
+  file: string,
+  scale: number,
+): Promise<void> {
+  const context = await chromium.newContext({
+    viewport: phone === true ? PHONE : DESK,
+    deviceScaleFactor: scale,
+    colorScheme: dark === true ? 'dark' : 'light',
+    reducedMotion: 'reduce',
+    locale: 'en-US',
+  })
+  await context.addCookies(cookies)
+  const page = await context.newPage()
+  await page.goto(`${running.dashboard.url}${path}`)
+  await settled(page)
+  if (path.startsWith('/ops/jobs')) {
+    await page.getByRole('main').getByRole('row').nth(1).getByRole('link').first().click()
+    await page.getByRole('list', { name: 'Attempts' }).waitFor()
+    await settled(page)
+  }
+  await writeFile(file, smallerPng(await page.screenshot({ fullPage: whole })))
+  await context.close()
+}
+
+async function settled(page: Page): Promise<void> {
+  await page.getByRole('heading', { level: 1 }).waitFor()
+  await page.waitForLoadState('networkidle', { timeout: 3_000 }).catch(() => {})
+  await page.waitForFunction(
+    () => (globalThis as any).document.querySelector('main [aria-busy=true]') === null,
+  )
+}
