@@ -125,7 +125,7 @@ test(
     )
     expect(created.status, created.text).toBe(202)
     const parts = Object.values(await partsOf(folder.path))
-    expect(parts).toHaveLength(['api', 'webhooks', 'worker', ...Object.keys(EMULATORS)].length)
+    expect(parts).toHaveLength(['api', 'webhooks', 'worker', 'dashboard', ...Object.keys(EMULATORS)].length)
     expect(parts.every(({ pid, started }) => processStarted(pid) === started)).toBe(true)
     await killed.end('SIGKILL')
     await until('its parts are gone', () =>
