@@ -50,14 +50,23 @@ export function actsOf(role: MemberRole | 'operator', operations: readonly strin
   return [...OWN_ACTS, ...operations].filter((act) => mayDo(role, act))
 }
 
+/** The roles of members that may do each of these acts. */
+export function rolesByAct(operations: readonly string[]): Record<string, MemberRole[]> {
+  return Object.fromEntries([...OWN_ACTS, ...operations].map((act) => [act, rolesThatMay(act)]))
+}
+
 /** Throws `forbidden`, which names the roles that may, unless this one may. */
 export function assertMay(role: MemberRole | 'operator', act: string): void {
   if (mayDo(role, act)) return
-  const roles = ROLES.filter((each) => mayDo(each, act))
+  const roles = rolesThatMay(act)
   throw new AppError('forbidden', {
     message: `Your role here, ${role}, may not do this. ${listed(roles)} may.`,
     context: { act, role, roles },
   })
+}
+
+function rolesThatMay(act: string): MemberRole[] {
+  return ROLES.filter((role) => mayDo(role, act))
 }
 
 function listed(roles: readonly string[]): string {

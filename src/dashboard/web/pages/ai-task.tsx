@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { CircleAlert, Clock, Cpu, Flag } from 'lucide-react'
 import { useState } from 'react'
 import type { AiTask } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -111,10 +111,10 @@ export function AiTaskPage() {
         does="It gets no answer; a call that is under way is broken off. This cannot be undone."
         act={(idempotency_key) => acted(sluice.ai.tasks.cancel(id, {}, { idempotency_key }))}
         onDone={() => invalidate('/v1/ai/tasks')}
-        outcome={({ result, audit_entry }) => (
-          <ActedNote entry={audit_entry}>
-            The task is <Status status={result.status} />
-          </ActedNote>
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            The task is <Status status={asked.data.status} />
+          </ActedOutcome>
         )}
       />
     </>

@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { CircleAlert } from 'lucide-react'
 import { useState } from 'react'
 import type { Message, TimelineEntry } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { Bone } from '../kit/Bone.tsx'
@@ -115,10 +115,10 @@ export function MessagePage() {
         does={`Nothing is sent to ${to?.length === 1 ? to[0] : `the ${to?.length ?? 0} recipients`}. This cannot be undone.`}
         act={(idempotency_key) => acted(sluice.messages.cancel(id, {}, { idempotency_key }))}
         onDone={() => invalidate('/v1/messages')}
-        outcome={({ result, audit_entry }) => (
-          <ActedNote entry={audit_entry}>
-            The message is <Status status={result.status} />
-          </ActedNote>
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            The message is <Status status={asked.data.status} />
+          </ActedOutcome>
         )}
       />
     </>

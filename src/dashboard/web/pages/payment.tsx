@@ -18,7 +18,7 @@ import { PaymentOutlook } from '../payments/outlook.tsx'
 import { PaymentDisputes, PaymentRefunds } from '../payments/parts.tsx'
 import { usePaymentStory } from '../payments/story.ts'
 import { StoryTimeline } from '../payments/StoryTimeline.tsx'
-import { moneyOf, processorName } from '../payments/words.ts'
+import { bankHasMoney, moneyOf, processorName } from '../payments/words.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 
@@ -112,7 +112,12 @@ function useActs(payment: Payment | undefined): PaymentAct[] {
   const is_capturable = may_capture && status === 'authorized'
   const is_cancelable =
     may_cancel && (status === 'authorized' || status === 'requires_action' || status === 'pending')
-  const is_refundable = may_refund && status === 'captured' && amount_refunded_minor < amount_captured_minor
+  const is_refundable =
+    may_refund &&
+    payment !== undefined &&
+    status === 'captured' &&
+    amount_refunded_minor < amount_captured_minor &&
+    !bankHasMoney(payment)
   return useMemo(
     () => [
       ...(is_capturable ? (['Capture'] as const) : []),

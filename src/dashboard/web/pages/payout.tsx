@@ -5,7 +5,6 @@ import { Ban, CircleX } from 'lucide-react'
 import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
@@ -22,14 +21,7 @@ import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 
 export function PayoutPage() {
-  return (
-    <AreaPage area="payouts" title="Payout">
-      <PayoutContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function PayoutContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const path = `/v1/payouts/${id}` as const
   const {
     data: payout,

@@ -6,7 +6,6 @@ import type { Recipient } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
@@ -30,14 +29,7 @@ const FIELDS: EditField[] = [
 ]
 
 export function RecipientPage() {
-  return (
-    <AreaPage area="recipients" title="Recipient">
-      <RecipientContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function RecipientContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const { data: recipient, error, refetch, dataUpdatedAt } = useAnswer<Recipient>(`/v1/recipients/${id}`)
   const may_archive = useMay('archiveRecipient')
   const may_edit = useMay('updateRecipient')

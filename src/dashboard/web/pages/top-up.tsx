@@ -1,7 +1,6 @@
 // One top-up: how much, from where, and what happened to it.
 import type { TopUp } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
@@ -15,14 +14,7 @@ import { TimelineSection } from '../parties/timeline-items.tsx'
 import { useAnswer } from '../queries.ts'
 
 export function TopUpPage() {
-  return (
-    <AreaPage area="wallet" title="Top-up">
-      <TopUpContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function TopUpContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const path = `/v1/wallet/top_ups/${id}` as const
   const {
     data: top_up,

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { Clock, Hand, Send } from 'lucide-react'
 import { useState } from 'react'
 import type { WebhookDeliveryDetail, WebhookEndpoint } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { usePathParam } from '../address.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -125,8 +125,10 @@ export function WebhookDeliveryPage() {
         }
         act={(idempotency_key) => acted(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
         onDone={() => invalidate(path)}
-        outcome={({ audit_entry }) => (
-          <ActedNote entry={audit_entry}>It is on its way. The attempt shows up on the page.</ActedNote>
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            It is on its way. The attempt shows up on the page.
+          </ActedOutcome>
         )}
       />
     </>

@@ -13,10 +13,9 @@ import { Instant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState, Failed } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { AuditLink } from '../../operations/AuditLink.tsx'
 import { filterWords, JOB_ACTS } from '../../operations/job-acts.ts'
 import { JobActProgress, useJobAct } from '../../operations/JobActProgress.tsx'
-import { postOnRecord } from '../../operations/record.ts'
+import { askActed, AuditLink } from '../../kit/Acted.tsx'
 import type { JobActItemRow } from '../../operations/shapes.ts'
 import { invalidate } from '../../queries.ts'
 
@@ -99,10 +98,10 @@ export function ActPage() {
         title="Cancel this act?"
         action="Cancel act"
         does="It stops before its next jobs. What is done stays done."
-        act={() => postOnRecord(`/ops/acts/${id}/cancel`, {})}
-        outcome={({ seq }) => (
+        act={() => askActed('POST', `/ops/acts/${id}/cancel`, {})}
+        outcome={({ audit_seq }) => (
           <>
-            It stops. <AuditLink seq={seq} />
+            It stops. <AuditLink of="installation" seq={audit_seq} />
           </>
         )}
         onDone={() => invalidate('/ops/acts')}
