@@ -4,7 +4,6 @@ import { ROLES, type MemberRole } from '#domain/people/role.ts'
 
 /** Beside the acts of /v1, by the names of their operations. */
 const OWN_ACTS = ['keys.manage', 'members.manage'] as const
-export type OwnAct = (typeof OWN_ACTS)[number]
 
 const ALL = 'all'
 /** An operator who looks at a tenant is none of its members, and reads. */
@@ -40,7 +39,7 @@ const MAY: Readonly<Record<MemberRole | 'operator', typeof ALL | readonly string
 }
 
 /** Whether a role may do this: an operation of /v1 that changes something, or an act of ours. */
-export function mayDo(role: MemberRole | 'operator', act: string): boolean {
+function mayDo(role: MemberRole | 'operator', act: string): boolean {
   const may = MAY[role]
   return may === ALL || may.includes(act)
 }

@@ -34,7 +34,7 @@ type Asked = {
 }
 
 /** Asks and returns what the answer holds; undefined for 204. Throws `SluiceError`. */
-export async function ask<T>(method: string, path: ApiPath, asked: Asked = {}): Promise<T> {
+async function ask<T>(method: string, path: ApiPath, asked: Asked = {}): Promise<T> {
   const { body } = await answered(method, path, asked)
   return body as T
 }

@@ -4,7 +4,7 @@ import { createContext, use } from 'react'
 import { read } from './api.ts'
 import { SESSION_KEY } from './queries.ts'
 
-export type TenantRole = 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator'
+type TenantRole = 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator'
 export type AreaState = 'deployed' | 'switched_off' | 'not_deployed' | 'without_credentials'
 
 export type WebSession = {

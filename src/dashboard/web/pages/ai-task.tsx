@@ -11,8 +11,8 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
@@ -33,12 +33,7 @@ export function AiTaskPage() {
   const [canceling, setCanceling] = useState(false)
   const above = { to: '/ai-tasks', title: 'AI tasks' }
   if (error !== null && task === undefined)
-    return (
-      <>
-        <PageHeader title="AI task" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="AI task" above={above} error={error} retry={refetch} />
   const open = task?.status === 'queued' || task?.status === 'running'
   const title = task === undefined ? 'AI task' : inWords(task.kind)
   return (

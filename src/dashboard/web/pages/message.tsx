@@ -13,8 +13,8 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { Timeline } from '../kit/Timeline.tsx'
 import { MessageContent } from '../messages/MessageContent.tsx'
@@ -40,12 +40,7 @@ export function MessagePage() {
   const [canceling, setCanceling] = useState(false)
   const above = { to: '/messages', title: 'Messages' }
   if (error !== null && message === undefined)
-    return (
-      <>
-        <PageHeader title="Message" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Message" above={above} error={error} retry={refetch} />
   const cancelable = message?.status === 'scheduled' || message?.status === 'queued'
   const title = message && (message.subject ?? (message.channel === 'sms' ? 'SMS' : 'Email'))
   const to = message && [message.to].flat()

@@ -4,8 +4,9 @@ import { useAddressSearch } from '../address.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/Money.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, Failed, useCurl } from '../kit/states.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
 import { AttentionList, type AttentionLine } from '../payments/attention.tsx'
 import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
@@ -50,12 +51,7 @@ export function OverviewPage() {
     method: 'card',
   })
   if (error !== null && data === undefined)
-    return (
-      <>
-        <PageHeader title="Overview" />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Overview" error={error} retry={refetch} />
   const known = currenciesOf(data)
   const currency = known.find((each) => each === search['currency']) ?? known[0] ?? 'usd'
   const is_empty = data !== undefined && known.length === 0

@@ -10,8 +10,8 @@ import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
 import { Money } from '../kit/Money.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { CancelDialog, CaptureDialog, RefundDialog } from '../payments/dialogs.tsx'
 import { PaymentOutlook } from '../payments/outlook.tsx'
@@ -46,12 +46,7 @@ export function PaymentPage() {
   )
   const above = { to: '/payments', title: 'Payments' }
   if (error !== null && payment === undefined)
-    return (
-      <>
-        <PageHeader title="Payment" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Payment" above={above} error={error} retry={refetch} />
   const close = () => setOpen(undefined)
   return (
     <>

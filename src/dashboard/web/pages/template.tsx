@@ -11,8 +11,8 @@ import { PageBones } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { MessageContent } from '../messages/MessageContent.tsx'
 import { parseVariables, VariablesField } from '../messages/VariablesField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
@@ -24,10 +24,12 @@ export function TemplatePage() {
   if (template !== undefined) return <TemplateEditor key={id} template={template} />
   if (error === null) return <PageBones />
   return (
-    <>
-      <PageHeader title="Template" above={{ to: '/messages/templates', title: 'Templates' }} />
-      <Failed error={error} retry={refetch} />
-    </>
+    <FailedPage
+      title="Template"
+      above={{ to: '/messages/templates', title: 'Templates' }}
+      error={error}
+      retry={refetch}
+    />
   )
 }
 

@@ -12,8 +12,8 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
@@ -43,12 +43,7 @@ export function WebhookDeliveryPage() {
     title: endpoint?.url ?? 'Webhooks',
   }
   if (error !== null && delivery === undefined)
-    return (
-      <>
-        <PageHeader title="Delivery" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Delivery" above={above} error={error} retry={refetch} />
   return (
     <>
       <PageHeader

@@ -10,8 +10,9 @@ import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
 import { shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
+import { FailedPage } from '../../kit/FailedPage.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState, Failed } from '../../kit/states.tsx'
+import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { filterWords, JOB_ACTS } from '../../operations/job-acts.ts'
 import { JobActProgress, useJobAct } from '../../operations/JobActProgress.tsx'
@@ -48,12 +49,7 @@ export function ActPage() {
   const [canceling, setCanceling] = useState(false)
   const above = { to: '/ops/jobs', title: 'Jobs' }
   if (error !== null && act === undefined)
-    return (
-      <>
-        <PageHeader title="Act" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Act" above={above} error={error} retry={refetch} />
   const title =
     act === undefined ? 'Act' : `${JOB_ACTS[act.act].title} ${act.job_id === null ? 'jobs' : 'one job'}`
   return (
