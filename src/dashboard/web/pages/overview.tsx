@@ -9,7 +9,7 @@ import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState, useCurl } from '../kit/states.tsx'
 import { AttentionList, type AttentionLine } from '../payments/attention.tsx'
 import { useAnswer } from '../queries.ts'
-import { useSession } from '../session.tsx'
+import { useAreaState, useSession } from '../session.tsx'
 
 type Counts = {
   captured: number
@@ -42,6 +42,8 @@ const WEEK = 7
 
 export function OverviewPage() {
   const { tenant, is_operator } = useSession()
+  const payments = useAreaState('payments') === 'deployed'
+  const wallet = useAreaState('wallet') === 'deployed'
   const { data, error, refetch } = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
   const [search, change] = useAddressSearch()
   const curl = useCurl('/v1/payments', {
@@ -77,9 +79,9 @@ export function OverviewPage() {
         }
       />
       <div className="figures-row">
-        <VolumeFigure data={data} currency={currency} />
-        <SuccessFigure data={data} />
-        <BalanceFigure data={data} currency={currency} />
+        {payments && <VolumeFigure data={data} currency={currency} />}
+        {payments && <SuccessFigure data={data} />}
+        {wallet && <BalanceFigure data={data} currency={currency} />}
         <Figure
           name="Oldest due"
           value={
@@ -93,7 +95,7 @@ export function OverviewPage() {
           {...(is_operator && { to: '/ops/queues' })}
         />
       </div>
-      {is_empty && data.attention.length === 0 ? (
+      {payments && is_empty && data.attention.length === 0 ? (
         <EmptyState title="No payments yet" curl={curl}>
           A payment is made by your program, or by this command.
         </EmptyState>
