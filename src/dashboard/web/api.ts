@@ -19,7 +19,7 @@ export function wordsOf(error: Error): string {
   const amounts = Object.entries(context).flatMap(([name, value]) =>
     name.endsWith('_minor') && typeof value === 'number' ? [value] : [],
   )
-  return error.text.replaceAll(/\d+\b( [A-Z]{3}\b)?/gi, (found) => {
+  return error.text.replaceAll(new RegExp(`\\d+\\b( ${currency}\\b)?`, 'gi'), (found) => {
     const minor = parseInt(found, 10)
     return amounts.includes(minor) ? formatMoney(minor, currency) : found
   })
