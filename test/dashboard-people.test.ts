@@ -81,7 +81,7 @@ test('each role may do what it should, and is told who may do the rest', async (
   const seen: unknown[] = []
   const expected: unknown[] = []
   for (const role of ROLES) {
-    const { may } = (await by[role].get('/api/session')).body
+    const { may, who_may } = (await by[role].get('/api/session')).body
     for (const [act, method, path, ...others] of ACTS) {
       const roles = [...ROLES.slice(0, 2), ...others]
       const allowed = roles.includes(role)
@@ -93,8 +93,8 @@ test('each role may do what it should, and is told who may do the rest', async (
       const answer = await by[role].send(method, path, method === 'DELETE' ? undefined : body)
       const { error } = answer.body
       const refusal = answer.status === 403 ? error.context.roles : 'allowed'
-      seen.push([role, act, path, refusal, may.includes(act)])
-      expected.push([role, act, path, allowed ? 'allowed' : roles, allowed])
+      seen.push([role, act, path, refusal, may.includes(act), who_may[act]])
+      expected.push([role, act, path, allowed ? 'allowed' : roles, allowed, roles])
     }
     for (const path of [
       'payments',

@@ -282,7 +282,11 @@ test('people change their name, and nothing else of themselves', async () => {
     emailVerified: false,
     image: 'x',
   }
-  expect((await update({ name: 'Ada', ...more })).status).toBe(200)
+  const updated = await update({ name: 'Ada', ...more })
+  expect(updated.status).toBe(200)
+  const entries = await world.sql`
+    select action from audit_entries where seq = ${updated.headers.get('x-audit-entry')} and answers is null`
+  expect(entries).toEqual([{ action: 'profile.rename' }])
   expect(
     await world.sql`select name, is_operator, two_factor_enabled, email_verified, image from users
     where id = ${browser.user_id}`,

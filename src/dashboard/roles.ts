@@ -4,7 +4,6 @@ import { ROLES, type MemberRole } from '#domain/people/role.ts'
 
 /** Beside the acts of /v1, by the names of their operations. */
 const OWN_ACTS = ['keys.manage', 'members.manage'] as const
-export type OwnAct = (typeof OWN_ACTS)[number]
 
 const ALL = 'all'
 /** An operator who looks at a tenant is none of its members, and reads. */
@@ -40,7 +39,7 @@ const MAY: Readonly<Record<MemberRole | 'operator', typeof ALL | readonly string
 }
 
 /** Whether a role may do this: an operation of /v1 that changes something, or an act of ours. */
-export function mayDo(role: MemberRole | 'operator', act: string): boolean {
+function mayDo(role: MemberRole | 'operator', act: string): boolean {
   const may = MAY[role]
   return may === ALL || may.includes(act)
 }
@@ -50,14 +49,23 @@ export function actsOf(role: MemberRole | 'operator', operations: readonly strin
   return [...OWN_ACTS, ...operations].filter((act) => mayDo(role, act))
 }
 
+/** The roles of members that may do each of these acts. */
+export function rolesByAct(operations: readonly string[]): Record<string, MemberRole[]> {
+  return Object.fromEntries([...OWN_ACTS, ...operations].map((act) => [act, rolesThatMay(act)]))
+}
+
 /** Throws `forbidden`, which names the roles that may, unless this one may. */
 export function assertMay(role: MemberRole | 'operator', act: string): void {
   if (mayDo(role, act)) return
-  const roles = ROLES.filter((each) => mayDo(each, act))
+  const roles = rolesThatMay(act)
   throw new AppError('forbidden', {
     message: `Your role here, ${role}, may not do this. ${listed(roles)} may.`,
     context: { act, role, roles },
   })
+}
+
+function rolesThatMay(act: string): MemberRole[] {
+  return ROLES.filter((role) => mayDo(role, act))
 }
 
 function listed(roles: readonly string[]): string {

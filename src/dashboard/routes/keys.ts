@@ -105,7 +105,7 @@ export function keyRoutes(root: FastifyInstance, { sql, signedIn }: DashboardCon
 }
 
 /** Appends the entry of an act in the tenant that is shown, and names it in the answer. */
-export async function recorded(
+async function recorded(
   reply: FastifyReply,
   append: (by: ReturnType<typeof actorOf>) => Promise<number>,
 ): Promise<void> {

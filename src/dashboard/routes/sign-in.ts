@@ -8,6 +8,7 @@ import { countSignIn, forgetSignIn } from '#domain/people/sign-in-limit.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
 import { originOf } from '../guard.ts'
 import { ADDRESS_HEADER, AUTH_PATH } from '../sessions.ts'
+import { AUDIT_HEADER } from '../v1.ts'
 
 /** What is read. */
 const READ = ['list-sessions', 'passkey/list-user-passkeys', 'passkey/generate-register-options'] as const
@@ -115,7 +116,7 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
         // The first code confirms that they are set up.
         request.signed_in = before
         const by = actorOf(request, before.tenant?.id ?? null)
-        await appendAuditEntry(sql, by, { action: 'two_factor.enable' })
+        reply.header(AUDIT_HEADER, await appendAuditEntry(sql, by, { action: 'two_factor.enable' }))
       }
       return await send(reply, answer)
     })
@@ -134,6 +135,7 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
       const by = actorOf(request, request.signed_in.tenant?.id ?? null)
       if (path === 'update-user') assertName(request.body)
       const answers = action === null ? undefined : await appendAuditEntry(sql, by, { action })
+      if (answers !== undefined) reply.header(AUDIT_HEADER, answers)
       const answer =
         proven === undefined
           ? await passOn(request, step)

@@ -1,5 +1,6 @@
 // What the pages ask of the server: one function for an answer, and one for a page of a list. Typed calls are those of `sluice`.
 import { Sluice, SluiceError } from '#sdk/index.ts'
+import { formatMoney } from './kit/Money.tsx'
 
 /** An address below /api, e.g. `/v1/customers` or `/keys`. */
 type ApiPath = `/${string}`
@@ -9,9 +10,19 @@ export type ApiQuery = Record<string, string | number | boolean | undefined | nu
 /** Everything is asked through the SDK, in the session of whoever is signed in: it has the retries, ids and errors. */
 export const sluice: Sluice = new Sluice({ base_url: '/api' })
 
-/** What went wrong, in the API's own words. */
+/** What went wrong, in the API's own words; amounts as the reader's locale writes them. */
 export function wordsOf(error: Error): string {
-  return error instanceof SluiceError ? error.text : error.message
+  if (!(error instanceof SluiceError)) return error.message
+  const context: Record<string, unknown> = { ...error.context }
+  const { currency } = context
+  if (typeof currency !== 'string') return error.text
+  const amounts = Object.entries(context).flatMap(([name, value]) =>
+    name.endsWith('_minor') && typeof value === 'number' ? [value] : [],
+  )
+  return error.text.replaceAll(new RegExp(`\\d+\\b( ${currency}\\b)?`, 'gi'), (found) => {
+    const minor = parseInt(found, 10)
+    return amounts.includes(minor) ? formatMoney(minor, currency) : found
+  })
 }
 
 type Asked = {
@@ -23,7 +34,7 @@ type Asked = {
 }
 
 /** Asks and returns what the answer holds; undefined for 204. Throws `SluiceError`. */
-export async function ask<T>(method: string, path: ApiPath, asked: Asked = {}): Promise<T> {
+async function ask<T>(method: string, path: ApiPath, asked: Asked = {}): Promise<T> {
   const { body } = await answered(method, path, asked)
   return body as T
 }

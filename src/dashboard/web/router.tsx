@@ -7,10 +7,11 @@ import {
   Navigate,
   Outlet,
 } from '@tanstack/react-router'
-import type { ComponentType } from 'react'
+import type { FunctionComponent } from 'react'
 import { parseAddress, printAddress, type AddressSearch } from './address.ts'
+import { loadPage, PageFailed } from './chunks.tsx'
+import { AreaPage } from './kit/AreaPage.tsx'
 import { PageBones } from './kit/Bone.tsx'
-import { Failed } from './kit/states.tsx'
 import { NotFound } from './kit/NotFound.tsx'
 import { Shell } from './shell/Shell.tsx'
 
@@ -21,18 +22,47 @@ const root = createRootRoute({
 })
 const signedIn = createRoute({ getParentRoute: () => root, id: 'signed-in', component: Shell })
 
-type Loaded<Name extends string> = () => Promise<Record<Name, ComponentType>>
+type Loaded<Name extends string> = () => Promise<Record<Name, FunctionComponent>>
 
 const page = <Name extends string>(path: string, load: Loaded<Name>, name: Name) =>
-  createRoute({ getParentRoute: () => signedIn, path, component: lazyRouteComponent(load, name) })
+  createRoute({
+    getParentRoute: () => signedIn,
+    path,
+    component: lazyRouteComponent(() => loadPage(load, name)),
+  })
+
+/** A page of an area, which may be switched off; `title` is shown then. */
+const areaPage = <Name extends string>(
+  area: string,
+  title: string,
+  path: string,
+  load: Loaded<Name>,
+  name: Name,
+) => {
+  const Page = lazyRouteComponent(() => loadPage(load, name))
+  const component = () => (
+    <AreaPage area={area} title={title}>
+      <Page />
+    </AreaPage>
+  )
+  return createRoute({
+    getParentRoute: () => signedIn,
+    path,
+    component: Object.assign(component, { preload: Page.preload }),
+  })
+}
 
 const outside = <Name extends string>(path: string, load: Loaded<Name>, name: Name) =>
-  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load, name) })
+  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(() => loadPage(load, name)) })
 
 const settings = page('/settings', () => import('./pages/settings.tsx'), 'SettingsPage')
 
 const tab = <Name extends string>(path: string, load: Loaded<Name>, name: Name) =>
-  createRoute({ getParentRoute: () => settings, path, component: lazyRouteComponent(load, name) })
+  createRoute({
+    getParentRoute: () => settings,
+    path,
+    component: lazyRouteComponent(() => loadPage(load, name)),
+  })
 
 const TABS = [
   createRoute({
@@ -48,37 +78,91 @@ const TABS = [
 
 const PAGES = [
   page('/', () => import('./pages/overview.tsx'), 'OverviewPage'),
-  page('/customers', () => import('./pages/customers.tsx'), 'CustomersPage'),
-  page('/customers/$id', () => import('./pages/customer.tsx'), 'CustomerPage'),
-  page('/payments', () => import('./pages/payments.tsx'), 'PaymentsPage'),
-  page('/payments/$id', () => import('./pages/payment.tsx'), 'PaymentPage'),
-  page('/refunds', () => import('./pages/refunds.tsx'), 'RefundsPage'),
-  page('/refunds/$id', () => import('./pages/refund.tsx'), 'RefundPage'),
-  page('/disputes', () => import('./pages/disputes.tsx'), 'DisputesPage'),
-  page('/disputes/$id', () => import('./pages/dispute.tsx'), 'DisputePage'),
-  page('/payouts', () => import('./pages/payouts.tsx'), 'PayoutsPage'),
-  page('/payouts/$id', () => import('./pages/payout.tsx'), 'PayoutPage'),
-  page('/wallet', () => import('./pages/wallet.tsx'), 'WalletPage'),
-  page('/wallet/top-ups', () => import('./pages/top-ups.tsx'), 'TopUpsPage'),
-  page('/wallet/top-ups/$id', () => import('./pages/top-up.tsx'), 'TopUpPage'),
-  page('/recipients', () => import('./pages/recipients.tsx'), 'RecipientsPage'),
-  page('/recipients/$id', () => import('./pages/recipient.tsx'), 'RecipientPage'),
-  page('/merchants', () => import('./pages/merchants.tsx'), 'MerchantsPage'),
-  page('/merchants/$id', () => import('./pages/merchant.tsx'), 'MerchantPage'),
-  page('/compliance', () => import('./pages/compliance.tsx'), 'CompliancePage'),
-  page('/compliance/$id', () => import('./pages/verification.tsx'), 'VerificationPage'),
-  page('/messages', () => import('./pages/messages.tsx'), 'MessagesPage'),
-  page('/messages/$id', () => import('./pages/message.tsx'), 'MessagePage'),
-  page('/messages/templates', () => import('./pages/templates.tsx'), 'TemplatesPage'),
-  page('/messages/templates/$id', () => import('./pages/template.tsx'), 'TemplatePage'),
-  page('/messages/suppressions', () => import('./pages/suppressions.tsx'), 'SuppressionsPage'),
-  page('/ai-tasks', () => import('./pages/ai-tasks.tsx'), 'AiTasksPage'),
-  page('/ai-tasks/$id', () => import('./pages/ai-task.tsx'), 'AiTaskPage'),
-  page('/events', () => import('./pages/events.tsx'), 'EventsPage'),
-  page('/events/$id', () => import('./pages/event.tsx'), 'EventPage'),
-  page('/webhooks', () => import('./pages/webhooks.tsx'), 'WebhooksPage'),
-  page('/webhooks/$id', () => import('./pages/webhook-endpoint.tsx'), 'WebhookEndpointPage'),
-  page('/webhooks/deliveries/$id', () => import('./pages/webhook-delivery.tsx'), 'WebhookDeliveryPage'),
+  areaPage('customers', 'Customers', '/customers', () => import('./pages/customers.tsx'), 'CustomersPage'),
+  areaPage('customers', 'Customer', '/customers/$id', () => import('./pages/customer.tsx'), 'CustomerPage'),
+  areaPage('payments', 'Payments', '/payments', () => import('./pages/payments.tsx'), 'PaymentsPage'),
+  areaPage('payments', 'Payment', '/payments/$id', () => import('./pages/payment.tsx'), 'PaymentPage'),
+  areaPage('payments', 'Refunds', '/refunds', () => import('./pages/refunds.tsx'), 'RefundsPage'),
+  areaPage('payments', 'Refund', '/refunds/$id', () => import('./pages/refund.tsx'), 'RefundPage'),
+  areaPage('payments', 'Disputes', '/disputes', () => import('./pages/disputes.tsx'), 'DisputesPage'),
+  areaPage('payments', 'Dispute', '/disputes/$id', () => import('./pages/dispute.tsx'), 'DisputePage'),
+  areaPage('payouts', 'Payouts', '/payouts', () => import('./pages/payouts.tsx'), 'PayoutsPage'),
+  areaPage('payouts', 'Payout', '/payouts/$id', () => import('./pages/payout.tsx'), 'PayoutPage'),
+  areaPage('wallet', 'Wallet', '/wallet', () => import('./pages/wallet.tsx'), 'WalletPage'),
+  areaPage('wallet', 'Top-ups', '/wallet/top-ups', () => import('./pages/top-ups.tsx'), 'TopUpsPage'),
+  areaPage('wallet', 'Top-up', '/wallet/top-ups/$id', () => import('./pages/top-up.tsx'), 'TopUpPage'),
+  areaPage(
+    'recipients',
+    'Recipients',
+    '/recipients',
+    () => import('./pages/recipients.tsx'),
+    'RecipientsPage',
+  ),
+  areaPage(
+    'recipients',
+    'Recipient',
+    '/recipients/$id',
+    () => import('./pages/recipient.tsx'),
+    'RecipientPage',
+  ),
+  areaPage('merchants', 'Merchants', '/merchants', () => import('./pages/merchants.tsx'), 'MerchantsPage'),
+  areaPage('merchants', 'Merchant', '/merchants/$id', () => import('./pages/merchant.tsx'), 'MerchantPage'),
+  areaPage(
+    'compliance',
+    'Compliance',
+    '/compliance',
+    () => import('./pages/compliance.tsx'),
+    'CompliancePage',
+  ),
+  areaPage(
+    'compliance',
+    'Verification',
+    '/compliance/$id',
+    () => import('./pages/verification.tsx'),
+    'VerificationPage',
+  ),
+  areaPage('messages', 'Messages', '/messages', () => import('./pages/messages.tsx'), 'MessagesPage'),
+  areaPage('messages', 'Message', '/messages/$id', () => import('./pages/message.tsx'), 'MessagePage'),
+  areaPage(
+    'messages',
+    'Templates',
+    '/messages/templates',
+    () => import('./pages/templates.tsx'),
+    'TemplatesPage',
+  ),
+  areaPage(
+    'messages',
+    'Template',
+    '/messages/templates/$id',
+    () => import('./pages/template.tsx'),
+    'TemplatePage',
+  ),
+  areaPage(
+    'messages',
+    'Suppressions',
+    '/messages/suppressions',
+    () => import('./pages/suppressions.tsx'),
+    'SuppressionsPage',
+  ),
+  areaPage('ai', 'AI tasks', '/ai-tasks', () => import('./pages/ai-tasks.tsx'), 'AiTasksPage'),
+  areaPage('ai', 'AI task', '/ai-tasks/$id', () => import('./pages/ai-task.tsx'), 'AiTaskPage'),
+  areaPage('events', 'Events', '/events', () => import('./pages/events.tsx'), 'EventsPage'),
+  areaPage('events', 'Event', '/events/$id', () => import('./pages/event.tsx'), 'EventPage'),
+  areaPage('events', 'Webhooks', '/webhooks', () => import('./pages/webhooks.tsx'), 'WebhooksPage'),
+  areaPage(
+    'events',
+    'Webhook endpoint',
+    '/webhooks/$id',
+    () => import('./pages/webhook-endpoint.tsx'),
+    'WebhookEndpointPage',
+  ),
+  areaPage(
+    'events',
+    'Webhook delivery',
+    '/webhooks/deliveries/$id',
+    () => import('./pages/webhook-delivery.tsx'),
+    'WebhookDeliveryPage',
+  ),
   page('/ops/queues', () => import('./pages/ops/queues.tsx'), 'QueuesPage'),
   page('/ops/queues/$queue', () => import('./pages/ops/queue.tsx'), 'QueuePage'),
   page('/ops/jobs', () => import('./pages/ops/jobs.tsx'), 'JobsPage'),
@@ -103,9 +187,7 @@ export const router = createRouter({
   defaultPreload: 'intent',
   defaultPendingComponent: PageBones,
   defaultPendingMs: 100,
-  defaultErrorComponent: ({ error, reset }) => (
-    <Failed error={error instanceof Error ? error : new Error(String(error))} retry={reset} />
-  ),
+  defaultErrorComponent: PageFailed,
   defaultNotFoundComponent: NotFound,
   scrollRestoration: true,
 })

@@ -4,7 +4,7 @@ import { createContext, use } from 'react'
 import { read } from './api.ts'
 import { SESSION_KEY } from './queries.ts'
 
-export type TenantRole = 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator'
+type TenantRole = 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator'
 export type AreaState = 'deployed' | 'switched_off' | 'not_deployed' | 'without_credentials'
 
 export type WebSession = {
@@ -13,8 +13,10 @@ export type WebSession = {
   is_operator: boolean
   tenant: { id: string; slug: string; name: string } | null
   role: TenantRole | null
-  /** Acts that the role may do in this tenant: operation ids of the API, and `keys.manage`, `members.manage`, `audit.read`. */
+  /** Acts that the role may do in this tenant: operation ids of the API, `keys.manage` and `members.manage`. */
   may: string[]
+  /** The roles of members that may do each of all these acts. */
+  who_may: Record<string, TenantRole[]>
   tenants: { id: string; slug: string; name: string; role: TenantRole }[]
   areas: { name: string; state: AreaState }[]
   /** The providers that are stand-ins. */
@@ -55,14 +57,8 @@ export function useAreaState(area: string | undefined): AreaState {
   return useSession().areas.find(({ name }) => name === area)?.state ?? 'deployed'
 }
 
-const WRITERS: Record<string, string[]> = {
-  'keys.manage': ['owner', 'admin', 'developer'],
-  'members.manage': ['owner', 'admin'],
-  'audit.read': ['owner', 'admin'],
-}
-
-/** The roles that may do what the reader may not, for people to read: `owner, admin or developer`. */
-export function rolesThatMay(act: string): string {
-  const roles = WRITERS[act] ?? ['owner', 'admin', 'support']
-  return new Intl.ListFormat('en', { type: 'disjunction' }).format(roles)
+/** The roles that may do something, for people to read: `owner, admin or developer`. */
+export function useRolesThatMay(act: string): string {
+  const { who_may } = useSession()
+  return new Intl.ListFormat('en', { type: 'disjunction' }).format(who_may[act] ?? [])
 }

@@ -2,6 +2,8 @@
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Answer } from '#sdk/index.ts'
+import { sluice } from '../api.ts'
+import { notify } from './notices.tsx'
 
 /** What an act answered. `finished` false: it is still under way. `audit_seq`: its entry in the audit log. */
 export type Acted<T> = { data: T; finished: boolean; audit_seq: string | null }
@@ -12,20 +14,58 @@ export async function acted<T>(answer: Answer<T>): Promise<Acted<T>> {
   return { data, finished: response.status !== 202, audit_seq: response.headers.get('x-audit-entry') }
 }
 
-/** The outcome of an act in words, then the link to its audit entry. */
-export function ActedOutcome({ of, children }: { of: Acted<unknown>; children: ReactNode }) {
+/**
+ * The same for the dashboard's own routes, which the SDK has no calls for. They know no idempotency keys, so it is asked
+ * once.
+ */
+export async function askActed<T>(method: string, path: `/${string}`, body?: unknown): Promise<Acted<T>> {
+  return await acted<T>(sluice.request(method, path, { body }, { max_retries: 0 }))
+}
+
+/**
+ * The outcome of an act in words, then the link to its audit entry. `also_accepted`: the words are true of what was only
+ * accepted, too.
+ */
+export function ActedOutcome({
+  of: { finished, audit_seq },
+  also_accepted = false,
+  children,
+}: {
+  of: Acted<unknown>
+  also_accepted?: boolean
+  children: ReactNode
+}) {
   return (
     <div className="stack">
       <div>
-        {of.finished ? children : 'It was accepted and is under way. This page shows what becomes of it.'}
+        {finished || also_accepted
+          ? children
+          : 'It was accepted and is under way. This page shows what becomes of it.'}
       </div>
-      {of.audit_seq !== null && (
+      {audit_seq !== null && (
         <div>
-          <Link to="/settings/audit" search={{ seq: of.audit_seq }}>
-            Audit entry {of.audit_seq}
-          </Link>
+          <AuditLink seq={audit_seq} />
         </div>
       )}
     </div>
+  )
+}
+
+/** The outcome of an act as a notice, where its dialog or its page is gone by then. */
+export function noteActed(text: string, { audit_seq }: Acted<unknown>): void {
+  const link = audit_seq !== null && {
+    to: '/settings/audit',
+    search: { seq: audit_seq },
+    title: `Audit entry ${audit_seq}`,
+  }
+  notify({ tone: 'good', text, ...(link && { link }) })
+}
+
+/** The way to an entry of the audit log. `of` installation: of the one that operators read. */
+export function AuditLink({ seq, of = 'tenant' }: { seq: string | null; of?: 'tenant' | 'installation' }) {
+  return seq === null ? null : (
+    <Link to={of === 'tenant' ? '/settings/audit' : '/ops/audit'} search={{ seq }}>
+      Audit entry {seq}
+    </Link>
   )
 }

@@ -117,7 +117,7 @@ function ConfirmBody<T>({
 function wordsAt(error: Error | null, param: string): string | undefined {
   if (!(error instanceof SluiceError)) return undefined
   const detail = error.details.find((each) => each.param === param)
-  return detail?.message ?? (error.param === param ? error.text : undefined)
+  return detail?.message ?? (error.param === param ? wordsOf(error) : undefined)
 }
 
 /** An error within a dialog or a form: the API's message, and the request id. `brief`: the message stands at a field. */

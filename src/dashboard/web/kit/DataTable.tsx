@@ -11,7 +11,7 @@ import { wordsOf } from '../api.ts'
 import { Bone } from './Bone.tsx'
 import { Instant } from './Instant.tsx'
 import type { ListState } from './list.ts'
-import { EmptyState, Failed, Forbidden } from './states.tsx'
+import { EmptyState, Failed } from './states.tsx'
 
 export type TableColumn<T> = {
   title: string
@@ -31,9 +31,8 @@ export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' |
 
 /**
  * The first column is the link of the row, named by what it shows, so it may hold no other. Columns with an empty title
- * are for buttons. `acting` says what is being done to a row (`Retrying`). `marked` is what of a row
- * counts when it is told what changed; left out, all of it. `label` is the table's accessible name; `act`
- * what a reader needs to be allowed. `paged` false: the list has one page.
+ * are for buttons. `acting` says what is being done to a row (`Retrying`). `marked` is what of a row counts when it is
+ * told what changed; left out, all of it. `label` is the table's accessible name. `paged` false: the list has one page.
  */
 export function DataTable<T>({
   label,
@@ -42,7 +41,6 @@ export function DataTable<T>({
   rowKey,
   to,
   empty,
-  act = 'read',
   acting,
   paged = true,
   marked,
@@ -53,15 +51,15 @@ export function DataTable<T>({
   rowKey: (row: T) => string
   to?: (row: T) => string
   empty: ReactNode
-  act?: string
   acting?: (row: T) => string | undefined
   paged?: boolean
   marked?: (row: T) => unknown
 }) {
   const { query, rows } = list
   const changed = useChanged(rows, rowKey, marked)
-  if (query.error instanceof SluiceError && query.error.status === 403) return <Forbidden act={act} />
-  if (query.error !== null && rows === undefined) return <Failed error={query.error} retry={query.refetch} />
+  const refused = query.error instanceof SluiceError && query.error.status === 403
+  if (query.error !== null && (rows === undefined || refused))
+    return <Failed error={query.error} retry={query.refetch} />
   if (rows?.length === 0 && list.goPrevious === undefined)
     return list.filtered ? <EmptyState title="Nothing matches these filters" /> : empty
   return (

@@ -2,13 +2,14 @@
 import { Link } from '@tanstack/react-router'
 import { CircleAlert, CircleCheck, Info, X } from 'lucide-react'
 import { useSyncExternalStore } from 'react'
+import type { AddressSearch } from '../address.ts'
 import { toneClass } from './Status.tsx'
 
 type Notice = {
   id: number
   tone: 'good' | 'bad' | 'idle'
   text: string
-  link?: { to: string; title: string }
+  link?: { to: string; search?: AddressSearch; title: string } | undefined
 }
 
 /** Says something that needs no answer, e.g. `notify({ tone: 'good', text: 'Key revoked.' })`. What is bad stays. */
@@ -29,7 +30,12 @@ export function NoticeRegion() {
           <div key={id} className="notice">
             <Icon size={16} className={toneClass(tone)} aria-hidden />
             <div>
-              {text} {link && <Link to={link.to}>{link.title}</Link>}
+              {text}{' '}
+              {link && (
+                <Link to={link.to} {...(link.search && { search: link.search })}>
+                  {link.title}
+                </Link>
+              )}
             </div>
             <button type="button" className="copy" aria-label="Dismiss" onClick={() => forget(id)}>
               <X size={14} />

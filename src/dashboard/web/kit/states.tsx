@@ -1,10 +1,10 @@
 // What a page or a table shows instead of its content: nothing there, failed, forbidden, not built yet.
 import { Button } from '@mantine/core'
-import { CircleAlert, Construction, Inbox, Lock } from 'lucide-react'
+import { CircleAlert, Construction, Inbox, Lock, type LucideIcon } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { wordsOf } from '../api.ts'
-import { rolesThatMay, useSession } from '../session.tsx'
+import { useSession } from '../session.tsx'
 import { CodeBlock } from './CodeBlock.tsx'
 import { Id } from './Id.tsx'
 import { PageHeader } from './PageHeader.tsx'
@@ -43,40 +43,44 @@ export function useCurl(path: string, body: Record<string, unknown>): string {
   ].join('\n')
 }
 
-/** What failed, in the API's own words, with the request id and a way to try again. A refusal by role is `Forbidden`. */
-export function Failed({ error, retry }: { error: Error; retry?: (() => unknown) | undefined }) {
-  const request_id = error instanceof SluiceError ? error.request_id : null
+/**
+ * What failed, in the API's own words, with the request id and a way to try again. A refusal by role names the roles that
+ * may.
+ */
+export function Failed({
+  error,
+  retry,
+  action = 'Try again',
+}: {
+  error: Error
+  retry?: (() => unknown) | undefined
+  action?: string
+}) {
+  const { status, request_id } = error instanceof SluiceError ? error : { status: null, request_id: null }
+  const { icon: Icon, title } = WHY[status ?? 0] ?? { icon: CircleAlert, title: 'This could not be read' }
   return (
     <div className="state" role="alert">
-      <CircleAlert size={24} strokeWidth={1.5} aria-hidden />
-      <h2>{error instanceof SluiceError && error.status === 404 ? 'Not found' : 'This could not be read'}</h2>
+      <Icon size={24} strokeWidth={1.5} aria-hidden />
+      <h2>{title}</h2>
       <p>{wordsOf(error)}</p>
       {request_id !== null && (
         <p>
           Request <Id id={request_id} label="request id" />
         </p>
       )}
-      {retry !== undefined && (
+      {retry !== undefined && status !== 403 && (
         <div className="state-action">
-          <Button onClick={() => void retry()}>Try again</Button>
+          <Button onClick={() => void retry()}>{action}</Button>
         </div>
       )}
     </div>
   )
 }
 
-/** What the reader's role may not see or do, with the roles that may. */
-export function Forbidden({ act, children }: { act: string; children?: ReactNode }) {
-  const { role } = useSession()
-  return (
-    <div className="state">
-      <Lock size={24} strokeWidth={1.5} aria-hidden />
-      <h2>Your role does not include this</h2>
-      <p>
-        {children ?? 'It is'} for the role {rolesThatMay(act)}.{role !== null && ` Yours is ${role}.`}
-      </p>
-    </div>
-  )
+/** By the status of the answer. */
+const WHY: Record<number, { icon: LucideIcon; title: string }> = {
+  403: { icon: Lock, title: 'Your role does not include this' },
+  404: { icon: CircleAlert, title: 'Not found' },
 }
 
 /** A page that is not there yet. */

@@ -3,7 +3,7 @@ import { NativeSelect, Textarea, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { Message, MessageTemplate } from '#sdk/index.ts'
-import { acted, ActedNote, type Acted } from '../acted.tsx'
+import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -162,11 +162,11 @@ function SendAtField({ fields, set }: FieldProps) {
   )
 }
 
-function Sent({ done: { result, audit_entry } }: { done: Acted<Message> }) {
+function Sent({ done }: { done: Acted<Message> }) {
   return (
-    <ActedNote entry={audit_entry}>
-      <Status status={result.status} /> <Link to={`/messages/${result.id}`}>See the message</Link>
-    </ActedNote>
+    <ActedOutcome of={done} also_accepted>
+      <Status status={done.data.status} /> <Link to={`/messages/${done.data.id}`}>See the message</Link>
+    </ActedOutcome>
   )
 }
 

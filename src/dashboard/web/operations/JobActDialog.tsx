@@ -5,10 +5,9 @@ import { useState } from 'react'
 import { Bone } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { AuditLink } from './AuditLink.tsx'
 import { filterWords, JOB_ACTS, whyNoAct } from './job-acts.ts'
 import { JobActProgress } from './JobActProgress.tsx'
-import { postOnRecord } from './record.ts'
+import { askActed, AuditLink } from '../kit/Acted.tsx'
 import type { JobActKind, JobActRow, JobCount } from './shapes.ts'
 
 /** About one job, or about all that the filters find. */
@@ -67,17 +66,18 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
       }
       ready={ready}
       act={() =>
-        postOnRecord<JobActRow>('/ops/acts', {
+        askActed<JobActRow>('POST', '/ops/acts', {
           act: target.act,
           reason: reason.trim(),
           ...(one === undefined ? { filter: count?.filter } : { job_id: one.id }),
         })
       }
-      outcome={({ result, seq }) => (
+      outcome={({ data, audit_seq }) => (
         <>
-          <JobActProgress id={result.id} />
+          <JobActProgress id={data.id} />
           <span className="line">
-            <Link to={`/ops/acts/${result.id}`}>Result of each job</Link> <AuditLink seq={seq} />
+            <Link to={`/ops/acts/${data.id}`}>Result of each job</Link>{' '}
+            <AuditLink of="installation" seq={audit_seq} />
           </span>
         </>
       )}

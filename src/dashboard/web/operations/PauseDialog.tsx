@@ -4,8 +4,7 @@ import { useDebouncedValue } from '@mantine/hooks'
 import { useState } from 'react'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { AuditLink } from './AuditLink.tsx'
-import { postOnRecord } from './record.ts'
+import { askActed, AuditLink } from '../kit/Acted.tsx'
 import type { TenantRow } from './shapes.ts'
 
 /** `queue` null: all queues of the tenant. */
@@ -58,12 +57,12 @@ function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolea
       ready={!pauses || reason.trim() !== ''}
       act={() =>
         pauses
-          ? postOnRecord('/ops/pauses', { ...body, reason: reason.trim() })
-          : postOnRecord('/ops/pauses/resume', body)
+          ? askActed('POST', '/ops/pauses', { ...body, reason: reason.trim() })
+          : askActed('POST', '/ops/pauses/resume', body)
       }
-      outcome={({ seq }) => (
+      outcome={({ audit_seq }) => (
         <>
-          {pauses ? 'Paused' : 'Resumed'}: {what}. <AuditLink seq={seq} />
+          {pauses ? 'Paused' : 'Resumed'}: {what}. <AuditLink of="installation" seq={audit_seq} />
         </>
       )}
       onDone={() => invalidate('/ops/pauses', '/ops/queues')}

@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { CircleAlert, Clock, Cpu, Flag } from 'lucide-react'
 import { useState } from 'react'
 import type { AiTask } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -11,8 +11,8 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
@@ -33,12 +33,7 @@ export function AiTaskPage() {
   const [canceling, setCanceling] = useState(false)
   const above = { to: '/ai-tasks', title: 'AI tasks' }
   if (error !== null && task === undefined)
-    return (
-      <>
-        <PageHeader title="AI task" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="AI task" above={above} error={error} retry={refetch} />
   const open = task?.status === 'queued' || task?.status === 'running'
   const title = task === undefined ? 'AI task' : inWords(task.kind)
   return (
@@ -111,10 +106,10 @@ export function AiTaskPage() {
         does="It gets no answer; a call that is under way is broken off. This cannot be undone."
         act={(idempotency_key) => acted(sluice.ai.tasks.cancel(id, {}, { idempotency_key }))}
         onDone={() => invalidate('/v1/ai/tasks')}
-        outcome={({ result, audit_entry }) => (
-          <ActedNote entry={audit_entry}>
-            The task is <Status status={result.status} />
-          </ActedNote>
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            The task is <Status status={asked.data.status} />
+          </ActedOutcome>
         )}
       />
     </>

@@ -1,6 +1,5 @@
 // AI tasks: the list.
 import type { AiTask } from '#sdk/index.ts'
-import { AreaOffNote } from '../AreaOffNote.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
@@ -72,7 +71,6 @@ export function AiTasksPage() {
   return (
     <>
       <PageHeader title="AI tasks" description="What a language model was asked for, and what it answered." />
-      <AreaOffNote area="ai" />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="ai-tasks.csv" />} />
       <DataTable
         label="AI tasks"

@@ -3,7 +3,6 @@ import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { Verification } from '#sdk/index.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
@@ -73,14 +72,6 @@ const COLUMNS: TableColumn<Verification>[] = [
 const NAMES = ['open', 'status', 'subject_type', 'subject_id', 'created_from', 'created_to']
 
 export function CompliancePage() {
-  return (
-    <AreaPage area="compliance" title="Compliance">
-      <ComplianceContent />
-    </AreaPage>
-  )
-}
-
-function ComplianceContent() {
   const list = useList<Verification>('/v1/compliance/kyc', NAMES, { every_ms: 10_000 })
   const may_start = useMay('createKyc')
   const [open, setOpen] = useState(false)

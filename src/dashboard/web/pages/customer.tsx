@@ -6,7 +6,6 @@ import type { Customer } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
@@ -15,7 +14,7 @@ import { Json } from '../kit/Json.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
 import { EditDialog, type EditField } from '../parties/EditDialog.tsx'
-import { FailedPage } from '../parties/FailedPage.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { customerName } from '../parties/PartyName.tsx'
 import { PaymentsSection } from '../parties/PaymentsSection.tsx'
@@ -31,14 +30,7 @@ const FIELDS: EditField[] = [
 ]
 
 export function CustomerPage() {
-  return (
-    <AreaPage area="customers" title="Customer">
-      <CustomerContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function CustomerContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const { data: customer, error, refetch, dataUpdatedAt } = useAnswer<Customer>(`/v1/customers/${id}`)
   const may_delete = useMay('deleteCustomer')
   const payments = useAreaState('payments') === 'deployed'

@@ -1,6 +1,5 @@
 // Customers: the list.
 import type { Customer } from '#sdk/index.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
@@ -52,14 +51,6 @@ const COLUMNS: TableColumn<Customer>[] = [
 ]
 
 export function CustomersPage() {
-  return (
-    <AreaPage area="customers" title="Customers">
-      <CustomersContent />
-    </AreaPage>
-  )
-}
-
-function CustomersContent() {
   const list = useList<Customer>('/v1/customers', ['email', 'external_id', 'deleted'], { every_ms: 30_000 })
   const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
   return (

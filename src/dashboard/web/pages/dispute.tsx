@@ -7,8 +7,8 @@ import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
 import { Money } from '../kit/Money.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { disputeSaid, Outlook } from '../payments/outlook.tsx'
@@ -22,12 +22,7 @@ export function DisputePage() {
   const { payment, story } = usePaymentStory(dispute?.payment_id)
   const above = { to: '/disputes', title: 'Disputes' }
   if (error !== null && dispute === undefined)
-    return (
-      <>
-        <PageHeader title="Dispute" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Dispute" above={above} error={error} retry={refetch} />
   const money = (minor: number) => dispute && <Money minor={minor} currency={dispute.currency} />
   return (
     <>

@@ -7,8 +7,9 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, Failed } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 import { deliveryColumns } from '../webhooks/deliveries.tsx'
 
@@ -19,12 +20,7 @@ export function EventPage() {
   const { data: endpoints } = useAnswer<WebhookEndpoint[]>('/v1/webhook_endpoints', { limit: 100 })
   const above = { to: '/events', title: 'Events' }
   if (error !== null && event === undefined)
-    return (
-      <>
-        <PageHeader title="Event" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Event" above={above} error={error} retry={refetch} />
   const urlOf = (endpoint_id: string) =>
     endpoints?.find((each) => each.id === endpoint_id)?.url ?? endpoint_id
   const columns: TableColumn<WebhookDelivery>[] = [

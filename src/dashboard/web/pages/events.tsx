@@ -1,7 +1,6 @@
 // Events: the feed, the latest first or by sequence.
 import type { FeedEvent } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
-import { AreaOffNote } from '../AreaOffNote.tsx'
 import { EventSubject } from '../events/subjects.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
@@ -65,7 +64,6 @@ export function EventsPage() {
             : 'All that happened, each with its number in the feed.'
         }
       />
-      <AreaOffNote area="events" />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="events.csv" />} />
       <DataTable
         label="Events"

@@ -6,7 +6,6 @@ import type { Merchant } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
@@ -15,7 +14,7 @@ import { Json } from '../kit/Json.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
 import { EditDialog, type EditField } from '../parties/EditDialog.tsx'
-import { FailedPage } from '../parties/FailedPage.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { PaymentsSection } from '../parties/PaymentsSection.tsx'
 import { VerificationSection } from '../parties/VerificationSection.tsx'
@@ -31,14 +30,7 @@ const FIELDS: EditField[] = [
 ]
 
 export function MerchantPage() {
-  return (
-    <AreaPage area="merchants" title="Merchant">
-      <MerchantContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function MerchantContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const { data: merchant, error, refetch, dataUpdatedAt } = useAnswer<Merchant>(`/v1/merchants/${id}`)
   const may_archive = useMay('archiveMerchant')
   const payments = useAreaState('payments') === 'deployed'

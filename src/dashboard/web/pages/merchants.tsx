@@ -1,6 +1,5 @@
 // Merchants: the list.
 import type { Merchant } from '#sdk/index.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
@@ -54,14 +53,6 @@ const COLUMNS: TableColumn<Merchant>[] = [
 ]
 
 export function MerchantsPage() {
-  return (
-    <AreaPage area="merchants" title="Merchants">
-      <MerchantsContent />
-    </AreaPage>
-  )
-}
-
-function MerchantsContent() {
   const list = useList<Merchant>('/v1/merchants', ['archived'], { every_ms: 30_000 })
   const curl = useCurl('/v1/merchants', {
     idempotency_key: 'merchant-1',

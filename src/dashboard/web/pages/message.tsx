@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { CircleAlert } from 'lucide-react'
 import { useState } from 'react'
 import type { Message, TimelineEntry } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { Bone } from '../kit/Bone.tsx'
@@ -13,8 +13,8 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { Timeline } from '../kit/Timeline.tsx'
 import { MessageContent } from '../messages/MessageContent.tsx'
@@ -40,12 +40,7 @@ export function MessagePage() {
   const [canceling, setCanceling] = useState(false)
   const above = { to: '/messages', title: 'Messages' }
   if (error !== null && message === undefined)
-    return (
-      <>
-        <PageHeader title="Message" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Message" above={above} error={error} retry={refetch} />
   const cancelable = message?.status === 'scheduled' || message?.status === 'queued'
   const title = message && (message.subject ?? (message.channel === 'sms' ? 'SMS' : 'Email'))
   const to = message && [message.to].flat()
@@ -115,10 +110,10 @@ export function MessagePage() {
         does={`Nothing is sent to ${to?.length === 1 ? to[0] : `the ${to?.length ?? 0} recipients`}. This cannot be undone.`}
         act={(idempotency_key) => acted(sluice.messages.cancel(id, {}, { idempotency_key }))}
         onDone={() => invalidate('/v1/messages')}
-        outcome={({ result, audit_entry }) => (
-          <ActedNote entry={audit_entry}>
-            The message is <Status status={result.status} />
-          </ActedNote>
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            The message is <Status status={asked.data.status} />
+          </ActedOutcome>
         )}
       />
     </>

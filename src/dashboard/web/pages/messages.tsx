@@ -3,7 +3,6 @@ import { Button } from '@mantine/core'
 import { Mail, Smartphone } from 'lucide-react'
 import { useMemo } from 'react'
 import type { Message } from '#sdk/index.ts'
-import { AreaOffNote } from '../AreaOffNote.tsx'
 import { useDialogs } from '../dialogs.ts'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
@@ -122,7 +121,6 @@ export function MessagesPage() {
           </>
         }
       />
-      <AreaOffNote area="messages" />
       <MessagesTabs shown="/messages">
         <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="messages.csv" />} />
         <DataTable

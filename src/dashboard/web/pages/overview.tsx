@@ -4,11 +4,12 @@ import { useAddressSearch } from '../address.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/Money.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, Failed, useCurl } from '../kit/states.tsx'
+import { EmptyState, useCurl } from '../kit/states.tsx'
 import { AttentionList, type AttentionLine } from '../payments/attention.tsx'
 import { useAnswer } from '../queries.ts'
-import { useSession } from '../session.tsx'
+import { useAreaState, useSession } from '../session.tsx'
 
 type Counts = {
   captured: number
@@ -41,6 +42,8 @@ const WEEK = 7
 
 export function OverviewPage() {
   const { tenant, is_operator } = useSession()
+  const payments = useAreaState('payments') === 'deployed'
+  const wallet = useAreaState('wallet') === 'deployed'
   const { data, error, refetch } = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
   const [search, change] = useAddressSearch()
   const curl = useCurl('/v1/payments', {
@@ -50,12 +53,7 @@ export function OverviewPage() {
     method: 'card',
   })
   if (error !== null && data === undefined)
-    return (
-      <>
-        <PageHeader title="Overview" />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Overview" error={error} retry={refetch} />
   const known = currenciesOf(data)
   const currency = known.find((each) => each === search['currency']) ?? known[0] ?? 'usd'
   const is_empty = data !== undefined && known.length === 0
@@ -81,9 +79,9 @@ export function OverviewPage() {
         }
       />
       <div className="figures-row">
-        <VolumeFigure data={data} currency={currency} />
-        <SuccessFigure data={data} />
-        <BalanceFigure data={data} currency={currency} />
+        {payments && <VolumeFigure data={data} currency={currency} />}
+        {payments && <SuccessFigure data={data} />}
+        {wallet && <BalanceFigure data={data} currency={currency} />}
         <Figure
           name="Oldest due"
           value={
@@ -97,7 +95,7 @@ export function OverviewPage() {
           {...(is_operator && { to: '/ops/queues' })}
         />
       </div>
-      {is_empty && data.attention.length === 0 ? (
+      {payments && is_empty && data.attention.length === 0 ? (
         <EmptyState title="No payments yet" curl={curl}>
           A payment is made by your program, or by this command.
         </EmptyState>

@@ -10,15 +10,15 @@ import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
 import { Money } from '../kit/Money.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { CancelDialog, CaptureDialog, RefundDialog } from '../payments/dialogs.tsx'
 import { PaymentOutlook } from '../payments/outlook.tsx'
 import { PaymentDisputes, PaymentRefunds } from '../payments/parts.tsx'
 import { usePaymentStory } from '../payments/story.ts'
 import { StoryTimeline } from '../payments/StoryTimeline.tsx'
-import { moneyOf, processorName } from '../payments/words.ts'
+import { bankHasMoney, moneyOf, processorName } from '../payments/words.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 
@@ -46,12 +46,7 @@ export function PaymentPage() {
   )
   const above = { to: '/payments', title: 'Payments' }
   if (error !== null && payment === undefined)
-    return (
-      <>
-        <PageHeader title="Payment" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Payment" above={above} error={error} retry={refetch} />
   const close = () => setOpen(undefined)
   return (
     <>
@@ -112,7 +107,12 @@ function useActs(payment: Payment | undefined): PaymentAct[] {
   const is_capturable = may_capture && status === 'authorized'
   const is_cancelable =
     may_cancel && (status === 'authorized' || status === 'requires_action' || status === 'pending')
-  const is_refundable = may_refund && status === 'captured' && amount_refunded_minor < amount_captured_minor
+  const is_refundable =
+    may_refund &&
+    payment !== undefined &&
+    status === 'captured' &&
+    amount_refunded_minor < amount_captured_minor &&
+    !bankHasMoney(payment)
   return useMemo(
     () => [
       ...(is_capturable ? (['Capture'] as const) : []),

@@ -5,7 +5,6 @@ import { Ban, CircleX } from 'lucide-react'
 import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
@@ -13,7 +12,7 @@ import { Json } from '../kit/Json.tsx'
 import { formatMoney, Money } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
-import { FailedPage } from '../parties/FailedPage.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { TimelineSection } from '../parties/timeline-items.tsx'
@@ -22,14 +21,7 @@ import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 
 export function PayoutPage() {
-  return (
-    <AreaPage area="payouts" title="Payout">
-      <PayoutContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function PayoutContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const path = `/v1/payouts/${id}` as const
   const {
     data: payout,

@@ -4,7 +4,6 @@ import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
@@ -22,14 +21,6 @@ const EXPORTED = [AMOUNT, CURRENCY, RECIPIENT, ...OTHERS]
 const FILTERS = ['status', 'currency', 'recipient_id', 'created_from', 'created_to']
 
 export function PayoutsPage() {
-  return (
-    <AreaPage area="payouts" title="Payouts">
-      <PayoutsContent />
-    </AreaPage>
-  )
-}
-
-function PayoutsContent() {
   const list = useList<Payout>('/v1/payouts', FILTERS, { every_ms: 10_000 })
   const [search] = useAddressSearch()
   const may_create = useMay('createPayout')

@@ -6,7 +6,6 @@ import type { Recipient } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
@@ -16,7 +15,7 @@ import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { EditDialog, type EditField } from '../parties/EditDialog.tsx'
-import { FailedPage } from '../parties/FailedPage.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { VerificationSection } from '../parties/VerificationSection.tsx'
 import { NewPayout } from '../payouts/NewPayout.tsx'
@@ -30,14 +29,7 @@ const FIELDS: EditField[] = [
 ]
 
 export function RecipientPage() {
-  return (
-    <AreaPage area="recipients" title="Recipient">
-      <RecipientContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function RecipientContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const { data: recipient, error, refetch, dataUpdatedAt } = useAnswer<Recipient>(`/v1/recipients/${id}`)
   const may_archive = useMay('archiveRecipient')
   const may_edit = useMay('updateRecipient')

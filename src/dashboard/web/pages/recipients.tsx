@@ -1,6 +1,5 @@
 // Recipients: the list.
 import type { Recipient } from '#sdk/index.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
@@ -48,14 +47,6 @@ const COLUMNS: TableColumn<Recipient>[] = [
 ]
 
 export function RecipientsPage() {
-  return (
-    <AreaPage area="recipients" title="Recipients">
-      <RecipientsContent />
-    </AreaPage>
-  )
-}
-
-function RecipientsContent() {
   const list = useList<Recipient>('/v1/recipients', ['email', 'type', 'currency', 'archived'], {
     every_ms: 30_000,
   })

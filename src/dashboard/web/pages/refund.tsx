@@ -8,8 +8,8 @@ import { Id } from '../kit/Id.tsx'
 import { Instant, useNow } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
 import { Money } from '../kit/Money.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { jobSaid, Outlook, type Said } from '../payments/outlook.tsx'
@@ -24,12 +24,7 @@ export function RefundPage() {
   const { payment, story } = usePaymentStory(refund?.payment_id)
   const above = { to: '/refunds', title: 'Refunds' }
   if (error !== null && refund === undefined)
-    return (
-      <>
-        <PageHeader title="Refund" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Refund" above={above} error={error} retry={refetch} />
   return (
     <>
       <PageHeader

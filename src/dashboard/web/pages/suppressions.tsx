@@ -4,8 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useState } from 'react'
 import type { MessageChannel, Suppression } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
-import { AreaOffNote } from '../AreaOffNote.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -100,7 +99,6 @@ export function SuppressionsPage() {
         description="Addresses and numbers that get nothing any more: they bounced, complained, opted out, or somebody put them here."
         actions={add}
       />
-      <AreaOffNote area="messages" />
       <MessagesTabs shown="/messages/suppressions">
         <Filters fields={FIELDS} end={<CsvExport list={list} columns={columns} name="suppressions.csv" />} />
         <DataTable
@@ -129,7 +127,11 @@ export function SuppressionsPage() {
           }
           act={() => acted(sluice.messages.suppressions.delete(removed?.id ?? ''))}
           onDone={() => invalidate('/v1/messages/suppressions')}
-          outcome={({ audit_entry }) => <ActedNote entry={audit_entry}>It is removed.</ActedNote>}
+          outcome={(asked) => (
+            <ActedOutcome of={asked} also_accepted>
+              It is removed.
+            </ActedOutcome>
+          )}
         />
       </div>
     </>
@@ -151,8 +153,10 @@ function AddDialog({ opened, onClose }: { opened: boolean; onClose: () => void }
         acted(sluice.messages.suppressions.create({ channel, address: address.trim() }, { idempotency_key }))
       }
       onDone={() => invalidate('/v1/messages/suppressions')}
-      outcome={({ result, audit_entry }) => (
-        <ActedNote entry={audit_entry}>{result.address} gets nothing any more.</ActedNote>
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          {asked.data.address} gets nothing any more.
+        </ActedOutcome>
       )}
     >
       <NativeSelect

@@ -4,20 +4,19 @@ import { useMutation } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { MessageTemplate } from '#sdk/index.ts'
-import { acted } from '../acted.tsx'
+import { acted, noteActed } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { PageBones } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
-import { notify } from '../kit/notices.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { MessageContent } from '../messages/MessageContent.tsx'
 import { parseVariables, VariablesField } from '../messages/VariablesField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { useMay } from '../session.tsx'
+import { useMay, useRolesThatMay } from '../session.tsx'
 
 export function TemplatePage() {
   const id = usePathParam('id')
@@ -25,10 +24,12 @@ export function TemplatePage() {
   if (template !== undefined) return <TemplateEditor key={id} template={template} />
   if (error === null) return <PageBones />
   return (
-    <>
-      <PageHeader title="Template" above={{ to: '/messages/templates', title: 'Templates' }} />
-      <Failed error={error} retry={refetch} />
-    </>
+    <FailedPage
+      title="Template"
+      above={{ to: '/messages/templates', title: 'Templates' }}
+      error={error}
+      retry={refetch}
+    />
   )
 }
 
@@ -38,6 +39,7 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
   const { id, channel, name, subject, text, html, body, updated_at } = template
   const navigate = useNavigate()
   const may_update = useMay('updateMessageTemplate')
+  const who_may = useRolesThatMay('updateMessageTemplate')
   const may_delete = useMay('deleteMessageTemplate')
   const saved: Texts = { name, subject, text, html, body }
   const [texts, set] = useState(saved)
@@ -48,11 +50,8 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
   const changed = Object.keys(changes).length > 0
   const save = useMutation({
     mutationFn: () => acted(sluice.messages.templates.update(id, changes)),
-    onSuccess: async ({ audit_entry }) => {
-      notify({
-        tone: 'good',
-        text: audit_entry === null ? 'Template saved.' : `Template saved, audit entry ${audit_entry}.`,
-      })
+    onSuccess: async (asked) => {
+      noteActed('Template saved.', asked)
       await invalidate('/v1/messages/templates')
     },
   })
@@ -109,7 +108,7 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
               )}
             </div>
           ) : (
-            <p className="dim">Templates are changed by the roles owner, admin and developer.</p>
+            <p className="dim">Templates are changed by the role {who_may}.</p>
           )}
         </form>
         <TemplatePreview id={id} changed={changed} />
@@ -121,8 +120,9 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
         action="Delete template"
         tone="bad"
         does="Messages that name it are refused from then on. Those that were accepted before are sent. This cannot be undone."
-        act={() => sluice.messages.templates.delete(id)}
-        onDone={async () => {
+        act={() => acted(sluice.messages.templates.delete(id))}
+        onDone={async (asked) => {
+          noteActed('Template deleted.', asked)
           await navigate({ to: '/messages/templates' })
           await invalidate('/v1/messages/templates')
         }}

@@ -4,8 +4,8 @@ import { useNavigate } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useState } from 'react'
 import type { MessageChannel, MessageTemplate } from '#sdk/index.ts'
-import { AreaOffNote } from '../AreaOffNote.tsx'
 import { sluice } from '../api.ts'
+import { acted, noteActed } from '../kit/Acted.tsx'
 import { useDialogs } from '../dialogs.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
@@ -44,7 +44,6 @@ export function TemplatesPage() {
   return (
     <>
       <PageHeader title="Templates" description="Texts with gaps, which a message fills." actions={create} />
-      <AreaOffNote area="messages" />
       <MessagesTabs shown="/messages/templates">
         <DataTable
           label="Templates"
@@ -81,11 +80,14 @@ function CreateTemplateDialog({ opened, onClose }: { opened: boolean; onClose: (
       ready={ready}
       act={(idempotency_key) => {
         const texts = channel === 'sms' ? { body: text } : { subject, text }
-        return sluice.messages.templates.create({ name: name.trim(), channel, ...texts }, { idempotency_key })
+        return acted(
+          sluice.messages.templates.create({ name: name.trim(), channel, ...texts }, { idempotency_key }),
+        )
       }}
-      onDone={async ({ id }) => {
+      onDone={async (asked) => {
+        noteActed('Template created.', asked)
         await invalidate('/v1/messages/templates')
-        await navigate({ to: `/messages/templates/${id}` })
+        await navigate({ to: `/messages/templates/${asked.data.id}` })
       }}
     >
       <TextInput

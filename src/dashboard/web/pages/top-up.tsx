@@ -1,7 +1,6 @@
 // One top-up: how much, from where, and what happened to it.
 import type { TopUp } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
@@ -9,20 +8,13 @@ import { Json } from '../kit/Json.tsx'
 import { formatMoney, Money } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
-import { FailedPage } from '../parties/FailedPage.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { TimelineSection } from '../parties/timeline-items.tsx'
 import { useAnswer } from '../queries.ts'
 
 export function TopUpPage() {
-  return (
-    <AreaPage area="wallet" title="Top-up">
-      <TopUpContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function TopUpContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const path = `/v1/wallet/top_ups/${id}` as const
   const {
     data: top_up,

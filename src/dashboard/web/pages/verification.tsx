@@ -4,7 +4,6 @@ import { Check, Link2, X } from 'lucide-react'
 import { useState } from 'react'
 import type { Verification } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
@@ -12,7 +11,7 @@ import { Json } from '../kit/Json.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
-import { FailedPage } from '../parties/FailedPage.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { TimelineSection } from '../parties/timeline-items.tsx'
@@ -23,14 +22,7 @@ import { DecideDialog, RenewLinkDialog } from '../verifications/dialogs.tsx'
 import { decidedBy } from '../verifications/words.ts'
 
 export function VerificationPage() {
-  return (
-    <AreaPage area="compliance" title="Verification">
-      <VerificationContent id={usePathParam('id')} />
-    </AreaPage>
-  )
-}
-
-function VerificationContent({ id }: { id: string }) {
+  const id = usePathParam('id')
   const path = `/v1/compliance/kyc/${id}` as const
   const { data, error, refetch, dataUpdatedAt } = useAnswer<Verification>(path, undefined, {
     every_ms: 5_000,

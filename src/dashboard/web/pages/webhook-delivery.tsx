@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { Clock, Hand, Send } from 'lucide-react'
 import { useState } from 'react'
 import type { WebhookDeliveryDetail, WebhookEndpoint } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { usePathParam } from '../address.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -12,8 +12,8 @@ import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
@@ -43,12 +43,7 @@ export function WebhookDeliveryPage() {
     title: endpoint?.url ?? 'Webhooks',
   }
   if (error !== null && delivery === undefined)
-    return (
-      <>
-        <PageHeader title="Delivery" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Delivery" above={above} error={error} retry={refetch} />
   return (
     <>
       <PageHeader
@@ -125,8 +120,10 @@ export function WebhookDeliveryPage() {
         }
         act={(idempotency_key) => acted(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
         onDone={() => invalidate(path)}
-        outcome={({ audit_entry }) => (
-          <ActedNote entry={audit_entry}>It is on its way. The attempt shows up on the page.</ActedNote>
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            It is on its way. The attempt shows up on the page.
+          </ActedOutcome>
         )}
       />
     </>

@@ -12,8 +12,9 @@ import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, Failed } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
@@ -55,12 +56,7 @@ export function WebhookEndpointPage() {
 
   const above = { to: '/webhooks', title: 'Webhooks' }
   if (error !== null && endpoint === undefined)
-    return (
-      <>
-        <PageHeader title="Webhook endpoint" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Webhook endpoint" above={above} error={error} retry={refetch} />
   return (
     <>
       <PageHeader

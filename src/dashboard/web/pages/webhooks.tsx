@@ -3,7 +3,6 @@ import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo } from 'react'
 import type { WebhookEndpoint } from '#sdk/index.ts'
-import { AreaOffNote } from '../AreaOffNote.tsx'
 import { useDialogs } from '../dialogs.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Instant } from '../kit/Instant.tsx'
@@ -97,7 +96,6 @@ export function WebhooksPage() {
         description="Where events are sent to, signed, and tried again until they arrive."
         actions={add}
       />
-      <AreaOffNote area="events" />
       <DataTable
         label="Webhook endpoints"
         list={list}

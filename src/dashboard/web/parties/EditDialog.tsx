@@ -3,8 +3,7 @@ import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answer } from '#sdk/index.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { acted } from '../kit/Acted.tsx'
-import { notify } from '../kit/notices.tsx'
+import { acted, noteActed } from '../kit/Acted.tsx'
 
 export type EditField = { name: string; label: string; required?: boolean; type?: 'email' | 'url' | 'tel' }
 
@@ -66,8 +65,8 @@ export function EditDialog<T extends object>({
           ),
         )
       }
-      onDone={async () => {
-        notify({ tone: 'good', text: 'Saved.' })
+      onDone={async (asked) => {
+        noteActed('Saved.', asked)
         await onDone()
       }}
     >

@@ -9,7 +9,7 @@ import { inWords, type Tone } from '../kit/statuses.ts'
 import { useSession } from '../session.tsx'
 import { inTime } from './items.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
-import { amountOfJob, jobWords, moneyOf, processorName } from './words.ts'
+import { amountOfJob, bankHasMoney, jobWords, moneyOf, processorName } from './words.ts'
 
 export type Said = { key: string; tone: Tone; words: ReactNode }
 
@@ -137,7 +137,6 @@ function stateSaid(payment: Payment): Said[] {
       `${amount} was not taken${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
     )
   if (status === 'captured') {
-    const is_disputed = payment.dispute !== null && payment.dispute.closed_at === null
     const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
     const money = (minor: number) => formatMoney(minor, currency)
     const released =
@@ -146,8 +145,8 @@ function stateSaid(payment: Payment): Said[] {
         : ''
     const back =
       refunded === 0
-        ? is_disputed
-          ? ''
+        ? bankHasMoney(payment)
+          ? 'The bank has the money now: it cannot be refunded.'
           : 'It can be refunded, all or in parts.'
         : refunded === captured
           ? 'All of it went back.'

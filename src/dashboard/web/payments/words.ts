@@ -4,6 +4,11 @@ import { formatMoney } from '../kit/Money.tsx'
 import { inWords } from '../kit/statuses.ts'
 import type { PaymentStory } from './story.ts'
 
+/** Whether a buyer's bank has the money: then the processor refuses refunds. An inquiry takes none. */
+export function bankHasMoney({ dispute }: Payment): boolean {
+  return dispute !== null && dispute.status !== 'won' && dispute.status !== 'warning'
+}
+
 /** What a job does: done, to be done, being done. `{}` is the amount. */
 type JobWords = { done: string; to_do: string; doing: string; asked: string; noun: string }
 

@@ -4,7 +4,6 @@ import { useNavigate } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useMemo, useState, type ReactNode } from 'react'
 import type { TopUp, WalletBalance } from '#sdk/index.ts'
-import { AreaPage } from '../kit/AreaPage.tsx'
 import { Bone } from '../kit/Bone.tsx'
 import { Money } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
@@ -22,14 +21,6 @@ const TABS = [
 ] as const
 
 export function WalletFrame({ tab, children }: { tab: (typeof TABS)[number]['tab']; children: ReactNode }) {
-  return (
-    <AreaPage area="wallet" title="Wallet">
-      <WalletContent tab={tab}>{children}</WalletContent>
-    </AreaPage>
-  )
-}
-
-function WalletContent({ tab, children }: Parameters<typeof WalletFrame>[0]) {
   const navigate = useNavigate()
   const balances = useBalances()
   const may_top_up = useMay('createTopUp')

@@ -3,7 +3,7 @@ import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import type { EventType, WebhookEndpoint } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
+import { acted, ActedOutcome, noteActed } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { EVENT_PATTERNS } from '../event-patterns.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -34,10 +34,11 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
         return acted(sluice.webhookEndpoints.test(id, body, { idempotency_key }))
       }}
       onDone={readAgain}
-      outcome={({ result, audit_entry }) => (
-        <ActedNote entry={audit_entry}>
-          The test is on its way. <Link to={`/webhooks/deliveries/${result.id}`}>See what came of it</Link>
-        </ActedNote>
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          The test is on its way.{' '}
+          <Link to={`/webhooks/deliveries/${asked.data.id}`}>See what came of it</Link>
+        </ActedOutcome>
       )}
     >
       <NativeSelect
@@ -73,10 +74,10 @@ export function RotateSecretDialog({ opened, onClose, endpoint: { id } }: ActPro
         acted(sluice.webhookEndpoints.rotateSecret(id, { grace_s: Number(grace_s) }, { idempotency_key }))
       }
       onDone={readAgain}
-      outcome={({ result: { secret }, audit_entry }) => (
-        <ActedNote entry={audit_entry}>
-          <SecretOnce secret={secret} />
-        </ActedNote>
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          <SecretOnce secret={asked.data.secret} />
+        </ActedOutcome>
       )}
     >
       <NativeSelect
@@ -123,8 +124,10 @@ export function SwitchDialog({
       }
       act={() => acted(sluice.webhookEndpoints.update(id, { status: disables ? 'disabled' : 'enabled' }))}
       onDone={readAgain}
-      outcome={({ result, audit_entry }) => (
-        <ActedNote entry={audit_entry}>The endpoint is {result.status}.</ActedNote>
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          The endpoint is {asked.data.status}.
+        </ActedOutcome>
       )}
     />
   )
@@ -159,12 +162,14 @@ export function RecoverDialog({
         const body = { since: from.toISOString(), until: to === null ? null : to.toISOString() }
         return acted(sluice.webhookEndpoints.recover(id, body, { idempotency_key }))
       }}
-      onDone={({ result }) => {
-        onBegun(result.id)
+      onDone={({ data }) => {
+        onBegun(data.id)
         return readAgain()
       }}
-      outcome={({ audit_entry }) => (
-        <ActedNote entry={audit_entry}>The recovery has begun; the page shows how far it is.</ActedNote>
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          The recovery has begun; the page shows how far it is.
+        </ActedOutcome>
       )}
     >
       <TextInput
@@ -204,7 +209,8 @@ export function DeleteEndpointDialog({
         </>
       }
       act={() => acted(sluice.webhookEndpoints.delete(id))}
-      onDone={async () => {
+      onDone={async (asked) => {
+        noteActed('Endpoint deleted.', asked)
         onDeleted()
         await readAgain()
       }}

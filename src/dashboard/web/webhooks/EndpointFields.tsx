@@ -2,7 +2,7 @@
 import { Checkbox, TagsInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { EventTypes, WebhookEndpoint } from '#sdk/index.ts'
-import { acted, ActedNote } from '../acted.tsx'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { EVENT_PATTERNS } from '../event-patterns.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -39,10 +39,10 @@ export function AddEndpointDialog({ opened, onClose }: { opened: boolean; onClos
       ready={isComplete(fields)}
       act={(idempotency_key) => acted(sluice.webhookEndpoints.create(bodyOf(fields), { idempotency_key }))}
       onDone={() => invalidate('/v1/webhook_endpoints', '/webhook_endpoints')}
-      outcome={({ result: { secret }, audit_entry }) => (
-        <ActedNote entry={audit_entry}>
-          <SecretOnce secret={secret} />
-        </ActedNote>
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          <SecretOnce secret={asked.data.secret} />
+        </ActedOutcome>
       )}
     >
       <EndpointFields fields={fields} set={set} />
@@ -78,7 +78,11 @@ export function EditEndpointDialog({
       ready={isComplete(fields)}
       act={() => acted(sluice.webhookEndpoints.update(endpoint.id, bodyOf(fields)))}
       onDone={() => invalidate('/v1/webhook_endpoints')}
-      outcome={({ audit_entry }) => <ActedNote entry={audit_entry}>The endpoint is saved.</ActedNote>}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          The endpoint is saved.
+        </ActedOutcome>
+      )}
     >
       <EndpointFields fields={fields} set={set} />
     </ConfirmDialog>

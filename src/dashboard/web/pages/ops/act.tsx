@@ -10,13 +10,13 @@ import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
 import { shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
+import { FailedPage } from '../../kit/FailedPage.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState, Failed } from '../../kit/states.tsx'
+import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { AuditLink } from '../../operations/AuditLink.tsx'
 import { filterWords, JOB_ACTS } from '../../operations/job-acts.ts'
 import { JobActProgress, useJobAct } from '../../operations/JobActProgress.tsx'
-import { postOnRecord } from '../../operations/record.ts'
+import { askActed, AuditLink } from '../../kit/Acted.tsx'
 import type { JobActItemRow } from '../../operations/shapes.ts'
 import { invalidate } from '../../queries.ts'
 
@@ -49,12 +49,7 @@ export function ActPage() {
   const [canceling, setCanceling] = useState(false)
   const above = { to: '/ops/jobs', title: 'Jobs' }
   if (error !== null && act === undefined)
-    return (
-      <>
-        <PageHeader title="Act" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Act" above={above} error={error} retry={refetch} />
   const title =
     act === undefined ? 'Act' : `${JOB_ACTS[act.act].title} ${act.job_id === null ? 'jobs' : 'one job'}`
   return (
@@ -99,10 +94,10 @@ export function ActPage() {
         title="Cancel this act?"
         action="Cancel act"
         does="It stops before its next jobs. What is done stays done."
-        act={() => postOnRecord(`/ops/acts/${id}/cancel`, {})}
-        outcome={({ seq }) => (
+        act={() => askActed('POST', `/ops/acts/${id}/cancel`, {})}
+        outcome={({ audit_seq }) => (
           <>
-            It stops. <AuditLink seq={seq} />
+            It stops. <AuditLink of="installation" seq={audit_seq} />
           </>
         )}
         onDone={() => invalidate('/ops/acts')}

@@ -9,8 +9,9 @@ import { Facts } from '../../kit/Facts.tsx'
 import { Id } from '../../kit/Id.tsx'
 import { formatInstant, Instant, useNow } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
+import { FailedPage } from '../../kit/FailedPage.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState, Failed } from '../../kit/states.tsx'
+import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { Timeline, type TimelineItem } from '../../kit/Timeline.tsx'
 import { allowsAct, JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
@@ -58,12 +59,7 @@ export function JobPage() {
   const now = useNow()
   const above = { to: '/ops/jobs', title: 'Jobs' }
   if (error !== null && job === undefined)
-    return (
-      <>
-        <PageHeader title="Job" above={above} />
-        <Failed error={error} retry={refetch} />
-      </>
-    )
+    return <FailedPage title="Job" above={above} error={error} retry={refetch} />
   const acts = JOB_ACT_KINDS.filter((act) => job !== undefined && allowsAct(job, act, now))
   return (
     <>

@@ -2,7 +2,7 @@
 import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
-import { askActed, ActedNote } from '../../acted.tsx'
+import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
@@ -10,7 +10,7 @@ import { useList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { invalidate } from '../../queries.ts'
-import { rolesThatMay, useMay } from '../../session.tsx'
+import { useMay, useRolesThatMay } from '../../session.tsx'
 import { usePaletteActs } from '../../shell/acts.ts'
 import { CreateKeyDialog, RotateKeyDialog } from './key-dialogs.tsx'
 
@@ -27,6 +27,7 @@ type KeyRow = {
 
 export function ApiKeysTab() {
   const may_manage = useMay('keys.manage')
+  const who_may = useRolesThatMay('keys.manage')
   const list = useList<KeyRow>('/keys', [])
   const [open, setOpen] = useState<'create' | 'rotate' | 'revoke'>()
   // What a dialog was about stays in it while it closes.
@@ -76,7 +77,7 @@ export function ApiKeysTab() {
         <p className="dim">
           {may_manage
             ? 'A program signs in with a key. Each may only what its scopes say.'
-            : `Keys are made by the role ${rolesThatMay('keys.manage')}.`}
+            : `Keys are made by the role ${who_may}.`}
         </p>
         {may_manage && (
           <div className="filters-end">
@@ -91,7 +92,6 @@ export function ApiKeysTab() {
         list={list}
         columns={columns}
         rowKey={({ id }) => id}
-        act="keys.manage"
         paged={false}
         empty={<EmptyState title="No keys yet">The first one lets a program use this tenant.</EmptyState>}
       />
@@ -114,10 +114,12 @@ export function ApiKeysTab() {
             then on. This cannot be undone.
           </>
         }
-        act={(idempotency_key) => askActed('POST', `/keys/${key?.id ?? ''}/revoke`, {}, idempotency_key)}
+        act={() => askActed('POST', `/keys/${key?.id ?? ''}/revoke`, {})}
         onDone={() => invalidate('/keys')}
-        outcome={({ audit_entry }) => (
-          <ActedNote entry={audit_entry}>{key?.name ?? 'The key'} is revoked.</ActedNote>
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            {key?.name ?? 'The key'} is revoked.
+          </ActedOutcome>
         )}
       />
     </>

@@ -1,7 +1,7 @@
 // The dialogs that end in a new key, which is shown once.
 import { Button, Checkbox, NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { post } from '../../api.ts'
+import { ActedOutcome, askActed, type Acted } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
@@ -31,15 +31,15 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       action="Create"
       does="It acts for this tenant, within its scopes."
       ready={name.trim() !== '' && scopes.length > 0}
-      act={(idempotency_key) =>
-        post<WithSecret>(
-          '/keys',
-          { name: name.trim(), scopes, expires_at: day === '' ? null : endOfDay(day) },
-          idempotency_key,
-        )
+      act={() =>
+        askActed<WithSecret>('POST', '/keys', {
+          name: name.trim(),
+          scopes,
+          expires_at: day === '' ? null : endOfDay(day),
+        })
       }
       onDone={() => invalidate('/keys')}
-      outcome={({ secret }) => <NewKey secret={secret} />}
+      outcome={(made) => <NewKey made={made} />}
     >
       <TextInput
         label="Name"
@@ -107,11 +107,9 @@ export function RotateKeyDialog({
       title={`Rotate ${name}?`}
       action="Rotate"
       does="A new key takes its place, with the same name, scopes and expiry. Until the old one ends, both work."
-      act={(idempotency_key) =>
-        post<WithSecret>(`/keys/${id}/rotate`, { grace_s: Number(grace_s) }, idempotency_key)
-      }
+      act={() => askActed<WithSecret>('POST', `/keys/${id}/rotate`, { grace_s: Number(grace_s) })}
       onDone={() => invalidate('/keys')}
-      outcome={({ secret }) => <NewKey secret={secret} />}
+      outcome={(made) => <NewKey made={made} />}
     >
       <NativeSelect
         label="The old key still works"
@@ -123,12 +121,14 @@ export function RotateKeyDialog({
   )
 }
 
-function NewKey({ secret }: { secret: string }) {
+function NewKey({ made }: { made: Acted<WithSecret> }) {
   return (
-    <div className="stack">
-      <CopyField label="API key" value={secret} />
-      <p>Copy it now: it is not shown again. We keep only what checks it.</p>
-    </div>
+    <ActedOutcome of={made}>
+      <div className="stack">
+        <CopyField label="API key" value={made.data.secret} />
+        <p>Copy it now: it is not shown again. We keep only what checks it.</p>
+      </div>
+    </ActedOutcome>
   )
 }
 

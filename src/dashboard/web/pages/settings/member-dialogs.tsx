@@ -1,7 +1,7 @@
 // The dialogs in which somebody is invited and a role is changed.
 import { NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { askActed, ActedNote } from '../../acted.tsx'
+import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
@@ -56,19 +56,19 @@ export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: ()
           : 'No email is set up here: you get a link, which works once, to pass on.'
       }
       ready={email.trim() !== ''}
-      act={(key) => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role }, key)}
+      act={() => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role })}
       onDone={() => invalidate('/members')}
-      outcome={({ result: { link, email: invited }, audit_entry }) => (
-        <ActedNote entry={audit_entry}>
-          {link === null ? (
-            `An invitation is on its way to ${invited}.`
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          {asked.data.link === null ? (
+            `An invitation is on its way to ${asked.data.email}.`
           ) : (
             <div className="stack">
-              <CopyField label="Invitation link" value={link} />
-              <p>Pass it on to {invited}: it is not shown again.</p>
+              <CopyField label="Invitation link" value={asked.data.link} />
+              <p>Pass it on to {asked.data.email}: it is not shown again.</p>
             </div>
           )}
-        </ActedNote>
+        </ActedOutcome>
       )}
     >
       <TextInput
@@ -103,10 +103,10 @@ export function ChangeRoleDialog({
       ready={role !== before}
       act={() => askActed('PATCH', `/members/${user_id}`, { role })}
       onDone={() => invalidate('/members', 'session')}
-      outcome={({ audit_entry }) => (
-        <ActedNote entry={audit_entry}>
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
           {name} has the role {role}.
-        </ActedNote>
+        </ActedOutcome>
       )}
     >
       <RoleField role={role} set={setRole} />

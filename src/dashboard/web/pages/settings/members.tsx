@@ -2,14 +2,14 @@
 import { Button } from '@mantine/core'
 import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
-import { askActed, ActedNote } from '../../acted.tsx'
+import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { useDialogs } from '../../dialogs.ts'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
-import { rolesThatMay, useMay, useSession } from '../../session.tsx'
+import { useMay, useRolesThatMay, useSession } from '../../session.tsx'
 import { ChangeRoleDialog, InviteDialog, type MemberRow } from './member-dialogs.tsx'
 
 type InvitationRow = {
@@ -23,6 +23,7 @@ type InvitationRow = {
 
 export function MembersTab() {
   const may_manage = useMay('members.manage')
+  const who_may = useRolesThatMay('members.manage')
   const { user, role: own_role, tenant } = useSession()
   const query = useAnswer<{ members: MemberRow[]; invitations: InvitationRow[] }>('/members')
   const { opening, begin, props } = useDialogs<'invite' | 'role' | 'remove' | 'revoke'>()
@@ -109,7 +110,7 @@ export function MembersTab() {
         <p className="dim">
           {may_manage
             ? `Whoever may see ${tenant?.name ?? 'this tenant'}, and what they may do.`
-            : `Members are changed by the role ${rolesThatMay('members.manage')}.`}
+            : `Members are changed by the role ${who_may}.`}
         </p>
         {may_manage && (
           <div className="filters-end">
@@ -156,8 +157,10 @@ export function MembersTab() {
           }
           act={() => askActed('DELETE', `/members/${member?.user_id ?? ''}`)}
           onDone={() => invalidate('/members')}
-          outcome={({ audit_entry }) => (
-            <ActedNote entry={audit_entry}>{member?.name} is no longer a member.</ActedNote>
+          outcome={(asked) => (
+            <ActedOutcome of={asked} also_accepted>
+              {member?.name} is no longer a member.
+            </ActedOutcome>
           )}
         />
         <ConfirmDialog
@@ -166,9 +169,13 @@ export function MembersTab() {
           action="Revoke"
           tone="bad"
           does="Its link does not work any more. You can invite them again."
-          act={(key) => askActed('POST', `/members/invitations/${invitation?.id ?? ''}/revoke`, {}, key)}
+          act={() => askActed('POST', `/members/invitations/${invitation?.id ?? ''}/revoke`, {})}
           onDone={() => invalidate('/members')}
-          outcome={({ audit_entry }) => <ActedNote entry={audit_entry}>The invitation is revoked.</ActedNote>}
+          outcome={(asked) => (
+            <ActedOutcome of={asked} also_accepted>
+              The invitation is revoked.
+            </ActedOutcome>
+          )}
         />
       </div>
     </>

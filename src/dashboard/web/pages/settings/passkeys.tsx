@@ -1,8 +1,9 @@
 // One's passkeys: they are added, renamed and removed here.
 import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { post, read } from '../../api.ts'
+import { read } from '../../api.ts'
 import { useDialogs } from '../../dialogs.ts'
+import { askActed, noteActed, type Acted } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
@@ -81,6 +82,7 @@ export function Passkeys() {
           action="Add passkey"
           does="Your browser asks you how it is to be made."
           name=""
+          done="Passkey added."
           act={addPasskey}
         />
         {passkey && (
@@ -90,7 +92,8 @@ export function Passkeys() {
             action="Rename"
             does="The name is only for you."
             name={passkey.name ?? ''}
-            act={(name) => post('/auth/passkey/update-passkey', { id: passkey.id, name })}
+            done="Passkey renamed."
+            act={(name) => askActed('POST', '/auth/passkey/update-passkey', { id: passkey.id, name })}
           />
         )}
         <ConfirmDialog
@@ -99,8 +102,11 @@ export function Passkeys() {
           action="Remove"
           tone="bad"
           does="Nobody signs in with it any more. Your browser or key may still offer it: remove it there too."
-          act={() => post('/auth/passkey/delete-passkey', { id: passkey?.id })}
-          onDone={readAgain}
+          act={() => askActed('POST', '/auth/passkey/delete-passkey', { id: passkey?.id })}
+          onDone={(asked) => {
+            noteActed('Passkey removed.', asked)
+            return readAgain()
+          }}
         />
       </div>
     </section>
@@ -109,6 +115,7 @@ export function Passkeys() {
 
 function NameDialog({
   name: before,
+  done,
   act,
   ...rest
 }: {
@@ -118,11 +125,21 @@ function NameDialog({
   action: string
   does: string
   name: string
-  act: (name: string) => Promise<unknown>
+  /** What is said then. */
+  done: string
+  act: (name: string) => Promise<Acted<unknown>>
 }) {
   const [name, setName] = useState(before)
   return (
-    <ConfirmDialog {...rest} ready={name.trim() !== ''} act={() => act(name.trim())} onDone={readAgain}>
+    <ConfirmDialog
+      {...rest}
+      ready={name.trim() !== ''}
+      act={() => act(name.trim())}
+      onDone={(asked) => {
+        noteActed(done, asked)
+        return readAgain()
+      }}
+    >
       <TextInput
         label="Name"
         placeholder="The laptop"
@@ -135,7 +152,7 @@ function NameDialog({
   )
 }
 
-async function addPasskey(name: string): Promise<void> {
+async function addPasskey(name: string): Promise<Acted<unknown>> {
   const options = await read<PublicKeyCredentialCreationOptionsJSON>(
     '/auth/passkey/generate-register-options',
   )
@@ -149,5 +166,5 @@ async function addPasskey(name: string): Promise<void> {
     )
   })
   if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was made.')
-  await post('/auth/passkey/verify-registration', { response: credential.toJSON(), name })
+  return await askActed('POST', '/auth/passkey/verify-registration', { response: credential.toJSON(), name })
 }

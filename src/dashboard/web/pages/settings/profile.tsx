@@ -2,10 +2,9 @@
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
-import { post } from '../../api.ts'
 import { useDialogs } from '../../dialogs.ts'
+import { askActed, noteActed } from '../../kit/Acted.tsx'
 import { ConfirmDialog, DialogError } from '../../kit/ConfirmDialog.tsx'
-import { notify } from '../../kit/notices.tsx'
 import { queryClient, SESSION_KEY } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
 import { Passkeys } from './passkeys.tsx'
@@ -28,9 +27,9 @@ function NameForm() {
   const { user } = useSession()
   const [name, setName] = useState(user.name)
   const save = useMutation({
-    mutationFn: () => post('/auth/update-user', { name: name.trim() }),
-    onSuccess: async () => {
-      notify({ tone: 'good', text: 'Name saved.' })
+    mutationFn: () => askActed('POST', '/auth/update-user', { name: name.trim() }),
+    onSuccess: async (asked) => {
+      noteActed('Name saved.', asked)
       await queryClient.invalidateQueries({ queryKey: SESSION_KEY })
     },
   })
@@ -89,9 +88,11 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       action="Change password"
       does="The new one holds at once, and your other sessions end."
       ready={currentPassword !== '' && newPassword.length >= LEAST_LENGTH}
-      act={() => post('/auth/change-password', { currentPassword, newPassword, revokeOtherSessions: true })}
-      onDone={() => {
-        notify({ tone: 'good', text: 'Password changed.' })
+      act={() =>
+        askActed('POST', '/auth/change-password', { currentPassword, newPassword, revokeOtherSessions: true })
+      }
+      onDone={(asked) => {
+        noteActed('Password changed.', asked)
         return queryClient.invalidateQueries()
       }}
     >

@@ -1,8 +1,8 @@
 // Where one is signed in.
 import { Button } from '@mantine/core'
 import { useState } from 'react'
-import { post } from '../../api.ts'
 import { useDialogs } from '../../dialogs.ts'
+import { askActed, noteActed } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
@@ -85,8 +85,11 @@ export function Sessions() {
           action="End session"
           tone="bad"
           does={`${browserOf(ended?.userAgent)} at ${ended?.ipAddress || 'an unknown address'} is signed out at once.`}
-          act={() => post('/auth/revoke-session', { token: ended?.token })}
-          onDone={() => invalidate(LIST)}
+          act={() => askActed('POST', '/auth/revoke-session', { token: ended?.token })}
+          onDone={(asked) => {
+            noteActed('Session ended.', asked)
+            return invalidate(LIST)
+          }}
         />
         <ConfirmDialog
           {...props('others')}
@@ -94,8 +97,11 @@ export function Sessions() {
           action="End all other sessions"
           tone="bad"
           does={`${others === 1 ? 'One session is' : `${others} sessions are`} signed out at once; this one stays.`}
-          act={() => post('/auth/revoke-other-sessions', {})}
-          onDone={() => invalidate(LIST)}
+          act={() => askActed('POST', '/auth/revoke-other-sessions', {})}
+          onDone={(asked) => {
+            noteActed('Sessions ended.', asked)
+            return invalidate(LIST)
+          }}
         />
       </div>
     </section>

@@ -1,12 +1,11 @@
 // The second factor of one's account: a code of an app, and backup codes.
 import { Button, PasswordInput, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { post } from '../../api.ts'
 import { useDialogs } from '../../dialogs.ts'
+import { ActedOutcome, askActed, noteActed } from '../../kit/Acted.tsx'
 import { CodeBlock } from '../../kit/CodeBlock.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
-import { notify } from '../../kit/notices.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { queryClient, SESSION_KEY } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
@@ -44,9 +43,9 @@ export function TwoFactor() {
           title="Enable two-factor"
           action="Continue"
           does="First your password, then the code of an app on your phone."
-          act={(password) => post<Enabling>('/auth/two-factor/enable', { password })}
-          onDone={(found) => {
-            setEnabling(found)
+          act={(password) => askActed<Enabling>('POST', '/auth/two-factor/enable', { password })}
+          onDone={({ data }) => {
+            setEnabling(data)
             begin('confirm')
           }}
         />
@@ -57,9 +56,15 @@ export function TwoFactor() {
           action="Make new backup codes"
           does="The old ones stop working."
           act={(password) =>
-            post<{ backupCodes: string[] }>('/auth/two-factor/generate-backup-codes', { password })
+            askActed<{ backupCodes: string[] }>('POST', '/auth/two-factor/generate-backup-codes', {
+              password,
+            })
           }
-          outcome={({ backupCodes }) => <BackupCodes codes={backupCodes} />}
+          outcome={(asked) => (
+            <ActedOutcome of={asked}>
+              <BackupCodes codes={asked.data.backupCodes} />
+            </ActedOutcome>
+          )}
         />
         <WithPassword
           {...props('disable')}
@@ -67,9 +72,9 @@ export function TwoFactor() {
           title="Disable two-factor?"
           action="Disable two-factor"
           does="From then on your password alone lets somebody in. Your backup codes stop working."
-          act={(password) => post('/auth/two-factor/disable', { password })}
-          onDone={() => {
-            notify({ tone: 'good', text: 'Two-factor is off.' })
+          act={(password) => askActed('POST', '/auth/two-factor/disable', { password })}
+          onDone={(asked) => {
+            noteActed('Two-factor is off.', asked)
             return queryClient.invalidateQueries({ queryKey: SESSION_KEY })
           }}
         />
@@ -97,9 +102,13 @@ function ConfirmCode({
       action="Confirm code"
       does="Read the picture with your app, or type the secret into it. Then type the six digits that it shows."
       ready={/^\d{6}$/.test(code.trim())}
-      act={() => post('/auth/two-factor/verify-totp', { code: code.trim() })}
+      act={() => askActed('POST', '/auth/two-factor/verify-totp', { code: code.trim() })}
       onDone={() => queryClient.invalidateQueries({ queryKey: SESSION_KEY })}
-      outcome={() => <BackupCodes codes={backupCodes} />}
+      outcome={(asked) => (
+        <ActedOutcome of={asked}>
+          <BackupCodes codes={backupCodes} />
+        </ActedOutcome>
+      )}
     >
       <QrCode text={totpURI} label="QR code for your app" />
       <CopyField label="Secret" value={secret} />
