@@ -108,7 +108,7 @@ test('by keyboard alone: sign in, find a payment, capture it; the palette finds 
     )
     .toBe(true)
   await page.keyboard.press('Enter')
-  await page.getByText('$32.00 was captured').waitFor()
+  await page.getByText('$32.00 was captured.', { exact: true }).waitFor()
   await page.keyboard.press('Escape')
   await page.getByRole('dialog').waitFor({ state: 'hidden' })
   await paymentIn(client, id, 'captured')
