@@ -168,10 +168,18 @@ test('a one-time code is asked for after the password, and guesses are few', asy
   expect((await half.get('/api/session')).status).toBe(401)
   expect((await half.post('/api/auth/two-factor/disable', { password: PASSWORD })).status).toBe(401)
   // Nobody can say that this machine needs no code the next time.
-  expect((await verify(half, codeOf(totpURI), { trustDevice: true })).status).toBe(200)
+  const next = codeOf(totpURI, 1)
+  expect((await verify(half, next, { trustDevice: true })).status).toBe(200)
   expect((await half.get('/api/session')).status).toBe(200)
   await half.post('/api/auth/sign-out')
   expect((await tryPassword(half, person.email)).body).toMatchObject({ twoFactorRedirect: true })
+
+  // A code that was taken is not taken again, nor one before it.
+  expect((await verify(half, next)).status).toBe(401)
+  await tryPassword(half, person.email)
+  expect((await verify(half, codeOf(totpURI))).status).toBe(401)
+  expect((await half.get('/api/session')).status).toBe(401)
+  await tryPassword(half, person.email)
 
   const backup = (by: typeof browser) =>
     by.post('/api/auth/two-factor/verify-backup-code', { code: backupCodes[0] })
@@ -220,9 +228,13 @@ test('a passkey signs in without a password, if it asks who uses it', async () =
   const person = await createPerson(world, { role: 'developer' })
   const browser = await signIn(origin, person)
   const register = async (passkey: ReturnType<typeof createPasskey>) => {
-    const { body } = await browser.get('/api/auth/passkey/generate-register-options')
+    const { body } = await browser.post('/api/auth/passkey/generate-register-options', { password: PASSWORD })
     const response = passkey.register(body)
-    return await browser.post('/api/auth/passkey/verify-registration', { response, name: 'Mine' })
+    return await browser.post('/api/auth/passkey/verify-registration', {
+      response,
+      name: 'Mine',
+      password: PASSWORD,
+    })
   }
   const careless = await register(createPasskey(origin, { asks: false }))
   expect([careless.status, await world.sql`select from user_passkeys`]).toMatchObject([400, []])
@@ -242,8 +254,12 @@ test('a passkey signs in without a password, if it asks who uses it', async () =
 
   const [{ id }] = (await browser.get('/api/auth/passkey/list-user-passkeys')).body
   const stranger = await signedInAs(world, { role: 'owner' })
-  expect((await stranger.post('/api/auth/passkey/delete-passkey', { id })).status).not.toBe(200)
-  expect((await browser.post('/api/auth/passkey/delete-passkey', { id })).status).toBe(200)
+  expect(
+    (await stranger.post('/api/auth/passkey/delete-passkey', { id, password: PASSWORD })).status,
+  ).not.toBe(200)
+  expect((await browser.post('/api/auth/passkey/delete-passkey', { id, password: PASSWORD })).status).toBe(
+    200,
+  )
   expect(
     (await entriesOf(world, person)).map(({ action, details }) => [action, ...Object.values(details)]),
   ).toEqual([

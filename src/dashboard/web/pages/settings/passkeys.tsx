@@ -1,13 +1,14 @@
 // One's passkeys: they are added, renamed and removed here.
 import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { post, read } from '../../api.ts'
+import { post } from '../../api.ts'
 import { useDialogs } from '../../dialogs.ts'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
+import { WithPassword } from './WithPassword.tsx'
 
 type Passkey = { id: string; name?: string | null; createdAt?: string | null; deviceType?: string }
 
@@ -75,14 +76,7 @@ export function Passkeys() {
         Add passkey
       </Button>
       <div key={opening}>
-        <NameDialog
-          {...props('add')}
-          title="Add a passkey"
-          action="Add passkey"
-          does="Your browser asks you how it is to be made."
-          name=""
-          act={addPasskey}
-        />
+        <AddDialog {...props('add')} />
         {passkey && (
           <NameDialog
             {...props('rename')}
@@ -93,17 +87,34 @@ export function Passkeys() {
             act={(name) => post('/auth/passkey/update-passkey', { id: passkey.id, name })}
           />
         )}
-        <ConfirmDialog
+        <WithPassword
           {...props('remove')}
           title={`Remove ${passkey ? nameOf(passkey) : 'this passkey'}?`}
           action="Remove"
           tone="bad"
           does="Nobody signs in with it any more. Your browser or key may still offer it: remove it there too."
-          act={() => post('/auth/passkey/delete-passkey', { id: passkey?.id })}
+          act={(password) => post('/auth/passkey/delete-passkey', { id: passkey?.id, password })}
           onDone={readAgain}
         />
       </div>
     </section>
+  )
+}
+
+function AddDialog(opening: { opened: boolean; onClose: () => void }) {
+  const [name, setName] = useState('')
+  return (
+    <WithPassword
+      {...opening}
+      title="Add a passkey"
+      action="Add passkey"
+      does="Your browser asks you how it is to be made."
+      ready={name.trim() !== ''}
+      act={(password) => addPasskey(name.trim(), password)}
+      onDone={readAgain}
+    >
+      <NameInput value={name} onChange={setName} />
+    </WithPassword>
   )
 }
 
@@ -123,21 +134,28 @@ function NameDialog({
   const [name, setName] = useState(before)
   return (
     <ConfirmDialog {...rest} ready={name.trim() !== ''} act={() => act(name.trim())} onDone={readAgain}>
-      <TextInput
-        label="Name"
-        placeholder="The laptop"
-        maxLength={100}
-        data-autofocus
-        value={name}
-        onChange={(event) => setName(event.currentTarget.value)}
-      />
+      <NameInput value={name} onChange={setName} />
     </ConfirmDialog>
   )
 }
 
-async function addPasskey(name: string): Promise<void> {
-  const options = await read<PublicKeyCredentialCreationOptionsJSON>(
+function NameInput({ value, onChange }: { value: string; onChange: (name: string) => void }) {
+  return (
+    <TextInput
+      label="Name"
+      placeholder="The laptop"
+      maxLength={100}
+      data-autofocus
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+    />
+  )
+}
+
+async function addPasskey(name: string, password: string): Promise<void> {
+  const options = await post<PublicKeyCredentialCreationOptionsJSON>(
     '/auth/passkey/generate-register-options',
+    { password },
   )
   const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options)
   const credential = await navigator.credentials.create({ publicKey }).catch((error: unknown) => {
@@ -149,5 +167,5 @@ async function addPasskey(name: string): Promise<void> {
     )
   })
   if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was made.')
-  await post('/auth/passkey/verify-registration', { response: credential.toJSON(), name })
+  await post('/auth/passkey/verify-registration', { response: credential.toJSON(), name, password })
 }

@@ -1,5 +1,5 @@
 // Settings, Profile: one's own name, password, second factor, passkeys and sessions.
-import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { Button, Checkbox, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import { post } from '../../api.ts'
@@ -80,6 +80,7 @@ function Password() {
 function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [currentPassword, setCurrent] = useState('')
   const [newPassword, setNew] = useState('')
+  const [remove_passkeys, setRemove] = useState(true)
   const show = { visibilityToggleButtonProps: { 'aria-label': 'Show what is typed' } }
   return (
     <ConfirmDialog
@@ -89,9 +90,16 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       action="Change password"
       does="The new one holds at once, and your other sessions end."
       ready={currentPassword !== '' && newPassword.length >= LEAST_LENGTH}
-      act={() => post('/auth/change-password', { currentPassword, newPassword, revokeOtherSessions: true })}
-      onDone={() => {
-        notify({ tone: 'good', text: 'Password changed.' })
+      act={() =>
+        post<{ passkeys: string[] }>('/auth/change-password', {
+          currentPassword,
+          newPassword,
+          remove_passkeys,
+        })
+      }
+      onDone={({ passkeys }) => {
+        const left = passkeys.length === 0 ? '' : ` These passkeys still sign in: ${passkeys.join(', ')}.`
+        notify({ tone: 'good', text: `Password changed.${left}` })
         return queryClient.invalidateQueries()
       }}
     >
@@ -110,6 +118,12 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
         value={newPassword}
         onChange={(event) => setNew(event.currentTarget.value)}
         {...show}
+      />
+      <Checkbox
+        label="Remove all passkeys too"
+        description="Whoever knew the old password may have added one."
+        checked={remove_passkeys}
+        onChange={(event) => setRemove(event.currentTarget.checked)}
       />
     </ConfirmDialog>
   )

@@ -1,5 +1,5 @@
 // The second factor of one's account: a code of an app, and backup codes.
-import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { post } from '../../api.ts'
 import { useDialogs } from '../../dialogs.ts'
@@ -8,9 +8,10 @@ import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { notify } from '../../kit/notices.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { queryClient, SESSION_KEY } from '../../queries.ts'
+import { queryClient } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
 import { QrCode } from './QrCode.tsx'
+import { WithPassword } from './WithPassword.tsx'
 
 type Enabling = { totpURI: string; backupCodes: string[] }
 
@@ -43,7 +44,7 @@ export function TwoFactor() {
           {...props('enable')}
           title="Enable two-factor"
           action="Continue"
-          does="First your password, then the code of an app on your phone."
+          does="First your password, then the code of an app on your phone. Your other sessions end."
           act={(password) => post<Enabling>('/auth/two-factor/enable', { password })}
           onDone={(found) => {
             setEnabling(found)
@@ -66,11 +67,11 @@ export function TwoFactor() {
           tone="bad"
           title="Disable two-factor?"
           action="Disable two-factor"
-          does="From then on your password alone lets somebody in. Your backup codes stop working."
+          does="From then on your password alone lets somebody in. Your backup codes stop working, and your other sessions end."
           act={(password) => post('/auth/two-factor/disable', { password })}
           onDone={() => {
             notify({ tone: 'good', text: 'Two-factor is off.' })
-            return queryClient.invalidateQueries({ queryKey: SESSION_KEY })
+            return queryClient.invalidateQueries()
           }}
         />
       </div>
@@ -98,7 +99,7 @@ function ConfirmCode({
       does="Read the picture with your app, or type the secret into it. Then type the six digits that it shows."
       ready={/^\d{6}$/.test(code.trim())}
       act={() => post('/auth/two-factor/verify-totp', { code: code.trim() })}
-      onDone={() => queryClient.invalidateQueries({ queryKey: SESSION_KEY })}
+      onDone={() => queryClient.invalidateQueries()}
       outcome={() => <BackupCodes codes={backupCodes} />}
     >
       <QrCode text={totpURI} label="QR code for your app" />
@@ -121,27 +122,5 @@ function BackupCodes({ codes }: { codes: string[] }) {
       <p>Keep these backup codes: each lets you in once when your phone is away. They are not shown again.</p>
       <CodeBlock text={codes.join('\n')} label="backup codes" />
     </>
-  )
-}
-
-/** A dialog that asks for one's password before an act. */
-function WithPassword<T>({
-  act,
-  ...rest
-}: Omit<Parameters<typeof ConfirmDialog<T>>[0], 'act' | 'ready' | 'children'> & {
-  act: (password: string) => Promise<T>
-}) {
-  const [password, setPassword] = useState('')
-  return (
-    <ConfirmDialog {...rest} ready={password !== ''} act={() => act(password)}>
-      <PasswordInput
-        label="Password"
-        autoComplete="current-password"
-        data-autofocus
-        value={password}
-        onChange={(event) => setPassword(event.currentTarget.value)}
-        visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
-      />
-    </ConfirmDialog>
   )
 }
