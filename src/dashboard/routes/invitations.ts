@@ -56,14 +56,14 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       const { token } = request.params
       const invitation = await findOpenInvitation(sql, token)
       if (invitation === undefined) throw notOpen()
-      const { email, has_user, mailed } = invitation
+      const { tenant_id, email, has_user, mailed } = invitation
       const { body } = request
       const from = { request_id: request.id, address: request.ip }
       request.signed_in = (await findSession(headersOf(request)))?.signed_in
       if (request.signed_in?.email === email) {
         const by = actorOf(request, null)
         const user_id = request.signed_in.user_id
-        await sql.begin(async (tx) => accepted(await acceptInvitation(tx, { token, user_id, by })))
+        await sql.begin(async (tx) => accepted(await acceptInvitation(tx, { tenant_id, token, user_id, by })))
         return { email }
       }
       if (has_user || body == null)
@@ -77,7 +77,7 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
         if (user_id === undefined) throw notOpen()
         const actor = actorName({ email, email_verified: mailed })
         const by = { actor_id: user_id, actor, ...from }
-        accepted(await acceptInvitation(tx, { token, user_id, by }))
+        accepted(await acceptInvitation(tx, { tenant_id, token, user_id, by }))
       })
       return { email }
     },

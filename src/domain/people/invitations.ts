@@ -117,19 +117,21 @@ export async function findOpenInvitation(sql: Sql | Tx, token: string): Promise<
   return found
 }
 
+type Accepting = { tenant_id: string; token: string; user_id: string; by: Omit<Actor, 'tenant_id'> }
+
 /**
  * Makes the invited user a member. `user_id`: of a user that the caller makes in the same transaction, or who is signed
  * in. Undefined when the invitation is not open any more, or who sent it may give the role no more.
  */
 export async function acceptInvitation(
   tx: Tx,
-  { token, user_id, by }: { token: string; user_id: string; by: Omit<Actor, 'tenant_id'> },
+  { tenant_id, token, user_id, by }: Accepting,
 ): Promise<{ tenant_id: string } | undefined> {
   const token_hash = hashOf(token)
-  const [sent] = await tx<{ tenant_id: string; invited_by: string | null; role: MemberRole }[]>`
-    select tenant_id, invited_by, role from invitations where token_hash = ${token_hash}`
+  const [sent] = await tx<{ invited_by: string | null; role: MemberRole }[]>`
+    select invited_by, role from invitations where tenant_id = ${tenant_id} and token_hash = ${token_hash}`
   if (sent === undefined) return undefined
-  const { tenant_id, invited_by, role } = sent
+  const { invited_by, role } = sent
   // In the order in which changes of members lock: these first, then invitations.
   const sender_role = await lockRole(tx, tenant_id, invited_by)
   if (invited_by !== null && refusalOf(sender_role, role) !== null) return undefined
