@@ -309,13 +309,15 @@ test('a session that was stolen cannot find out the password, and ends when that
 test('somebody who is signed in and has passwords hashed again and again holds up nobody', async () => {
   const hog = await signedInAs(world, { role: 'read-only' })
   const victim = await createPerson(world, { role: 'owner' })
-  const all = Promise.all(
-    Array.from({ length: 60 }, () => hog.post('/api/auth/two-factor/enable', { password: PASSWORD })),
-  )
-  await signIn(url, victim)
-  const statuses = (await all).map(({ status }) => status)
+  // Five at once: all are right, so that none counts as wrong for long.
+  const statuses: number[] = []
+  const lane = async () => {
+    for (let n = 0; n < 9; n += 1)
+      statuses.push((await hog.post('/api/auth/two-factor/enable', { password: PASSWORD })).status)
+  }
+  await Promise.all([...Array.from({ length: 5 }, lane), signIn(url, victim)])
   // Twenty, and one more every two seconds.
-  expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(25)
+  expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(15)
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(5)
   await world.sql`delete from sign_in_failures`
 })
