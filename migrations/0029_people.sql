@@ -6,6 +6,7 @@ create table users (
   name text not null check (length(name) between 1 and 255),
   -- In lower case.
   email text not null unique check (length(email) <= 320),
+  -- Whether somebody has shown that they read what is sent there.
   email_verified boolean not null default false,
   image text,
   two_factor_enabled boolean not null default false,
@@ -68,7 +69,9 @@ create table user_two_factors (
   backup_codes text not null,
   verified boolean default true,
   failed_verification_count integer default 0,
-  locked_until timestamptz
+  locked_until timestamptz,
+  -- The time step of the last code that was taken: no code is taken twice.
+  last_step bigint
 );
 
 create table user_passkeys (
@@ -111,7 +114,10 @@ create table invitations (
   role text not null check (role in ('owner', 'admin', 'developer', 'support', 'read-only')),
   -- SHA-256 of what stands in the link.
   token_hash bytea not null unique,
+  -- Null: by command.
   invited_by uuid references users (id) on delete set null,
+  -- Whether the link went to the address by email; else it was shown to who invited.
+  mailed boolean not null,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
   accepted_at timestamptz,
@@ -119,6 +125,8 @@ create table invitations (
   primary key (tenant_id, id)
 );
 create unique index invitations_open on invitations (tenant_id, email) where accepted_at is null and revoked_at is null;
+create index invitations_tenant on invitations (tenant_id, created_at);
+create index invitations_email on invitations (email, created_at);
 
 -- What people did. Each entry has the hash of the one before, so that none can be changed or left out without breaking the chain.
 create table audit_entries (

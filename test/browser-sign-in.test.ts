@@ -98,18 +98,22 @@ test('a passkey signs in without a password', async () => {
       isUserVerified: true,
     },
   })
-  const status = await page.evaluate(async () => {
+  const status = await page.evaluate(async (password) => {
     const { PublicKeyCredential, navigator } = globalThis as any
-    const asked = await fetch('/api/auth/passkey/generate-register-options')
+    const asked = await fetch('/api/auth/passkey/generate-register-options', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ password }),
+    })
     const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(await asked.json())
     const credential = await navigator.credentials.create({ publicKey })
     const answer = await fetch('/api/auth/passkey/verify-registration', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ response: credential.toJSON(), name: 'Laptop' }),
+      body: JSON.stringify({ response: credential.toJSON(), name: 'Laptop', password }),
     })
     return answer.status
-  })
+  }, PASSWORD)
   expect(status).toBe(200)
   await page.getByRole('button', { name: 'Account' }).click()
   await page.getByRole('menuitem', { name: 'Sign out' }).click()

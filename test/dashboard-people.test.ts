@@ -365,6 +365,99 @@ test('an invitation that expired, was revoked or replaced opens nothing', async 
   expect(await opens(token)).toEqual([404, 404])
 })
 
+test('who is demoted has no way back by an invitation of before', async () => {
+  const { tenant_id } = await world.clientOf({ tenant: 'demoted' })
+  const kind = { role: 'owner', tenant_id } as const
+  const [owner, other, third] = [
+    await signedInAs(world, kind),
+    await signedInAs(world, kind),
+    await signedInAs(world, kind),
+  ]
+  const [first, second, kept] = [
+    await signedInAs(world, {}),
+    await signedInAs(world, {}),
+    await signedInAs(world, {}),
+  ]
+  const send = (by_whom: Browser, { email }: Person, role: MemberRole) =>
+    by_whom.post('/api/members/invitations', { email, role })
+  const accept = async (person: Browser & Person) =>
+    (await person.post(`/api/invitations/${await linkTo(person.email)}/accept`)).status
+  await send(other, first, 'owner')
+  await send(other, kept, 'developer')
+  await owner.send('PATCH', `/api/members/${other.user_id}`, { role: 'admin' })
+  expect(await accept(first)).toBe(404)
+  // What they may still give is still open.
+  expect(await accept(kept)).toBe(200)
+  await send(third, second, 'admin')
+  await world.sql`update members set role = 'support' where user_id = ${third.user_id}`
+  expect(await accept(second)).toBe(404)
+})
+
+test('invitations are few, and their emails say nothing that who invites chose, nor lead elsewhere', async () => {
+  const { tenant_id } = await world.clientOf({ tenant: 'spam' })
+  const admin = await signedInAs(world, { role: 'admin', tenant_id })
+  await admin.post('/api/auth/update-user', { name: 'Win $1M: https://evil.example/now' })
+  const send = (email: string) =>
+    admin.post(
+      '/api/members/invitations',
+      { email, role: 'read-only' },
+      { 'x-forwarded-host': 'evil.example' },
+    )
+  const all = await Promise.all(Array.from({ length: 8 }, () => send('victim@elsewhere.example')))
+  expect(
+    all
+      .map(({ status }) => String(status))
+      .toSorted()
+      .join(' '),
+  ).toBe('201 201 201 201 201 429 429 429')
+  await linkTo('victim@elsewhere.example')
+  const mail = JSON.stringify(
+    await world.provider('smtp').control('GET', '/messages?to=victim%40elsewhere.example'),
+  )
+  expect(mail).toContain('You are invited to spam on Sluice')
+  expect(mail).toContain('Win 1M https evil example now invites you')
+  expect(mail).not.toContain('evil.example')
+  // The address has had enough, whichever tenant asks.
+  const elsewhere = { email: 'victim@elsewhere.example', role: 'support' }
+  expect((await by.admin.post('/api/members/invitations', elsewhere)).body.error.code).toBe('rate_limited')
+  await world.sql`
+    insert into invitations (tenant_id, id, email, role, token_hash, mailed, expires_at)
+    select ${tenant_id}, gen_random_uuid(), n || '@many.example', 'support', sha256(n::text::bytea), true, now()
+    from generate_series(1, 45) n`
+  const refused = await send('another@elsewhere.example')
+  expect([refused.status, Number(refused.headers.get('retry-after')) > 3600]).toEqual([429, true])
+})
+
+test('a link that was shown proves no address, and does not tell who has an account', async () => {
+  const known = await createPerson(world, {})
+  const { EMAIL_FROM, ...silent } = world.env
+  expect(EMAIL_FROM).toBeDefined()
+  const here = await startHere('dashboard', silent, createLog('silent', 'test'))
+  try {
+    const owner = await signIn(here.url!, by.owner)
+    const guest = createBrowser(here.url!)
+    const answers: unknown[] = []
+    for (const email of [known.email, 'cto@bigcorp.example']) {
+      const { body } = await owner.post('/api/members/invitations', { email, role: 'developer' })
+      expect(body).toMatchObject({ sent: false, link: expect.stringContaining(`${here.url!}/invitation/`) })
+      const path = `/api/invitations/${body.link.split('/').at(-1)}`
+      const [shown, refused] = [(await guest.get(path)).body, await guest.post(`${path}/accept`)]
+      const taken = await guest.post(`${path}/accept`, { name: 'CTO', password: PASSWORD })
+      answers.push([shown.has_user, refused.status, taken.status])
+    }
+    expect(answers).toEqual([
+      [null, 401, 401],
+      [null, 401, 200],
+    ])
+    await signIn(here.url!, { email: 'cto@bigcorp.example' })
+    const entries = await entriesOf(world, { email: 'cto@bigcorp.example (not verified)' })
+    expect(entries.map(({ action }) => action)).toEqual(['members.join', 'sign_in'])
+    expect(await entriesOf(world, { email: 'cto@bigcorp.example' })).toEqual([])
+  } finally {
+    await here.close()
+  }
+})
+
 test('a user of another tenant accepts by signing in as who is invited', async () => {
   const guest = await signedInAs(world, {})
   await by.owner.post('/api/members/invitations', { email: guest.email, role: 'developer' })

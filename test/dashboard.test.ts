@@ -151,7 +151,7 @@ test('fifty wrong passwords from an address lock it, whatever it says of where i
 
 test('a one-time code is asked for after the password, and guesses are few', async () => {
   const person = await createPerson(world, { role: 'admin' })
-  const browser = await signIn(url, person)
+  const [browser, stolen] = [await signIn(url, person), await signIn(url, person)]
   const enable = '/api/auth/two-factor/enable'
   expect((await browser.post(enable, { password: 'wrong password here' })).status).toBe(400)
   const { totpURI, backupCodes } = (await browser.post(enable, { password: PASSWORD })).body
@@ -162,16 +162,25 @@ test('a one-time code is asked for after the password, and guesses are few', asy
   expect((await verify(browser, codeOf(totpURI))).status).toBe(200)
   expect(browser.cookies.get('sluice.session_token')).not.toBe(before)
   expect((await browser.get('/api/session')).body.user.two_factor_enabled).toBe(true)
+  expect((await stolen.get('/api/session')).status).toBe(401)
 
   const half = createBrowser(url)
   expect((await tryPassword(half, person.email)).body).toMatchObject({ twoFactorRedirect: true })
   expect((await half.get('/api/session')).status).toBe(401)
   expect((await half.post('/api/auth/two-factor/disable', { password: PASSWORD })).status).toBe(401)
   // Nobody can say that this machine needs no code the next time.
-  expect((await verify(half, codeOf(totpURI), { trustDevice: true })).status).toBe(200)
+  const next = codeOf(totpURI, 1)
+  expect((await verify(half, next, { trustDevice: true })).status).toBe(200)
   expect((await half.get('/api/session')).status).toBe(200)
   await half.post('/api/auth/sign-out')
   expect((await tryPassword(half, person.email)).body).toMatchObject({ twoFactorRedirect: true })
+
+  // A code that was taken is not taken again, nor one before it.
+  expect((await verify(half, next)).status).toBe(401)
+  await tryPassword(half, person.email)
+  expect((await verify(half, codeOf(totpURI))).status).toBe(401)
+  expect((await half.get('/api/session')).status).toBe(401)
+  await tryPassword(half, person.email)
 
   const backup = (by: typeof browser) =>
     by.post('/api/auth/two-factor/verify-backup-code', { code: backupCodes[0] })
@@ -197,8 +206,11 @@ test('a one-time code is asked for after the password, and guesses are few', asy
   expect((await browser.post(off, { password: 'wrong password here' })).status).toBe(400)
   expect((await browser.get('/api/session')).body.user.two_factor_enabled).toBe(true)
   expect((await browser.post(off, { password: PASSWORD })).status).toBe(200)
+  expect((await half.get('/api/session')).status).toBe(401)
+  expect((await browser.get('/api/session')).status).toBe(200)
   const entries = await entriesOf(world, person)
   expect(entries.map(({ action, details }) => [action, details['by'] ?? details['status']])).toEqual([
+    ['sign_in', 'password'],
     ['sign_in', 'password'],
     ['two_factor.enable', undefined],
     ['sign_in', 'one-time code'],
@@ -220,13 +232,25 @@ test('a passkey signs in without a password, if it asks who uses it', async () =
   const person = await createPerson(world, { role: 'developer' })
   const browser = await signIn(origin, person)
   const register = async (passkey: ReturnType<typeof createPasskey>) => {
-    const { body } = await browser.get('/api/auth/passkey/generate-register-options')
+    const { body } = await browser.post('/api/auth/passkey/generate-register-options', { password: PASSWORD })
     const response = passkey.register(body)
-    return await browser.post('/api/auth/passkey/verify-registration', { response, name: 'Mine' })
+    return await browser.post('/api/auth/passkey/verify-registration', {
+      response,
+      name: 'Mine',
+      password: PASSWORD,
+    })
   }
   const careless = await register(createPasskey(origin, { asks: false }))
   expect([careless.status, await world.sql`select from user_passkeys`]).toMatchObject([400, []])
   const passkey = createPasskey(origin)
+  // Whoever has only the session adds none and removes none, also by a challenge that is for signing in.
+  for (const password of [undefined, 'wrong password here'])
+    expect(
+      (await browser.post('/api/auth/passkey/generate-register-options', { password })).body.error.code,
+    ).toBe('invalid_request')
+  const asked = await browser.post('/api/auth/passkey/generate-register-options', { password: PASSWORD })
+  const unproven = { response: passkey.register(asked.body), name: 'Mine' }
+  expect((await browser.post('/api/auth/passkey/verify-registration', unproven)).status).toBe(400)
   expect((await register(passkey)).status).toBe(200)
 
   const other = createBrowser(origin)
@@ -242,34 +266,68 @@ test('a passkey signs in without a password, if it asks who uses it', async () =
 
   const [{ id }] = (await browser.get('/api/auth/passkey/list-user-passkeys')).body
   const stranger = await signedInAs(world, { role: 'owner' })
-  expect((await stranger.post('/api/auth/passkey/delete-passkey', { id })).status).not.toBe(200)
-  expect((await browser.post('/api/auth/passkey/delete-passkey', { id })).status).toBe(200)
+  expect((await browser.post('/api/auth/passkey/delete-passkey', { id })).status).toBe(400)
+  expect(
+    (await stranger.post('/api/auth/passkey/delete-passkey', { id, password: PASSWORD })).status,
+  ).not.toBe(200)
+  expect((await browser.post('/api/auth/passkey/delete-passkey', { id, password: PASSWORD })).status).toBe(
+    200,
+  )
   expect(
     (await entriesOf(world, person)).map(({ action, details }) => [action, ...Object.values(details)]),
   ).toEqual([
     ['sign_in', 'password'],
-    ...[400, 200].flatMap((status) => [['passkeys.add'], ['passkeys.add', status]]),
+    ...[400, 400, 200].flatMap((status) => [['passkeys.add'], ['passkeys.add', status]]),
     ['sign_in', 'passkey'],
     ['sign_out'],
     ['sign_out', 200],
-    ['passkeys.remove'],
-    ['passkeys.remove', 200],
+    ...[400, 200].flatMap((status) => [['passkeys.remove'], ['passkeys.remove', status]]),
   ])
 })
 
 test('a session that was stolen cannot find out the password, and ends when that changes', async () => {
   const person = await createPerson(world, { role: 'owner' })
   const [mine, stolen] = [await signIn(url, person), await signIn(url, person)]
-  const change = (by: typeof mine, currentPassword: string) =>
-    by.post('/api/auth/change-password', { currentPassword, newPassword: 'another long password' })
+  await world.sql`
+    insert into user_passkeys (id, user_id, name, public_key, credential_id, counter, device_type, backed_up)
+    values (${person.user_id}, ${person.user_id}, 'Theirs', 'x', 'theirs', 0, 'singleDevice', false)`
+  const change = (by: typeof mine, currentPassword: string, more: object = {}) =>
+    by.post('/api/auth/change-password', { currentPassword, newPassword: 'another long password', ...more })
   const guesses = await Promise.all(Array.from({ length: 12 }, () => change(stolen, 'wrong password here')))
   expect(guesses.filter(({ status }) => status === 429)).toHaveLength(2)
   await world.sql`delete from sign_in_failures`
-  expect((await change(mine, PASSWORD)).status).toBe(200)
+  expect((await change(mine, PASSWORD)).body.passkeys).toEqual(['Theirs'])
   expect((await stolen.get('/api/session')).status).toBe(401)
   expect((await mine.get('/api/session')).status).toBe(200)
   expect((await tryPassword(createBrowser(url), person.email)).status).toBe(401)
   await signIn(url, person, 'another long password')
+  const again = await change(mine, 'another long password', { remove_passkeys: true })
+  expect(again.body.passkeys).toEqual([])
+  expect(await world.sql`select from user_passkeys where user_id = ${person.user_id}`).toEqual([])
+})
+
+test('somebody who is signed in and has passwords hashed again and again holds up nobody', async () => {
+  const hog = await signedInAs(world, { role: 'read-only' })
+  const victim = await createPerson(world, { role: 'owner' })
+  // Five at once: all are right, so that none counts as wrong for long.
+  const statuses: number[] = []
+  const lane = async () => {
+    for (let n = 0; n < 9; n += 1)
+      statuses.push((await hog.post('/api/auth/two-factor/enable', { password: PASSWORD })).status)
+  }
+  await Promise.all([...Array.from({ length: 5 }, lane), signIn(url, victim)])
+  // Twenty, and one more every two seconds.
+  expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(15)
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(5)
+  await world.sql`delete from sign_in_failures`
+})
+
+test('challenges of passkeys are made for an address as often as people ask', async () => {
+  const browser = createBrowser(url, '198.51.100.77')
+  const ask = () => browser.get('/api/auth/passkey/generate-authenticate-options')
+  const statuses = (await Promise.all(Array.from({ length: 60 }, ask))).map(({ status }) => status)
+  expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(30)
+  expect((await createBrowser(url).get('/api/auth/passkey/generate-authenticate-options')).status).toBe(200)
 })
 
 test('people change their name, and nothing else of themselves', async () => {

@@ -482,7 +482,11 @@ describe('readers', () => {
     for (const tenant_id of [world.tenant_id, other.tenant_id]) {
       const { user_id, email } = await createPerson(world, { role: 'owner', tenant_id })
       const by = { tenant_id, actor_id: user_id, actor: email, request_id: null, address: null }
-      await invite(world.sql, { tenant_id, email: 'ada@people.example', role: 'support', by }, async () => {})
+      await invite(
+        world.sql,
+        { tenant_id, email: 'ada@people.example', role: 'support', by, mailed: false },
+        async () => {},
+      )
     }
     await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
     const reader = connections.reader!

@@ -36,9 +36,14 @@ test('a first owner is invited, is made an operator, and is listed', async () =>
     tenant: { slug: 'new-shop' },
     role: 'owner',
   })
-  for (const off of [[], ['--off']]) {
+  const doubtful = await users('operator', '--email', 'ada@shop.example')
+  expect([doubtful.code, doubtful.stderr]).toEqual([
+    1,
+    expect.stringMatching(/invited to new-shop by npm run users.*--unverified-address/),
+  ])
+  for (const off of [['--unverified-address'], ['--off']]) {
     expect((await users('operator', '--email', 'ada@shop.example', ...off)).code).toBe(0)
-    expect((await browser.get('/api/session')).body.is_operator).toBe(off.length === 0)
+    expect((await browser.get('/api/session')).body.is_operator).toBe(off[0] !== '--off')
   }
   const { stdout } = await users('list', '--tenant', 'new-shop', '--json')
   expect(JSON.parse(stdout)).toMatchObject([
@@ -56,7 +61,7 @@ test('a first owner is invited, is made an operator, and is listed', async () =>
   )
   expect([again.code, again.stderr]).toEqual([1, 'ada@shop.example is a member of new-shop already.\n'])
   const entries = await world.sql`
-    select action, actor from audit_entries where actor not like '%@%.example' order by seq`
+    select action, actor from audit_entries where actor not like '%@%.example%' order by seq`
   expect(entries.map(({ action }) => action)).toEqual([
     'members.invite',
     'users.make_operator',
@@ -81,10 +86,14 @@ test('sessions end, a second factor is taken away, and a password is made up', a
   expect((await users('reset-second-factor', '--email', email)).code).toBe(0)
   const second = await signIn(url, { email })
 
+  await world.sql`
+    insert into user_passkeys (id, user_id, public_key, credential_id, counter, device_type, backed_up)
+    values (${user_id}, ${user_id}, 'x', 'x', 0, 'singleDevice', false)`
   const { password } = JSON.parse((await users('set-password', '--email', email, '--json')).stdout)
   expect(await isOut(second)).toBe(401)
   expect((await tryPassword(createBrowser(url), email)).status).toBe(401)
   await signIn(url, { email }, password)
+  expect(await world.sql`select from user_passkeys where user_id = ${user_id}`).toEqual([])
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(password)
 })
 

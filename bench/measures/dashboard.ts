@@ -108,7 +108,13 @@ async function openSystem(system: System, finished: number): Promise<Side & Asyn
 async function createOwner(sql: Sql, tenant_id: string): Promise<void> {
   const password_hash = await hashPassword(PASSWORD)
   await sql.begin(async (tx) => {
-    const id = await createUser(tx, { name: 'Bench', email: EMAIL, password_hash, is_operator: true })
+    const id = await createUser(tx, {
+      name: 'Bench',
+      email: EMAIL,
+      email_verified: true,
+      password_hash,
+      is_operator: true,
+    })
     await tx`insert into members (tenant_id, user_id, role) values (${tenant_id}, ${id!}, 'owner')`
   })
 }

@@ -10,6 +10,7 @@ import type { Actor } from '#domain/people/audit-log.ts'
 import { invite } from '#domain/people/invitations.ts'
 import {
   endSessions,
+  findUnverified,
   listUsers,
   resetSecondFactor,
   setOperator,
@@ -28,17 +29,18 @@ const HELP = `sluice users: who may sign in to the dashboard.
 
   npm run users -- list [--tenant acme]
   npm run users -- invite --tenant acme --email ada@acme.example --role owner
-  npm run users -- operator --email ada@acme.example [--off]
+  npm run users -- operator --email ada@acme.example [--off] [--unverified-address]
   npm run users -- end-sessions --email ada@acme.example
   npm run users -- reset-second-factor --email ada@acme.example
   npm run users -- set-password --email ada@acme.example
 
 list                 users, with the tenants that they are members of.
 invite               prints a link that works once, for a week; makes the tenant too if there is none. Roles: ${ROLES.join(', ')}.
-operator             makes a user an operator, who sees the queues and jobs of all tenants; --off: one no more.
+operator             makes a user an operator, who sees the queues and jobs of all tenants; --off: one no more. A user whose link was shown
+                     instead of mailed may not be who the address says: --unverified-address makes them one nevertheless.
 end-sessions         signs a user out everywhere.
 reset-second-factor  for who has lost it: takes away one-time codes and passkeys, and signs out everywhere. The password suffices then.
-set-password         makes up a password, shown only now, and signs out everywhere. The second factor stays.
+set-password         makes up a password, shown only now, removes passkeys, and signs out everywhere. One-time codes stay.
 
 --json               answers as JSON.
 Each act is in the audit log, with the name of the user of this machine.
@@ -49,11 +51,18 @@ const OPTIONS = {
   email: { type: 'string' },
   role: { type: 'string' },
   off: { type: 'boolean', default: false },
+  'unverified-address': { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   help: { type: 'boolean', short: 'h', default: false },
 } as const
 
-type UserOptions = { tenant?: string; email?: string; role?: string; off: boolean }
+type UserOptions = {
+  tenant?: string
+  email?: string
+  role?: string
+  off: boolean
+  'unverified-address': boolean
+}
 /** What is printed, and what it is as JSON. */
 type Printed = { lines: string[]; json: unknown }
 type Command = (sql: Sql, values: UserOptions, config: Config) => Promise<Printed>
@@ -70,15 +79,16 @@ const COMMANDS: Record<string, Command> = {
     if (role === undefined) throw new ConfigError(`--role must be one of ${ROLES.join(', ')}`)
     const origin = originOfDashboard(config)
     const { id: tenant_id } = await ensureTenant(sql, slug)
-    const asked = { tenant_id, email, role, by: { ...operatorHere(), tenant_id } }
+    const asked = { tenant_id, email, role, by: { ...operatorHere(), tenant_id }, mailed: false }
     const invited = await invite(sql, asked, async () => {})
-    if (invited === undefined) throw new ConfigError(`${email} is a member of ${slug} already.`)
+    if ('refused' in invited) throw new ConfigError(`${email} is a member of ${slug} already.`)
     const { token, expires_at } = invited
     const link = `${origin}/invitation/${token}`
     const first = `An invitation for ${email} as ${role} of ${slug}, shown only now. It works once, until ${expires_at}:`
     return { lines: [first, '', `  ${link}`, ''], json: { email, role, link, expires_at } }
   },
   operator: async (sql, values) => {
+    if (!values.off && !values['unverified-address']) await assertVerified(sql, emailOf(values))
     await onUser(values, (act) => setOperator(sql, act, !values.off))
     return said(values, values.off ? 'is no operator any more' : 'is an operator')
   },
@@ -95,7 +105,7 @@ const COMMANDS: Record<string, Command> = {
     const password = newPassword()
     const password_hash = await hashPassword(password)
     await onUser(values, (act) => setPassword(sql, act, password_hash))
-    const first = `The new password of ${values.email}, shown only now. They should change it in their profile:`
+    const first = `The new password of ${values.email}, shown only now. Their passkeys are removed. They should change it in their profile:`
     return { lines: [first, '', `  ${password}`, ''], json: { email: values.email, password } }
   },
 }
@@ -111,6 +121,17 @@ async function main(): Promise<void> {
     if (values.json) print(JSON.stringify(json, null, 2))
     else for (const line of lines) print(line)
   })
+}
+
+async function assertVerified(sql: Sql, email: string): Promise<void> {
+  const invitations = await findUnverified(sql, email)
+  if (invitations === undefined) return
+  const by = invitations.map(
+    ({ tenant, invited_by }) => `invited to ${tenant} by ${invited_by ?? 'npm run users'}`,
+  )
+  throw new ConfigError(
+    `Nobody has verified that ${email} is the address of this user, whose link was shown and not mailed: ${by.join(', ')}. If you know who it is, add --unverified-address.`,
+  )
 }
 
 function lineOf({ email, name, tenants, ...user }: UserShown): string {

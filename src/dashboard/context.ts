@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { ApiContext } from '#api/context.ts'
 import { AppError } from '#core/errors.ts'
-import type { Actor } from '#domain/people/audit-log.ts'
+import { actorName, type Actor } from '#domain/people/audit-log.ts'
 import type { SignedIn } from '#domain/people/find.ts'
 import type { MemberRole } from '#domain/people/role.ts'
 import type { Sessions } from './sessions.ts'
@@ -65,15 +65,21 @@ export function asOperator(request: FastifyRequest): SignedIn {
   return signed_in
 }
 
-/** Whether people can be invited by email; else they are given a link. */
+/**
+ * Whether people can be invited by email; else they are given a link. Without DASHBOARD_URL only a request says where a
+ * link would lead, and who makes it would choose: so none is mailed, unless nobody else reaches this machine.
+ */
 export function mailsInvitations({ config, areas }: ApiContext): boolean {
-  return config.EMAIL_FROM !== undefined && !areas.channels_without_credentials.includes('email')
+  const { DASHBOARD_URL, HOST, EMAIL_FROM } = config
+  const leads_here = DASHBOARD_URL !== undefined || /^(localhost|127\..*|::1)$/.test(HOST)
+  return leads_here && EMAIL_FROM !== undefined && !areas.channels_without_credentials.includes('email')
 }
 
 /** Who acts, for the audit log; `tenant_id`: whose pages they act on. */
 export function actorOf(request: FastifyRequest, tenant_id: string | null): Actor {
-  const { user_id, email } = somebody(request)
-  return { tenant_id, actor_id: user_id, actor: email, request_id: request.id, address: request.ip }
+  const found = somebody(request)
+  const actor = actorName(found)
+  return { tenant_id, actor_id: found.user_id, actor, request_id: request.id, address: request.ip }
 }
 
 function somebody({ signed_in }: FastifyRequest): SignedIn {

@@ -36,7 +36,8 @@ export function createGuard({ DASHBOARD_URL, HOST }: Config): (request: FastifyR
   }
 }
 
-/** Where the pages are, as this request has it; the guard has looked at it. */
-export function originOf({ DASHBOARD_URL }: Config, { protocol, host }: FastifyRequest): string {
-  return DASHBOARD_URL === undefined ? `${protocol}://${host}` : new URL(DASHBOARD_URL).origin
+/** Where the pages are, as the `Host` of this request has it, which the guard has looked at: no other header says it. */
+export function originOf({ DASHBOARD_URL }: Config, { protocol, headers }: FastifyRequest): string {
+  if (DASHBOARD_URL !== undefined) return new URL(DASHBOARD_URL).origin
+  return `${protocol === 'https' ? 'https' : 'http'}://${headers.host ?? 'localhost'}`
 }

@@ -3,6 +3,7 @@ import { createHash, hkdfSync } from 'node:crypto'
 import { passkey } from '@better-auth/passkey'
 import { betterAuth } from 'better-auth'
 import { APIError } from 'better-auth/api'
+import { symmetricDecrypt } from 'better-auth/crypto'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { CamelCasePlugin, Kysely } from 'kysely'
 import { PostgresJSDialect } from 'kysely-postgres-js'
@@ -110,6 +111,10 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
         : { session_id: response.session.id, set_cookies: answered.getSetCookie() }
     },
     hashPassword: (password: string): Promise<string> => context.password.hash(password),
+    verifyPassword: (hash: string, password: string): Promise<boolean> =>
+      context.password.verify({ hash, password }),
+    /** Opens what it has sealed, such as the secret of one-time codes. */
+    open: (sealed: string): Promise<string> => symmetricDecrypt({ key: context.secretConfig, data: sealed }),
   }
 }
 

@@ -23,7 +23,13 @@ export async function ensureOwner(
     const { hashPassword } = await import('better-auth/crypto')
     const password_hash = await hashPassword(secrets.dashboard_password)
     await sql.begin(async (tx) => {
-      const id = await createUser(tx, { name: 'Owner', email: DEMO_EMAIL, password_hash, is_operator: true })
+      const id = await createUser(tx, {
+        name: 'Owner',
+        email: DEMO_EMAIL,
+        email_verified: true,
+        password_hash,
+        is_operator: true,
+      })
       if (id !== undefined)
         await tx`insert into members (tenant_id, user_id, role) values (${tenant_id}, ${id}, 'owner')`
     })

@@ -77,7 +77,13 @@ export async function createPerson(
   const email = `${role ?? 'nobody'}-${counter}-${randomBytes(3).toString('hex')}@people.example`
   const password_hash = await (hash ??= hashPassword(PASSWORD))
   const user_id = await sql.begin(async (tx) => {
-    const id = (await createUser(tx, { name: `Person ${counter}`, email, password_hash, is_operator }))!
+    const id = (await createUser(tx, {
+      name: `Person ${counter}`,
+      email,
+      email_verified: true,
+      password_hash,
+      is_operator,
+    }))!
     if (role !== undefined)
       await tx`insert into members (tenant_id, user_id, role) values (${tenant_id}, ${id}, ${role})`
     return id

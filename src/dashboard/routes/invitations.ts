@@ -6,6 +6,7 @@ import { networkOf } from '#api/failures.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
+import { actorName } from '#domain/people/audit-log.ts'
 import { acceptInvitation, findOpenInvitation } from '#domain/people/invitations.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { createUser } from '#domain/people/users.ts'
@@ -17,7 +18,8 @@ const invitationShown = z.object({
   tenant: z.string(),
   email: z.string(),
   role: roleSchema,
-  has_user: z.boolean(),
+  /** Null: not told, because the link was shown to who invites, and may not have come to the address. */
+  has_user: z.boolean().nullable(),
 })
 const acceptBody = z.strictObject({
   name: z.string().trim().min(1).max(255),
@@ -42,7 +44,7 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       limit(networkOf(request.ip), reply)
       const found = await findOpenInvitation(sql, request.params.token)
       if (found === undefined) throw notOpen()
-      return found
+      return { ...found, has_user: found.mailed ? found.has_user : null }
     },
   )
 
@@ -54,27 +56,28 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       const { token } = request.params
       const invitation = await findOpenInvitation(sql, token)
       if (invitation === undefined) throw notOpen()
-      const { email, has_user } = invitation
+      const { tenant_id, email, has_user, mailed } = invitation
+      const { body } = request
       const from = { request_id: request.id, address: request.ip }
-      if (has_user) {
-        request.signed_in = (await findSession(headersOf(request)))?.signed_in
-        if (request.signed_in?.email !== email)
-          throw new AppError('unauthorized', { message: `Sign in as ${email} to accept the invitation.` })
+      request.signed_in = (await findSession(headersOf(request)))?.signed_in
+      if (request.signed_in?.email === email) {
         const by = actorOf(request, null)
         const user_id = request.signed_in.user_id
-        await sql.begin(async (tx) => accepted(await acceptInvitation(tx, { token, user_id, by })))
+        await sql.begin(async (tx) => accepted(await acceptInvitation(tx, { tenant_id, token, user_id, by })))
         return { email }
       }
-      const { body } = request
-      if (body == null)
-        throw new AppError('invalid_request', { message: 'A name and a password are needed.' })
+      if (has_user || body == null)
+        throw new AppError('unauthorized', {
+          message: `Sign in as ${email} to accept the invitation, or give a name and a password if you are new.`,
+        })
       const { name, password } = body
       const password_hash = await hashing(() => sessions.hashPassword(password))
       await sql.begin(async (tx) => {
-        const user_id = await createUser(tx, { name, email, password_hash })
+        const user_id = await createUser(tx, { name, email, email_verified: mailed, password_hash })
         if (user_id === undefined) throw notOpen()
-        const by = { actor_id: user_id, actor: email, ...from }
-        accepted(await acceptInvitation(tx, { token, user_id, by }))
+        const actor = actorName({ email, email_verified: mailed })
+        const by = { actor_id: user_id, actor, ...from }
+        accepted(await acceptInvitation(tx, { tenant_id, token, user_id, by }))
       })
       return { email }
     },

@@ -85,14 +85,18 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
       '/api/members/invitations',
       { schema: { body: inviteBody, response: { 201: invitedSchema } } },
       async (request, reply) => {
-        const { tenant, role: by_role, name } = manager(request)
+        const { tenant, name } = manager(request)
         const { email, role } = request.body
-        if (role === 'owner' && by_role !== 'owner') throw ownersOnly()
-        const linkOf = (token: string) => `${originOf(config, request)}/invitation/${token}`
+        // Where it is mailed without DASHBOARD_URL, people are at this machine.
+        const origin =
+          sends_email && config.DASHBOARD_URL === undefined
+            ? `http://localhost:${request.socket.localPort}`
+            : originOf(config, request)
+        const linkOf = (token: string) => `${origin}/invitation/${token}`
         const by = actorOf(request, tenant.id)
         const invited = await invite(
           sql,
-          { tenant_id: tenant.id, email, role, by },
+          { tenant_id: tenant.id, email, role, by, mailed: sends_email },
           async (tx, { id, token }) => {
             if (!sends_email) return
             const mail = requestSystemEmail(
@@ -102,7 +106,12 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
                 idempotency_key: `invitation ${id}`,
                 email: {
                   to: email,
-                  ...invitationEmail({ by: name, tenant: tenant.name, link: linkOf(token) }),
+                  ...invitationEmail({
+                    by: name,
+                    tenant: tenant.name,
+                    slug: tenant.slug,
+                    link: linkOf(token),
+                  }),
                 },
                 metadata: { tenant_id: tenant.id, invitation_id: id },
               },
@@ -110,8 +119,12 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
             await requestMessages(tx, 'email', NO_LIMITS, [mail])
           },
         )
-        if (invited === undefined)
-          throw new AppError('conflict', { param: 'email', message: `${email} is a member already.` })
+        if ('refused' in invited) {
+          if (invited.refused === 'owners_only') throw ownersOnly()
+          throw invited.refused === 'no_manager'
+            ? new AppError('forbidden')
+            : new AppError('conflict', { param: 'email', message: `${email} is a member already.` })
+        }
         const { id, token, expires_at, audit_entry } = invited
         return await reply
           .code(201)
@@ -121,8 +134,8 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
     )
 
     app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
-      const { tenant, role: by_role } = manager(request)
-      const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id), by_role }
+      const { tenant } = manager(request)
+      const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
       const audit_entry = await revokeInvitation(sql, asked)
       if (audit_entry === undefined)
         throw new AppError('not_found', { message: 'There is no such open invitation for you to revoke.' })
@@ -146,7 +159,7 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
   })
 }
 
-function manager(request: FastifyRequest): InTenant & Pick<ReturnType<typeof asMember>, 'role'> {
+function manager(request: FastifyRequest): InTenant {
   const member = asMember(request)
   assertMay(member.role, 'members.manage')
   return member

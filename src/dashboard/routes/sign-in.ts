@@ -1,20 +1,30 @@
 // Sign-in, and what people change of it: the paths of better-auth that we serve, limited and recorded.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { networkOf } from '#api/failures.ts'
-import { createGate } from '#core/gate.ts'
+import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
-import { countSignIn, forgetSignIn } from '#domain/people/sign-in-limit.ts'
+import {
+  endOtherSessions,
+  endSession,
+  findCodeSecret,
+  findPasskeyNames,
+  findPasswordHash,
+  removePasskeys,
+  takeCodeStep,
+} from '#domain/people/credentials.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
 import { originOf } from '../guard.ts'
+import { stepOf } from '../one-time-codes.ts'
+import { createPasswordGuard } from '../passwords.ts'
 import { ADDRESS_HEADER, AUTH_PATH } from '../sessions.ts'
 import { AUDIT_HEADER } from '../v1.ts'
 
 /** What is read. */
-const READ = ['list-sessions', 'passkey/list-user-passkeys', 'passkey/generate-register-options'] as const
+const READ = ['list-sessions', 'passkey/list-user-passkeys'] as const
 
 /** `takes`: the fields that are passed on; there are more, such as where to go afterwards, which we do not serve. */
-type Served = { takes: string[]; adds?: Record<string, unknown> }
+type Served = { takes: string[]; adds?: Record<string, unknown>; method?: string }
 /** Steps of signing in: what an entry says that it was done by. */
 const SIGN_IN: Record<string, Served & { by: string }> = {
   'two-factor/verify-totp': { takes: ['code'], by: 'one-time code' },
@@ -23,9 +33,11 @@ const SIGN_IN: Record<string, Served & { by: string }> = {
 }
 /**
  * What somebody who is signed in changes, and what that is called in the audit log; null: nothing changes yet. `proven`:
- * it takes the password again.
+ * it takes the password again, which the step itself looks at, or else we. `ends`: all other sessions end, because what
+ * lets somebody in is another.
  */
-const CHANGED: Record<string, Served & { action: string | null; proven?: 'password' | 'currentPassword' }> = {
+type Changing = Served & { action: string | null; proven?: 'by step' | 'by us'; ends?: boolean }
+const CHANGED: Record<string, Changing> = {
   'sign-out': { takes: [], action: 'sign_out' },
   'update-user': { takes: ['name'], action: 'profile.rename' },
   'change-password': {
@@ -33,32 +45,44 @@ const CHANGED: Record<string, Served & { action: string | null; proven?: 'passwo
     // Whoever else knows the old one may have a session by it.
     adds: { revokeOtherSessions: true },
     action: 'profile.change_password',
-    proven: 'currentPassword',
+    proven: 'by step',
+    ends: true,
   },
   'revoke-session': { takes: ['token'], action: 'profile.end_session' },
   'revoke-other-sessions': { takes: [], action: 'profile.end_other_sessions' },
-  'two-factor/enable': { takes: ['password'], action: null, proven: 'password' },
-  'two-factor/disable': { takes: ['password'], action: 'two_factor.disable', proven: 'password' },
+  'two-factor/enable': { takes: ['password'], action: null, proven: 'by step' },
+  'two-factor/disable': {
+    takes: ['password'],
+    action: 'two_factor.disable',
+    proven: 'by step',
+    ends: true,
+  },
   'two-factor/generate-backup-codes': {
     takes: ['password'],
     action: 'two_factor.new_backup_codes',
-    proven: 'password',
+    proven: 'by step',
   },
-  'passkey/verify-registration': { takes: ['response', 'name'], action: 'passkeys.add' },
-  'passkey/delete-passkey': { takes: ['id'], action: 'passkeys.remove' },
+  // With a passkey a stolen session would become one for good. Here too, so that none is made in vain.
+  'passkey/generate-register-options': { takes: [], method: 'GET', action: null, proven: 'by us' },
+  'passkey/verify-registration': { takes: ['response', 'name'], action: 'passkeys.add', proven: 'by us' },
+  'passkey/delete-passkey': { takes: ['id'], action: 'passkeys.remove', proven: 'by us' },
   'passkey/update-passkey': { takes: ['id', 'name'], action: 'passkeys.rename' },
 }
 const BY_PASSWORD: Served = { takes: ['email', 'password', 'rememberMe'] }
 const NOTHING: Served = { takes: [] }
-const tooMany = () => new AppError('overloaded')
-/** Hashing a password takes 32 MB and a tenth of a second of a processor. */
-const HASHING = { running: 4, queue: { waiting: 64, wait_ms: 5_000, refuse: tooMany } }
+/** Each makes a row that is kept for five minutes. Of an address. */
+const CHALLENGES = { rps: 0.2, burst: 20 }
 
 export function signInRoutes(app: FastifyInstance, context: DashboardContext): void {
-  const { config, sessions, findSession, signedIn, sql, hashOf } = context
-  const hashing = createGate(HASHING)
+  const { config, sessions, findSession, signedIn, sql } = context
+  const challenges = createLimit(CHALLENGES)
+  // Whoever is signed in holds up nobody who signs in.
+  const [toSignIn, toChange] = [createPasswordGuard(context), createPasswordGuard(context)]
 
-  async function passOn(request: FastifyRequest, { takes, adds }: Served): Promise<Response> {
+  async function passOn(
+    request: FastifyRequest,
+    { takes, adds, method = request.method }: Served,
+  ): Promise<Response> {
     const headers = headersOf(request)
     headers.set(ADDRESS_HEADER, request.ip)
     headers.set('content-type', 'application/json')
@@ -66,32 +90,47 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
     const body = { ...Object.fromEntries(given.filter(([name]) => takes.includes(name))), ...adds }
     return await sessions.handle(
       new Request(`${originOf(config, request)}${request.url}`, {
-        method: request.method,
+        method,
         headers,
-        ...(request.method === 'POST' && { body: JSON.stringify(body) }),
+        ...(method === 'POST' && { body: JSON.stringify(body) }),
       }),
     )
   }
-  /** Passes on what carries a password. One that is wrong counts, whoever tries it and where. */
-  async function passOnPassword(request: FastifyRequest, step: Served, email: string): Promise<Response> {
-    const attempt = {
-      account: hashOf('email', email.slice(0, 320).toLowerCase()),
-      address: networkOf(request.ip),
-    }
-    const retry_after_s = await countSignIn(sql, attempt)
-    if (retry_after_s !== null)
-      throw new AppError('rate_limited', {
-        message: 'Too many wrong passwords: wait before you try again.',
-        retry_after_s,
-      })
-    const answer = await hashing(() => passOn(request, step))
-    if (answer.ok) await forgetSignIn(sql, attempt)
-    return answer
+  /** Whether the password in the body is that of who is signed in, as an answer. */
+  async function provenBy(request: FastifyRequest, user_id: string): Promise<Response> {
+    const { password } = Object(request.body) as { password?: unknown }
+    const hash = await findPasswordHash(sql, user_id)
+    const right =
+      typeof password === 'string' && hash !== undefined && (await sessions.verifyPassword(hash, password))
+    return right ? Response.json({}) : Response.json({ message: 'Invalid password' }, { status: 400 })
+  }
+  /** The session that an answer gives; undefined when it gives none. */
+  async function sessionOf(answer: Response) {
+    const cookies = answer.headers.getSetCookie().map((cookie) => cookie.split(';')[0]!)
+    return await findSession(new Headers({ cookie: cookies.join('; ') }))
+  }
+  async function endOthers(request: FastifyRequest, answer: Response, user_id: string): Promise<void> {
+    const kept = (await sessionOf(answer)) ?? (await findSession(headersOf(request)))
+    await endOtherSessions(sql, user_id, kept?.signed_in.session_id ?? null)
+  }
+  /** Removes passkeys where that was asked for, and tells which are left: whoever knew the password may have added one. */
+  async function withPasskeys(request: FastifyRequest, answer: Response, user_id: string): Promise<Response> {
+    const { remove_passkeys } = Object(request.body) as { remove_passkeys?: unknown }
+    if (remove_passkeys === true) await removePasskeys(sql, user_id)
+    const body = { ...Object(await answer.json()), passkeys: await findPasskeyNames(sql, user_id) }
+    return Response.json(body, { headers: answer.headers })
+  }
+  /** Whether a code that was right is taken for the first time. */
+  async function takeCode(request: FastifyRequest, user_id: string): Promise<boolean> {
+    const { code } = Object(request.body) as { code?: unknown }
+    const sealed = await findCodeSecret(sql, user_id)
+    if (sealed === undefined) return false
+    const step = stepOf(await sessions.open(sealed), String(code), Date.now())
+    return step !== undefined && (await takeCodeStep(sql, user_id, step))
   }
   /** Puts on record that somebody signed in, by the cookie of the answer; an answer without one is a step before that. */
   async function recordSignIn(request: FastifyRequest, answer: Response, by: string): Promise<void> {
-    const cookies = answer.headers.getSetCookie().map((cookie) => cookie.split(';')[0]!)
-    const found = await findSession(new Headers({ cookie: cookies.join('; ') }))
+    const found = await sessionOf(answer)
     if (found === undefined) return
     request.signed_in = found.signed_in
     const tenant_id = found.signed_in.tenant?.id ?? null
@@ -100,7 +139,9 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
 
   app.post(`${AUTH_PATH}/sign-in/email`, async (request, reply) => {
     const { email } = Object(request.body) as { email?: unknown }
-    const answer = await passOnPassword(request, BY_PASSWORD, typeof email === 'string' ? email : '')
+    const answer = await toSignIn(request, reply, typeof email === 'string' ? email : '', () =>
+      passOn(request, BY_PASSWORD),
+    )
     if (!answer.ok) return await send(reply, answer, 'The email address or the password is wrong.')
     await recordSignIn(request, answer, 'password')
     return await send(reply, answer)
@@ -111,35 +152,48 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
       const before = (await findSession(headersOf(request)))?.signed_in
       const answer = await passOn(request, step)
       if (!answer.ok) return await send(reply, answer)
+      if (path === 'two-factor/verify-totp') {
+        const found = before ?? (await sessionOf(answer))?.signed_in
+        if (found === undefined || !(await takeCode(request, found.user_id))) {
+          if (before === undefined && found !== undefined) await endSession(sql, found.session_id)
+          throw new AppError('unauthorized', {
+            message: 'This code was used before. Sign in again with the next one.',
+          })
+        }
+      }
       if (before === undefined || path.startsWith('passkey/')) await recordSignIn(request, answer, step.by)
       else if (path === 'two-factor/verify-totp' && !before.two_factor_enabled) {
         // The first code confirms that they are set up.
         request.signed_in = before
         const by = actorOf(request, before.tenant?.id ?? null)
         reply.header(AUDIT_HEADER, await appendAuditEntry(sql, by, { action: 'two_factor.enable' }))
+        await endOthers(request, answer, before.user_id)
       }
       return await send(reply, answer)
     })
-  app.get(`${AUTH_PATH}/passkey/generate-authenticate-options`, async (request, reply) =>
-    send(reply, await passOn(request, NOTHING)),
-  )
+  app.get(`${AUTH_PATH}/passkey/generate-authenticate-options`, async (request, reply) => {
+    challenges(networkOf(request.ip), reply)
+    return await send(reply, await passOn(request, NOTHING))
+  })
 
   for (const path of READ)
     app.get(`${AUTH_PATH}/${path}`, async (request, reply) => {
       await signedIn(request)
       return await send(reply, await passOn(request, NOTHING))
     })
-  for (const [path, { action, proven, ...step }] of Object.entries(CHANGED))
+  for (const [path, { action, proven, ends = false, ...step }] of Object.entries(CHANGED))
     app.post(`${AUTH_PATH}/${path}`, async (request, reply) => {
       request.signed_in = await signedIn(request)
       const by = actorOf(request, request.signed_in.tenant?.id ?? null)
       if (path === 'update-user') assertName(request.body)
       const answers = action === null ? undefined : await appendAuditEntry(sql, by, { action })
       if (answers !== undefined) reply.header(AUDIT_HEADER, answers)
-      const answer =
-        proven === undefined
-          ? await passOn(request, step)
-          : await passOnPassword(request, step, request.signed_in.email)
+      const { user_id, email } = request.signed_in
+      const look = () => (proven === 'by us' ? provenBy(request, user_id) : passOn(request, step))
+      let answer = proven === undefined ? await look() : await toChange(request, reply, email, look)
+      if (proven === 'by us' && answer.ok) answer = await passOn(request, step)
+      if (ends && answer.ok) await endOthers(request, answer, user_id)
+      if (path === 'change-password' && answer.ok) answer = await withPasskeys(request, answer, user_id)
       if (action !== null && answers !== undefined)
         await appendAuditEntry(sql, by, { action, answers, details: { status: answer.status } })
       return await send(reply, answer)

@@ -12,6 +12,11 @@ export type Actor = {
   address: string | null
 }
 
+/** What stands for a user in the record: their address, marked where nobody knows that it is theirs. */
+export function actorName({ email, email_verified }: { email: string; email_verified: boolean }): string {
+  return email_verified ? email : `${email} (not verified)`
+}
+
 /** `action`: the operation, such as `capturePayment` or `keys.revoke`. `details`: nothing secret, and no addresses. */
 export type AuditAct = {
   action: string

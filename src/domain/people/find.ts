@@ -8,6 +8,7 @@ export type SignedIn = {
   user_id: string
   name: string
   email: string
+  email_verified: boolean
   two_factor_enabled: boolean
   is_operator: boolean
   tenant: { id: string; slug: string; name: string; role: MemberRole | 'operator' } | null
@@ -16,7 +17,8 @@ export type SignedIn = {
 /** The user of a session, in the tenant that it shows: else in the first that they are a member of. */
 export async function findSignedIn(sql: Sql, session_id: string): Promise<SignedIn | undefined> {
   const [found] = await sql<SignedIn[]>`
-    select s.id as session_id, u.id as user_id, u.name, u.email, u.two_factor_enabled, u.is_operator,
+    select s.id as session_id, u.id as user_id, u.name, u.email, u.email_verified, u.two_factor_enabled,
+      u.is_operator,
       case when t.id is not null
         then json_build_object('id', t.id, 'slug', t.slug, 'name', t.name, 'role', t.role) end as tenant
     from user_sessions s join users u on u.id = s.user_id

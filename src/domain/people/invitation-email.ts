@@ -1,15 +1,15 @@
 // What the email says to somebody who is invited.
 
-/** The subject, one line, and the text, plain. */
-export function invitationEmail(invitation: { by: string; tenant: string; link: string }): {
+/** The subject, one line, and the text, plain. `by` and `tenant` are names that people choose, `slug` is not. */
+export function invitationEmail(invitation: { by: string; tenant: string; slug: string; link: string }): {
   subject: string
   text: string
 } {
-  const [by, tenant] = [oneLine(invitation.by), oneLine(invitation.tenant)]
+  const [by, tenant] = [harmless(invitation.by), harmless(invitation.tenant)]
   return {
-    subject: `${by} invites you to ${tenant} on Sluice`,
+    subject: `You are invited to ${invitation.slug} on Sluice`,
     text: [
-      `${by} invites you to the dashboard of ${tenant} on Sluice.`,
+      `${by || 'Somebody'} invites you to the dashboard of ${tenant || invitation.slug} on Sluice.`,
       '',
       'Accept the invitation here, within a week:',
       '',
@@ -21,10 +21,13 @@ export function invitationEmail(invitation: { by: string; tenant: string; link: 
   }
 }
 
-/** People choose these names: they stay on their line, and turn no writing direction. */
-function oneLine(text: string): string {
-  return text
-    .replaceAll(/[\p{C}\p{Z}]+/gu, ' ')
+const LONGEST = 60
+
+/** Letters, digits, spaces and what names have between them. Without dots inside no program makes a link of it. */
+function harmless(name: string): string {
+  return name
+    .replaceAll(/\.(?! |$)|[^\p{L}\p{M}\p{N}.,'’&()-]+/gu, ' ')
     .trim()
-    .slice(0, 200)
+    .slice(0, LONGEST)
+    .trim()
 }

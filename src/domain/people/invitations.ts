@@ -1,11 +1,15 @@
 // Invitations to become a member: a link with a token, of which only a hash is kept.
 import { createHash, randomBytes } from 'node:crypto'
 import type { Sql, Tx } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { appendAuditEntry, type Actor } from './audit-log.ts'
+import { lockRole, refusalOf } from './managers.ts'
 import type { MemberRole } from './role.ts'
 
 const DAYS = 7
+/** In a day: of a tenant, and to an address from all tenants. */
+const MOST = { tenant: 50, address: 5 }
 
 export type Invitation = {
   id: string
@@ -16,32 +20,46 @@ export type Invitation = {
   expires_at: string
 }
 
+type Asked = { tenant_id: string; email: string; role: MemberRole; by: Actor; mailed: boolean }
+/** `member`: the address is one's already. The others: who asks has meanwhile become somebody who may not. */
+export type InviteResult =
+  | { id: string; token: string; expires_at: string; audit_entry: number }
+  | { refused: 'member' | 'no_manager' | 'owners_only' }
+
 /**
  * Invites an address; an open invitation of the same address ends. `token` stands in the link, and is shown this once.
- * Undefined when the address is a member's. `and`: what else happens in the same transaction, such as the email.
+ * `mailed`: whether it goes to the address, or is shown. `and`: what else happens in the same transaction, such as the
+ * email. Throws `rate_limited` when a tenant invites too many, or an address is invited too often. A command, which has no
+ * `actor_id`, may always.
  */
 export async function invite(
   sql: Sql,
-  { tenant_id, email, role, by }: { tenant_id: string; email: string; role: MemberRole; by: Actor },
+  { tenant_id, email, role, by, mailed }: Asked,
   and: (tx: Tx, invitation: { id: string; token: string }) => Promise<void>,
-): Promise<{ id: string; token: string; expires_at: string; audit_entry: number } | undefined> {
-  return await sql.begin(async (tx) => {
+): Promise<InviteResult> {
+  return await sql.begin(async (tx): Promise<InviteResult> => {
+    const by_role = await lockRole(tx, tenant_id, by.actor_id)
+    const refused = by.actor_id === null ? null : refusalOf(by_role, role)
+    if (refused !== null) return { refused }
     const members = await tx`
       select from members m join users u on u.id = m.user_id
       where m.tenant_id = ${tenant_id} and u.email = ${email}`
-    if (members.length > 0) return undefined
+    if (members.length > 0) return { refused: 'member' }
     const [id, token] = [newId(), randomBytes(32).toString('base64url')]
+    const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details: { email, role } }
+    // First, because whoever invites next waits for it: so they are counted one after the other.
+    const audit_entry = await appendAuditEntry(tx, by, act)
+    if (by.actor_id !== null) await assertFew(tx, tenant_id, email)
     await tx`
       update invitations set revoked_at = now()
       where tenant_id = ${tenant_id} and email = ${email} and accepted_at is null and revoked_at is null`
     const [row] = await tx<{ expires_at: string }[]>`
-      insert into invitations (tenant_id, id, email, role, token_hash, invited_by, expires_at)
-      values (${tenant_id}, ${id}, ${email}, ${role}, ${hashOf(token)}, ${by.actor_id},
+      insert into invitations (tenant_id, id, email, role, token_hash, invited_by, mailed, expires_at)
+      values (${tenant_id}, ${id}, ${email}, ${role}, ${hashOf(token)}, ${by.actor_id}, ${mailed},
         now() + ${DAYS} * interval '1 day')
       returning expires_at`
     await and(tx, { id, token })
-    const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details: { email, role } }
-    return { id, token, expires_at: row!.expires_at, audit_entry: await appendAuditEntry(tx, by, act) }
+    return { id, token, expires_at: row!.expires_at, audit_entry }
   })
 }
 
@@ -57,13 +75,14 @@ export async function findInvitations(sql: Sql, tenant_id: string): Promise<Invi
 /** Ends an open invitation; undefined when there is none. Only owners end one of an owner. */
 export async function revokeInvitation(
   sql: Sql,
-  { tenant_id, id, by, by_role }: { tenant_id: string; id: string; by: Actor; by_role: MemberRole },
+  { tenant_id, id, by }: { tenant_id: string; id: string; by: Actor },
 ): Promise<number | undefined> {
   return await sql.begin(async (tx) => {
+    const by_role = await lockRole(tx, tenant_id, by.actor_id)
     const [ended] = await tx<{ email: string }[]>`
       update invitations set revoked_at = now()
       where tenant_id = ${tenant_id} and id = ${id} and accepted_at is null and revoked_at is null
-        and (role <> 'owner' or ${by_role} = 'owner')
+        and (${by_role} = 'owner' or (${by_role} = 'admin' and role <> 'owner'))
       returning email`
     if (ended === undefined) return undefined
     return await appendAuditEntry(tx, by, {
@@ -83,12 +102,14 @@ export type OpenInvitation = {
   role: MemberRole
   /** Whether the address has a user already, who signs in to accept. */
   has_user: boolean
+  /** Whether who has the link reads what is sent to the address. */
+  mailed: boolean
 }
 
 /** What the link of an invitation leads to; undefined when it is not open. */
 export async function findOpenInvitation(sql: Sql | Tx, token: string): Promise<OpenInvitation | undefined> {
   const [found] = await sql<OpenInvitation[]>`
-    select i.tenant_id, i.id, t.name as tenant, i.email, i.role,
+    select i.tenant_id, i.id, t.name as tenant, i.email, i.role, i.mailed,
       exists (select from users u where u.email = i.email) as has_user
     from invitations i join tenants t on t.id = i.tenant_id
     where i.token_hash = ${hashOf(token)} and i.accepted_at is null and i.revoked_at is null
@@ -96,20 +117,32 @@ export async function findOpenInvitation(sql: Sql | Tx, token: string): Promise<
   return found
 }
 
+type Accepting = { tenant_id: string; token: string; user_id: string; by: Omit<Actor, 'tenant_id'> }
+
 /**
  * Makes the invited user a member. `user_id`: of a user that the caller makes in the same transaction, or who is signed
- * in. Undefined when the invitation is not open any more.
+ * in. Undefined when the invitation is not open any more, or who sent it may give the role no more.
  */
 export async function acceptInvitation(
   tx: Tx,
-  { token, user_id, by }: { token: string; user_id: string; by: Omit<Actor, 'tenant_id'> },
+  { tenant_id, token, user_id, by }: Accepting,
 ): Promise<{ tenant_id: string } | undefined> {
-  const [accepted] = await tx<{ tenant_id: string; id: string; role: MemberRole }[]>`
+  const token_hash = hashOf(token)
+  const [sent] = await tx<{ invited_by: string | null; role: MemberRole }[]>`
+    select invited_by, role from invitations where tenant_id = ${tenant_id} and token_hash = ${token_hash}`
+  if (sent === undefined) return undefined
+  const { invited_by, role } = sent
+  // In the order in which changes of members lock: these first, then invitations.
+  const sender_role = await lockRole(tx, tenant_id, invited_by)
+  if (invited_by !== null && refusalOf(sender_role, role) !== null) return undefined
+  const [accepted] = await tx<{ id: string; mailed: boolean }[]>`
     update invitations set accepted_at = now()
-    where token_hash = ${hashOf(token)} and accepted_at is null and revoked_at is null and expires_at > now()
-    returning tenant_id, id, role`
+    where tenant_id = ${tenant_id} and token_hash = ${token_hash} and accepted_at is null and revoked_at is null
+      and expires_at > now()
+    returning id, mailed`
   if (accepted === undefined) return undefined
-  const { tenant_id, id, role } = accepted
+  const { id, mailed } = accepted
+  if (mailed) await tx`update users set email_verified = true where id = ${user_id} and not email_verified`
   await tx`
     insert into members (tenant_id, user_id, role) values (${tenant_id}, ${user_id}, ${role})
     on conflict (tenant_id, user_id) do nothing`
@@ -119,6 +152,24 @@ export async function acceptInvitation(
     { action: 'members.join', subject: 'invitation', subject_id: id, details: { role } },
   )
   return { tenant_id }
+}
+
+async function assertFew(tx: Tx, tenant_id: string, email: string): Promise<void> {
+  const [full] = await tx<{ retry_after_s: number | null }[]>`
+    select ceil(extract(epoch from max(created_at) + interval '1 day' - now()))::integer as retry_after_s
+    from (
+      (select created_at from invitations where tenant_id = ${tenant_id} and created_at > now() - interval '1 day'
+        order by created_at desc offset ${MOST.tenant - 1} limit 1)
+      union all
+      (select created_at from invitations where email = ${email} and created_at > now() - interval '1 day'
+        order by created_at desc offset ${MOST.address - 1} limit 1)
+    ) full_ones`
+  const retry_after_s = full?.retry_after_s ?? null
+  if (retry_after_s !== null)
+    throw new AppError('rate_limited', {
+      message: `A tenant invites ${MOST.tenant} times a day, and an address is invited ${MOST.address} times.`,
+      retry_after_s,
+    })
 }
 
 function hashOf(token: string): Buffer {

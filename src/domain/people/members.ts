@@ -1,6 +1,7 @@
 // Changes who the members of a tenant are, each change with its entry in the audit log. A tenant keeps an owner.
 import type { Sql, Tx } from '#core/db.ts'
 import { appendAuditEntry, type Actor, type AuditAct } from './audit-log.ts'
+import { lockRole, refusalOf } from './managers.ts'
 import type { MemberRole } from './role.ts'
 
 /** `by`: who changes it, a member too. */
@@ -18,6 +19,11 @@ export async function changeRole(
   const { tenant_id, user_id, role } = change
   return await changing(sql, change, role, async (tx) => {
     await tx`update members set role = ${role} where tenant_id = ${tenant_id} and user_id = ${user_id}`
+    // What they may no more give, they do not give by a link of before.
+    await tx`
+      update invitations set revoked_at = now()
+      where tenant_id = ${tenant_id} and invited_by = ${user_id} and accepted_at is null and revoked_at is null
+        and not (${role} = 'owner' or (${role} = 'admin' and role <> 'owner'))`
     return { action: 'members.change_role', details: { role } }
   })
 }
@@ -42,23 +48,16 @@ async function changing(
   change: (tx: Tx) => Promise<AuditAct>,
 ): Promise<MemberResult> {
   return await sql.begin(async (tx): Promise<MemberResult> => {
-    // Two owners who each remove the other come one after the other, and the second is none any more.
-    await tx`
-      select from members where tenant_id = ${tenant_id} and role in ('owner', 'admin') order by user_id for update`
-    const [member] = await tx<
-      { email: string; role: MemberRole; other_owners: boolean; by_role: MemberRole | null }[]
-    >`
+    const by_role = await lockRole(tx, tenant_id, by.actor_id)
+    const [member] = await tx<{ email: string; role: MemberRole; other_owners: boolean }[]>`
       select u.email, m.role, exists (
           select from members o where o.tenant_id = m.tenant_id and o.role = 'owner' and o.user_id <> m.user_id
-        ) as other_owners,
-        (select a.role from members a where a.tenant_id = m.tenant_id and a.user_id = ${by.actor_id}) as by_role
+        ) as other_owners
       from members m join users u on u.id = m.user_id
       where m.tenant_id = ${tenant_id} and m.user_id = ${user_id}`
     if (member === undefined) return { refused: 'no_member' }
-    const { by_role } = member
-    if (by_role !== 'owner' && by_role !== 'admin') return { refused: 'no_manager' }
-    const of_owner = member.role === 'owner' || role === 'owner'
-    if (of_owner && by_role !== 'owner') return { refused: 'owners_only' }
+    const refused = refusalOf(by_role, role === 'owner' ? role : member.role)
+    if (refused !== null) return { refused }
     if (member.role === 'owner' && role !== 'owner' && !member.other_owners) return { refused: 'last_owner' }
     const { details, ...act } = await change(tx)
     return {

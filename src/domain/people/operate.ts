@@ -34,6 +34,20 @@ export async function listUsers(sql: Sql, tenant?: string): Promise<UserShown[]>
 /** `email`: whom it is about. Each of these answers false when there is no such user. */
 type UserAct = { email: string; by: Actor }
 
+/** Who is behind an address that nobody has verified: `invited_by` is null where it was a command. */
+export type Unverified = { tenant: string; invited_by: string | null }[]
+
+/** The invitations by which a user was made whose address nobody has verified; undefined where it is, or there is no user. */
+export async function findUnverified(sql: Sql, email: string): Promise<Unverified | undefined> {
+  const [user] = await sql<{ invitations: Unverified }[]>`
+    select coalesce((
+      select jsonb_agg(jsonb_build_object('tenant', t.slug, 'invited_by', b.email) order by i.accepted_at)
+      from invitations i join tenants t on t.id = i.tenant_id left join users b on b.id = i.invited_by
+      where i.email = u.email and i.accepted_at is not null), '[]') as invitations
+    from users u where u.email = ${email} and not u.email_verified`
+  return user?.invitations
+}
+
 /** Makes somebody an operator of the installation, or one no more. */
 export async function setOperator(sql: Sql, act: UserAct, is_operator: boolean): Promise<boolean> {
   const action = is_operator ? 'users.make_operator' : 'users.unmake_operator'
@@ -57,12 +71,16 @@ export async function resetSecondFactor(sql: Sql, act: UserAct): Promise<boolean
   })
 }
 
-/** Sets a password, as the sign-in library hashes it, and signs out everywhere. */
+/**
+ * Sets a password, as the sign-in library hashes it, takes away passkeys, which who knew the old one may have added, and
+ * signs out everywhere.
+ */
 export async function setPassword(sql: Sql, act: UserAct, password_hash: string): Promise<boolean> {
   return await onUser(sql, act, 'users.set_password', async (tx, id) => {
     await tx`
       update user_accounts set password = ${password_hash}, updated_at = now()
       where user_id = ${id} and provider_id = 'credential'`
+    await tx`delete from user_passkeys where user_id = ${id}`
     await endThem(tx, id)
   })
 }

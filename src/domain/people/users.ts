@@ -2,18 +2,27 @@
 import type { Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 
-/** `password_hash`: as the sign-in library makes it. `email`: in lower case. */
-export type NewUser = { name: string; email: string; password_hash: string; is_operator?: boolean }
+/**
+ * `password_hash`: as the sign-in library makes it. `email`: in lower case. `email_verified`: whether they have shown that
+ * they read what is sent there.
+ */
+export type NewUser = {
+  name: string
+  email: string
+  email_verified: boolean
+  password_hash: string
+  is_operator?: boolean
+}
 
 /** Makes a user who signs in with a password; undefined when the address has one. */
 export async function createUser(
   tx: Tx,
-  { name, email, password_hash, is_operator = false }: NewUser,
+  { name, email, email_verified, password_hash, is_operator = false }: NewUser,
 ): Promise<string | undefined> {
   const id = newId()
   const { count } = await tx`
     insert into users (id, name, email, email_verified, is_operator)
-    values (${id}, ${name}, ${email}, true, ${is_operator}) on conflict (email) do nothing`
+    values (${id}, ${name}, ${email}, ${email_verified}, ${is_operator}) on conflict (email) do nothing`
   if (count === 0) return undefined
   await tx`
     insert into user_accounts (id, user_id, account_id, provider_id, password)

@@ -11,8 +11,8 @@ import { queryClient, useAnswer } from '../queries.ts'
 import { useSessionQuery, type WebSession } from '../session.tsx'
 import { AloneCard } from '../shell/AloneCard.tsx'
 
-/** What `GET /api/invitations/{token}` tells of it. `has_user`: there is an account with this address. */
-type InvitationView = { tenant: string; email: string; role: string; has_user: boolean }
+/** What `GET /api/invitations/{token}` tells of it. `has_user`: there is an account with this address; null: not told. */
+type InvitationView = { tenant: string; email: string; role: string; has_user: boolean | null }
 
 export function InvitationPage() {
   const token = usePathParam('token')
@@ -36,6 +36,7 @@ export function InvitationPage() {
         )}
       </p>
       {invitation?.has_user === false && <NewUser token={token} email={invitation.email} />}
+      {invitation?.has_user === null && <AnyUser token={token} invitation={invitation} />}
       {invitation?.has_user === true && <KnownUser token={token} invitation={invitation} />}
     </AloneCard>
   )
@@ -95,6 +96,23 @@ function NewUser({ token, email }: { token: string; email: string }) {
         Accept invitation
       </Button>
     </form>
+  )
+}
+
+/** The page is not told whether there is an account. */
+function AnyUser(props: { token: string; invitation: InvitationView }) {
+  const { data: session, isPending } = useSessionQuery()
+  const { email } = props.invitation
+  if (isPending) return <Bone width="100%" height={36} />
+  if (session?.user.email === email) return <KnownUser {...props} />
+  return (
+    <>
+      <p style={{ marginBottom: 12 }}>
+        If you have an account,{' '}
+        <Link to={`/sign-in?to=${encodeURIComponent(`/invitation/${props.token}`)}`}>sign in</Link> first.
+      </p>
+      <NewUser token={props.token} email={email} />
+    </>
   )
 }
 

@@ -1,7 +1,7 @@
 // One's passkeys: they are added, renamed and removed here.
 import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
-import { read } from '../../api.ts'
+import { post } from '../../api.ts'
 import { useDialogs } from '../../dialogs.ts'
 import { askActed, noteActed, type Acted } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
@@ -9,6 +9,7 @@ import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
+import { WithPassword } from './WithPassword.tsx'
 
 type Passkey = { id: string; name?: string | null; createdAt?: string | null; deviceType?: string }
 
@@ -76,15 +77,7 @@ export function Passkeys() {
         Add passkey
       </Button>
       <div key={opening}>
-        <NameDialog
-          {...props('add')}
-          title="Add a passkey"
-          action="Add passkey"
-          does="Your browser asks you how it is to be made."
-          name=""
-          done="Passkey added."
-          act={addPasskey}
-        />
+        <AddDialog {...props('add')} />
         {passkey && (
           <NameDialog
             {...props('rename')}
@@ -96,13 +89,13 @@ export function Passkeys() {
             act={(name) => askActed('POST', '/auth/passkey/update-passkey', { id: passkey.id, name })}
           />
         )}
-        <ConfirmDialog
+        <WithPassword
           {...props('remove')}
           title={`Remove ${passkey ? nameOf(passkey) : 'this passkey'}?`}
           action="Remove"
           tone="bad"
           does="Nobody signs in with it any more. Your browser or key may still offer it: remove it there too."
-          act={() => askActed('POST', '/auth/passkey/delete-passkey', { id: passkey?.id })}
+          act={(password) => askActed('POST', '/auth/passkey/delete-passkey', { id: passkey?.id, password })}
           onDone={(asked) => {
             noteActed('Passkey removed.', asked)
             return readAgain()
@@ -110,6 +103,26 @@ export function Passkeys() {
         />
       </div>
     </section>
+  )
+}
+
+function AddDialog(opening: { opened: boolean; onClose: () => void }) {
+  const [name, setName] = useState('')
+  return (
+    <WithPassword
+      {...opening}
+      title="Add a passkey"
+      action="Add passkey"
+      does="Your browser asks you how it is to be made."
+      ready={name.trim() !== ''}
+      act={(password) => addPasskey(name.trim(), password)}
+      onDone={(asked) => {
+        noteActed('Passkey added.', asked)
+        return readAgain()
+      }}
+    >
+      <NameInput value={name} onChange={setName} />
+    </WithPassword>
   )
 }
 
@@ -140,21 +153,28 @@ function NameDialog({
         return readAgain()
       }}
     >
-      <TextInput
-        label="Name"
-        placeholder="The laptop"
-        maxLength={100}
-        data-autofocus
-        value={name}
-        onChange={(event) => setName(event.currentTarget.value)}
-      />
+      <NameInput value={name} onChange={setName} />
     </ConfirmDialog>
   )
 }
 
-async function addPasskey(name: string): Promise<Acted<unknown>> {
-  const options = await read<PublicKeyCredentialCreationOptionsJSON>(
+function NameInput({ value, onChange }: { value: string; onChange: (name: string) => void }) {
+  return (
+    <TextInput
+      label="Name"
+      placeholder="The laptop"
+      maxLength={100}
+      data-autofocus
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+    />
+  )
+}
+
+async function addPasskey(name: string, password: string): Promise<Acted<unknown>> {
+  const options = await post<PublicKeyCredentialCreationOptionsJSON>(
     '/auth/passkey/generate-register-options',
+    { password },
   )
   const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options)
   const credential = await navigator.credentials.create({ publicKey }).catch((error: unknown) => {
@@ -166,5 +186,6 @@ async function addPasskey(name: string): Promise<Acted<unknown>> {
     )
   })
   if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was made.')
-  return await askActed('POST', '/auth/passkey/verify-registration', { response: credential.toJSON(), name })
+  const response = credential.toJSON()
+  return await askActed('POST', '/auth/passkey/verify-registration', { response, name, password })
 }

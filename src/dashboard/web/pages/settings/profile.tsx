@@ -1,5 +1,5 @@
 // Settings, Profile: one's own name, password, second factor, passkeys and sessions.
-import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { Button, Checkbox, PasswordInput, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
@@ -79,6 +79,7 @@ function Password() {
 function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [currentPassword, setCurrent] = useState('')
   const [newPassword, setNew] = useState('')
+  const [remove_passkeys, setRemove] = useState(true)
   const show = { visibilityToggleButtonProps: { 'aria-label': 'Show what is typed' } }
   return (
     <ConfirmDialog
@@ -89,10 +90,16 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       does="The new one holds at once, and your other sessions end."
       ready={currentPassword !== '' && newPassword.length >= LEAST_LENGTH}
       act={() =>
-        askActed('POST', '/auth/change-password', { currentPassword, newPassword, revokeOtherSessions: true })
+        askActed<{ passkeys: string[] }>('POST', '/auth/change-password', {
+          currentPassword,
+          newPassword,
+          remove_passkeys,
+        })
       }
       onDone={(asked) => {
-        noteActed('Password changed.', asked)
+        const { passkeys } = asked.data
+        const left = passkeys.length === 0 ? '' : ` These passkeys still sign in: ${passkeys.join(', ')}.`
+        noteActed(`Password changed.${left}`, asked)
         return queryClient.invalidateQueries()
       }}
     >
@@ -111,6 +118,12 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
         value={newPassword}
         onChange={(event) => setNew(event.currentTarget.value)}
         {...show}
+      />
+      <Checkbox
+        label="Remove all passkeys too"
+        description="Whoever knew the old password may have added one."
+        checked={remove_passkeys}
+        onChange={(event) => setRemove(event.currentTarget.checked)}
       />
     </ConfirmDialog>
   )

@@ -1,5 +1,5 @@
 // The second factor of one's account: a code of an app, and backup codes.
-import { Button, PasswordInput, TextInput } from '@mantine/core'
+import { Button, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { useDialogs } from '../../dialogs.ts'
 import { ActedOutcome, askActed, noteActed } from '../../kit/Acted.tsx'
@@ -7,9 +7,10 @@ import { CodeBlock } from '../../kit/CodeBlock.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { queryClient, SESSION_KEY } from '../../queries.ts'
+import { queryClient } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
 import { QrCode } from './QrCode.tsx'
+import { WithPassword } from './WithPassword.tsx'
 
 type Enabling = { totpURI: string; backupCodes: string[] }
 
@@ -42,7 +43,7 @@ export function TwoFactor() {
           {...props('enable')}
           title="Enable two-factor"
           action="Continue"
-          does="First your password, then the code of an app on your phone."
+          does="First your password, then the code of an app on your phone. Your other sessions end."
           act={(password) => askActed<Enabling>('POST', '/auth/two-factor/enable', { password })}
           onDone={({ data }) => {
             setEnabling(data)
@@ -71,11 +72,11 @@ export function TwoFactor() {
           tone="bad"
           title="Disable two-factor?"
           action="Disable two-factor"
-          does="From then on your password alone lets somebody in. Your backup codes stop working."
+          does="From then on your password alone lets somebody in. Your backup codes stop working, and your other sessions end."
           act={(password) => askActed('POST', '/auth/two-factor/disable', { password })}
           onDone={(asked) => {
             noteActed('Two-factor is off.', asked)
-            return queryClient.invalidateQueries({ queryKey: SESSION_KEY })
+            return queryClient.invalidateQueries()
           }}
         />
       </div>
@@ -103,7 +104,7 @@ function ConfirmCode({
       does="Read the picture with your app, or type the secret into it. Then type the six digits that it shows."
       ready={/^\d{6}$/.test(code.trim())}
       act={() => askActed('POST', '/auth/two-factor/verify-totp', { code: code.trim() })}
-      onDone={() => queryClient.invalidateQueries({ queryKey: SESSION_KEY })}
+      onDone={() => queryClient.invalidateQueries()}
       outcome={(asked) => (
         <ActedOutcome of={asked}>
           <BackupCodes codes={backupCodes} />
@@ -130,27 +131,5 @@ function BackupCodes({ codes }: { codes: string[] }) {
       <p>Keep these backup codes: each lets you in once when your phone is away. They are not shown again.</p>
       <CodeBlock text={codes.join('\n')} label="backup codes" />
     </>
-  )
-}
-
-/** A dialog that asks for one's password before an act. */
-function WithPassword<T>({
-  act,
-  ...rest
-}: Omit<Parameters<typeof ConfirmDialog<T>>[0], 'act' | 'ready' | 'children'> & {
-  act: (password: string) => Promise<T>
-}) {
-  const [password, setPassword] = useState('')
-  return (
-    <ConfirmDialog {...rest} ready={password !== ''} act={() => act(password)}>
-      <PasswordInput
-        label="Password"
-        autoComplete="current-password"
-        data-autofocus
-        value={password}
-        onChange={(event) => setPassword(event.currentTarget.value)}
-        visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
-      />
-    </ConfirmDialog>
   )
 }

@@ -1,0 +1,47 @@
+// Guards the trying of passwords: how many are wrong, and how many are hashed at all.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { networkOf } from '#api/failures.ts'
+import { createLimit } from '#api/limit.ts'
+import { AppError } from '#core/errors.ts'
+import { createGate } from '#core/gate.ts'
+import { countSignIn, forgetSignIn } from '#domain/people/sign-in-limit.ts'
+import type { DashboardContext } from './context.ts'
+
+const tooMany = () => new AppError('overloaded')
+/** Hashing a password takes 32 MB and a tenth of a second of a processor. */
+const HASHING = { running: 4, queue: { waiting: 64, wait_ms: 5_000, refuse: tooMany } }
+/** Passwords that are hashed, right or wrong. Behind one address there may be an office. */
+const OF_ACCOUNT = { rps: 0.5, burst: 20, most: 100_000 }
+const OF_ADDRESS = { rps: 1, burst: 60, most: 100_000 }
+
+/** Runs `work`, which looks at a password given for the account of this email address and answers whether it was right. */
+export type PasswordGuard = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  email: string,
+  work: () => Promise<Response>,
+) => Promise<Response>
+
+/**
+ * A guard with room of its own. A wrong password counts, whoever tries it and where, in all guards and processes
+ * together. Throws `rate_limited`.
+ */
+export function createPasswordGuard({ sql, hashOf }: DashboardContext): PasswordGuard {
+  const hashing = createGate(HASHING)
+  const [ofAccount, ofAddress] = [createLimit(OF_ACCOUNT), createLimit(OF_ADDRESS)]
+  return async (request, reply, email, work) => {
+    const address = networkOf(request.ip)
+    const attempt = { account: hashOf('email', email.slice(0, 320).toLowerCase()), address }
+    ofAddress(address, reply)
+    ofAccount(attempt.account, reply)
+    const retry_after_s = await countSignIn(sql, attempt)
+    if (retry_after_s !== null)
+      throw new AppError('rate_limited', {
+        message: 'Too many wrong passwords: wait before you try again.',
+        retry_after_s,
+      })
+    const answer = await hashing(work)
+    if (answer.ok) await forgetSignIn(sql, attempt)
+    return answer
+  }
+}

@@ -1,0 +1,47 @@
+// What somebody signs in with, and what ends with it.
+import type { Sql } from '#core/db.ts'
+
+/** The hash of a user's password; undefined when there is none. */
+export async function findPasswordHash(sql: Sql, user_id: string): Promise<string | undefined> {
+  const [account] = await sql<{ password: string | null }[]>`
+    select password from user_accounts where user_id = ${user_id} and provider_id = 'credential'`
+  return account?.password ?? undefined
+}
+
+/** Ends the sessions of a user but this one, and sign-ins that have given only the password yet. */
+export async function endOtherSessions(sql: Sql, user_id: string, session_id: string | null): Promise<void> {
+  await sql`delete from user_sessions where user_id = ${user_id} and id is distinct from ${session_id}`
+  await sql`delete from user_challenges where value = ${user_id}`
+}
+
+/** Ends one session. */
+export async function endSession(sql: Sql, session_id: string): Promise<void> {
+  await sql`delete from user_sessions where id = ${session_id}`
+}
+
+export async function removePasskeys(sql: Sql, user_id: string): Promise<void> {
+  await sql`delete from user_passkeys where user_id = ${user_id}`
+}
+
+/** The names of a user's passkeys, in the order in which they were added. */
+export async function findPasskeyNames(sql: Sql, user_id: string): Promise<string[]> {
+  const rows = await sql<{ name: string }[]>`
+    select coalesce(name, 'Passkey') as name from user_passkeys where user_id = ${user_id} order by created_at, id`
+  return rows.map(({ name }) => name)
+}
+
+/** What the sealed secret of a user's one-time codes is; undefined when they have none. */
+export async function findCodeSecret(sql: Sql, user_id: string): Promise<string | undefined> {
+  const [found] = await sql<
+    { secret: string }[]
+  >`select secret from user_two_factors where user_id = ${user_id}`
+  return found?.secret
+}
+
+/** Takes the time step of a code. False when it was taken before, or a later one was. */
+export async function takeCodeStep(sql: Sql, user_id: string, step: number): Promise<boolean> {
+  const { count } = await sql`
+    update user_two_factors set last_step = ${step}
+    where user_id = ${user_id} and (last_step is null or last_step < ${step})`
+  return count > 0
+}
