@@ -42,7 +42,7 @@ create table user_sessions (
   expires_at timestamptz not null,
   ip_address text,
   user_agent text,
-  -- Whose pages the session shows; null: the user's first tenant.
+  -- Whose pages the session shows; null: none was chosen yet.
   shown_tenant_id uuid references tenants (id),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
@@ -178,6 +178,13 @@ declare
 begin
   select * into strict head from audit_head for update;
   entry := jsonb_populate_record(null::audit_entries, given - array['seq', 'at', 'previous', 'hash']);
+  -- The name of whoever acts is not the caller's to say.
+  if entry.actor_id is not null then
+    select email || case when email_verified then '' else ' (not verified)' end into strict entry.actor
+      from users where id = entry.actor_id;
+  elsif exists (select from users where email = split_part(entry.actor, ' ', 1)) then
+    raise insufficient_privilege using message = 'an entry in the name of a user needs actor_id';
+  end if;
   entry.seq := head.seq + 1;
   entry.at := date_trunc('microseconds', clock_timestamp());
   entry.details := coalesce(entry.details, '{}');

@@ -228,7 +228,8 @@ begin
     -- Beside what it has as the API. Jobs are not its to change.
     ('sluice_dashboard', 'tenants', 'select'),
     ('sluice_dashboard', 'api_keys', 'insert (tenant_id, id, name, hash, last_four, scopes, expires_at), update (expires_at, revoked_at)'),
-    ('sluice_dashboard', 'users', 'select, insert, update'),
+    -- Nobody becomes an operator, or gets another address, by it.
+    ('sluice_dashboard', 'users', 'select, insert (id, name, email, email_verified), update (name, email_verified, two_factor_enabled, updated_at)'),
     ('sluice_dashboard', 'user_accounts', 'select, insert, update, delete'),
     ('sluice_dashboard', 'user_sessions', 'select, insert, update, delete'),
     ('sluice_dashboard', 'user_challenges', 'select, insert, update, delete'),
@@ -236,7 +237,7 @@ begin
     ('sluice_dashboard', 'user_passkeys', 'select, insert, update, delete'),
     ('sluice_dashboard', 'sign_in_failures', 'select, insert, update, delete'),
     ('sluice_dashboard', 'members', 'select, insert, update, delete'),
-    ('sluice_dashboard', 'invitations', 'select, insert, update'),
+    ('sluice_dashboard', 'invitations', 'select, insert, update (accepted_at, revoked_at)'),
     ('sluice_dashboard', 'audit_entries', 'select'),
     -- It carries out what operators ask for, and records it.
     ('sluice_worker', 'operator_acts', 'select, update (state, found, done, refused, more, error, started_at, updated_at, finished_at), delete'),

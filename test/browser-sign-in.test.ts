@@ -218,3 +218,30 @@ test('a page of another site can do nothing in the name of whoever is signed in'
   }
   expect(await world.sql`select from api_keys`).toHaveLength(before.length)
 })
+
+test('a page whose tenant is no longer that of the session says so, and does nothing', async () => {
+  const { world } = dashboard
+  const other = await world.clientOf({ tenant: 'second' })
+  const person = await createPerson(world, { role: 'owner' })
+  await world.sql`insert into members (tenant_id, user_id, role) values (${other.tenant_id}, ${person.user_id}, 'owner')`
+  const page = await dashboard.open('/settings/profile', { as: person, expects: [/409/] })
+  await page.getByRole('button', { name: 'Tenant: acme' }).waitFor()
+  const chosen = await askInPage(page, 'POST', '/api/session/tenant', { tenant_id: other.tenant_id })
+  expect(chosen.status).toBe(204)
+  await page.getByRole('link', { name: 'Customers', exact: true }).click()
+  await page.getByRole('status', { name: 'Notices' }).getByText('Another tenant was chosen').waitFor()
+  await page.getByRole('button', { name: 'Reload page' }).click()
+  await page.getByRole('button', { name: 'Tenant: second' }).waitFor()
+  // The menu leads back, without a complaint.
+  await page.getByRole('button', { name: 'Tenant: second' }).click()
+  await page.getByRole('menuitem', { name: /acme/ }).click()
+  await page.getByRole('button', { name: 'Tenant: acme' }).waitFor()
+  await world.sql`delete from members where tenant_id = ${world.tenant_id} and user_id = ${person.user_id}`
+  await page.goto(`${dashboard.url}/payments`)
+  await page.getByRole('heading', { name: 'Choose a tenant' }).waitFor()
+  await page
+    .getByRole('main')
+    .getByRole('button', { name: /second/ })
+    .click()
+  await page.getByRole('button', { name: 'Tenant: second' }).waitFor()
+})

@@ -203,7 +203,8 @@ test('tenants are fenced from each other', async () => {
   await world.sql`insert into members (tenant_id, user_id, role) values (${world.tenant_id}, ${key.user_id}, 'read-only')`
   expect((await to(key, world.tenant_id)).status).toBe(204)
   expect((await key.get('/api/session')).body).toMatchObject({ tenant: { slug: 'acme' }, role: 'read-only' })
-  expect((await key.post('/api/v1/payments', {})).body.error.code).toBe('forbidden')
+  const here = { 'x-sluice-tenant': world.tenant_id }
+  expect((await key.post('/api/v1/payments', {}, here)).body.error.code).toBe('forbidden')
   expect((await key.get(`/api/v1/payments/${theirs.id}`)).status).toBe(404)
 })
 
@@ -228,7 +229,7 @@ test('an operator reads a tenant on record, and changes nothing', async () => {
   for (const path of [`v1/payments/${payment.id}/cancel`, 'v1/customers', 'keys', 'members/invitations']) {
     const body =
       path === 'keys' ? { name: 'x', scopes: ['events:read'] } : { email: 'a@b.example', role: 'owner' }
-    const answer = await operator.post(`/api/${path}`, body)
+    const answer = await operator.post(`/api/${path}`, body, { 'x-sluice-tenant': world.tenant_id })
     expect([path, answer.status, answer.body.error.code]).toEqual([path, 403, 'forbidden'])
   }
   expect((await operator.get('/api/ops/audit')).status).toBe(200)

@@ -190,6 +190,20 @@ test('Retry-After holds, all attempts carry one key and one id, and what is fina
     expect([name, server.requests.length, sent.size, sent.has(null)]).toEqual([name, 2, 1, false])
   }
 
+  // Neither the key nor the body goes where somebody leads it.
+  const elsewhere = await serverWith(httpAnswer(200, '{}', JSON_TYPE))
+  const location = `http://localhost:${elsewhere.server.port}/v1/customers`
+  for (const status of [301, 307]) {
+    const leading = await serverWith(httpAnswer(status, '', { location }))
+    const led = await errorOf(leading.client.customers.create({ name: 'Ada' }))
+    expect([led.code, led.status, led.text]).toEqual([
+      'unreadable_answer',
+      status,
+      expect.stringContaining(location),
+    ])
+    expect([leading.server.requests.length, elsewhere.server.requests.length]).toEqual([1, 0])
+  }
+
   const long = await serverWith(
     httpAnswer(429, refusal('rate_limited'), { ...JSON_TYPE, 'retry-after': '61' }),
   )

@@ -85,6 +85,8 @@ export function createClient(settings: SluiceOptions): Client {
     const init = {
       method,
       headers,
+      // Where it leads was not said by whoever gave us the key and the body.
+      redirect: 'manual' as const,
       ...(content !== undefined && { body: JSON.stringify(content) }),
     }
     const url = `${base}${path}${queryString(query as Query | undefined)}`
@@ -128,7 +130,7 @@ async function sleep(ms: number, signal: AbortSignal | undefined): Promise<void>
 async function attemptOnce<T>(
   send: NonNullable<SluiceOptions['fetch']>,
   url: string,
-  init: { method: string; headers: Headers },
+  init: RequestInit & { method: string; headers: Headers },
   timeout_ms: number,
   signal: AbortSignal | undefined,
 ): Promise<Received<T> | SluiceErrorOf> {
@@ -170,7 +172,10 @@ function read<T>(response: Response, text: string, sent_id: string | null): Rece
   const request_id = told?.request_id ?? headers.get('x-request-id') ?? sent_id
   const retry_after_s = secondsOf(headers.get('retry-after'))
   if (typeof told?.code !== 'string') {
-    const message = `An answer that is not of the API: ${text.slice(0, 100)}`
+    const is_redirect = response.type === 'opaqueredirect' || (status >= 300 && status < 400)
+    const message = is_redirect
+      ? `A redirect, which is not followed: ${headers.get('location') ?? 'the browser does not say where to'}`
+      : `An answer that is not of the API: ${text.slice(0, 100)}`
     return new SluiceErrorOf({ code: 'unreadable_answer', message, status, request_id, retry_after_s })
   }
   return new SluiceErrorOf<SluiceErrorCode>({

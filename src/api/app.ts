@@ -12,6 +12,7 @@ import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
+import { checkHost } from './host.ts'
 import { withFaultOfKey } from './idempotent.ts'
 import { createKeyless } from './keyless.ts'
 import { createLimit } from './limit.ts'
@@ -191,14 +192,6 @@ export async function buildApi(
   docsRoutes(app)
   await app.ready()
   return app
-}
-
-/** Throws unless there is exactly one Host; Node's parsed headers keep only the first. HTTP/1.0 needs none. */
-function checkHost({ raw: { rawHeaders, httpVersion } }: FastifyRequest): void {
-  const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length
-  if (hosts === 1 || (hosts === 0 && httpVersion !== '1.1')) return
-  const message = hosts === 0 ? 'The header Host is missing.' : 'The header Host was sent twice.'
-  throw new AppError('invalid_request', { message, param: 'Host' })
 }
 
 // The router decodes paths and accepts absolute URLs, so the route that it found counts as well as the text of the URL.

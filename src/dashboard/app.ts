@@ -1,11 +1,12 @@
 // The dashboard as a Fastify application: the guard in front, sign-in, the API's routes for sessions, its own, and the pages.
-import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
 import { parseBody } from '#api/body.ts'
 import type { ApiContext } from '#api/context.ts'
 import { networkOf } from '#api/failures.ts'
 import { createLimit } from '#api/limit.ts'
 import { stopWaiting } from '#api/open.ts'
+import { checkPath, checkQuery, parseQuery } from '#api/query.ts'
 import { createRefusals } from '#api/refusals.ts'
 import { validatorCompiler } from '#api/validate.ts'
 import { createBodyReader } from '#core/bodies.ts'
@@ -18,11 +19,27 @@ import { pageRoutes } from './pages.ts'
 import { DASHBOARD_ROUTES } from './routes/index.ts'
 import { headersOf } from './routes/sign-in.ts'
 import type { Sessions } from './sessions.ts'
+import { createTenantGate } from './tenant-gate.ts'
 import { buildApiForSessions } from './v1.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 /** Of the dashboard's own routes, for each address. */
 const LIMIT = { rps: 50, burst: 500 }
+
+/** Of every answer. The page has a policy of its own. */
+const HEADERS = {
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
+}
+/** The API's own routes, which have limits of their own. */
+const V1 = '/api/v1/'
+const LIMITED = /^\/(?:api|ops\/bull-board)(?:\/|$)/
+/** Another way to write a path: a whole address, an empty or dotted part, or an encoded character that needs no encoding. */
+const NOT_CANONICAL = /^[^/]|\/\/|\/\.\.?(?:\/|$)|%(?:2[de]|3\d|[46][1-9a-f]|[57][\da]|5f|7e)/i
 
 type Beside = { sessions: Sessions; emulators: string[]; version: string }
 
@@ -50,7 +67,8 @@ export async function buildDashboard(
     return found.signed_in
   }
 
-  const { app: v1, operations } = await buildApiForSessions(api, signedIn)
+  const gate = createTenantGate(sql, signedIn)
+  const { app: v1, operations } = await buildApiForSessions(api, gate)
   const app = createListener('dashboard', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
@@ -60,7 +78,15 @@ export async function buildDashboard(
     bodyLimit: BODY_LIMIT_BYTES,
     answer_ms: 15_000,
     errorBody: refusals.errorBody,
-    frameworkErrors: (error, request, reply) => void refusals.refuse(error, request, reply),
+    routerOptions: { querystringParser: parseQuery },
+    frameworkErrors: (error, request, reply) => {
+      try {
+        admit(request, reply)
+        throw error
+      } catch (refusal) {
+        refusals.refuse(refusal, request, reply)
+      }
+    },
   })
   app.setValidatorCompiler(validatorCompiler)
   app.setSerializerCompiler(serializerCompiler)
@@ -72,27 +98,30 @@ export async function buildDashboard(
   app.decorateRequest('set_cookies')
   app.decorateRequest('audit_entry')
 
-  app.addHook('onRequest', async (request, reply) => {
-    reply.headers({
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'same-origin',
-      'cross-origin-opener-policy': 'same-origin',
-      'cross-origin-resource-policy': 'same-origin',
-      // The page has one of its own.
-      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-      'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
-    })
+  /** Throws unless the request may be looked at. */
+  function admit(request: FastifyRequest, reply: FastifyReply): void {
+    // On the answer itself: some of them are written by others.
+    for (const [name, value] of Object.entries(HEADERS)) reply.raw.setHeader(name, value)
+    const [path] = request.url.split('?', 1) as [string]
+    // The router decodes paths and takes whole addresses, so the route that it found counts as well as the text.
+    if ([path, request.routeOptions.url ?? ''].some((each) => LIMITED.test(each))) {
+      reply.header('cache-control', 'no-store')
+      if (!path.startsWith(V1)) limit(networkOf(request.ip), reply)
+    }
     guard(request)
-    const { url } = request.raw
-    if (url?.startsWith('/api/v1/')) {
+    if (NOT_CANONICAL.test(path)) throw new AppError('route_not_found')
+    checkPath(request.url)
+  }
+  app.addHook('onRequest', async (request, reply) => {
+    admit(request, reply)
+    const { url } = request
+    if (url.startsWith(V1)) {
       reply.hijack()
       request.raw.url = url.slice('/api'.length)
       v1.routing(request.raw, reply.raw)
       return
     }
-    if (!url?.startsWith('/api/')) return
-    reply.header('cache-control', 'no-store')
-    limit(networkOf(request.ip), reply)
+    checkQuery(url, request.query)
   })
   app.addHook('preClose', async () => {
     stopWaiting(api)
@@ -102,7 +131,7 @@ export async function buildDashboard(
   app.setNotFoundHandler((request, reply) => refusals.refuse(new AppError('route_not_found'), request, reply))
 
   for (const add of DASHBOARD_ROUTES)
-    add(app, { ...api, sessions, findSession, signedIn, operations, emulators, version })
+    add(app, { ...api, sessions, findSession, signedIn, gate, operations, emulators, version })
   pageRoutes(app)
   await app.ready()
   return app

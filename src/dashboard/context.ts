@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { ApiContext } from '#api/context.ts'
 import { AppError } from '#core/errors.ts'
-import { actorName, type Actor } from '#domain/people/audit-log.ts'
+import { actorName, type Actor, type AuditAct } from '#domain/people/audit-log.ts'
 import type { SignedIn } from '#domain/people/find.ts'
 import type { MemberRole } from '#domain/people/role.ts'
 import type { Sessions } from './sessions.ts'
@@ -27,6 +27,13 @@ export type DashboardContext = ApiContext & {
   ) => Promise<{ signed_in: SignedIn; set_cookies: string[] } | undefined>
   /** Throws `unauthorized` unless somebody is signed in. `prolong`: `set_cookies` of the request is answered. */
   signedIn: (request: FastifyRequest, options?: { prolong: boolean }) => Promise<SignedIn>
+  /** Lets requests in for a tenant. */
+  gate: {
+    /** Who is signed in, in the tenant that the request is for. Throws `conflict` when the session shows another one. */
+    enter(request: FastifyRequest): Promise<InTenant>
+    /** Operators read in the open: each page of a tenant that they look at is on record, once a minute. */
+    recordLook(request: FastifyRequest, tenant_id: string, act: AuditAct): Promise<void>
+  }
   /** Providers that are emulated here. */
   emulators: string[]
   version: string
@@ -39,7 +46,10 @@ export type InTenant = SignedIn & { tenant: NonNullable<SignedIn['tenant']> }
 export function inTenant(request: FastifyRequest): InTenant {
   const signed_in = somebody(request)
   const { tenant } = signed_in
-  if (tenant === null) throw new AppError('forbidden', { message: 'You are not a member of any tenant.' })
+  if (tenant === null)
+    throw new AppError('forbidden', {
+      message: 'Your session shows no tenant. Choose one of which you are a member.',
+    })
   return { ...signed_in, tenant }
 }
 

@@ -1,6 +1,7 @@
 // Refuses requests that other sites make in the name of whoever is signed in.
 import { isIP } from 'node:net'
 import type { FastifyRequest } from 'fastify'
+import { checkHost } from '#api/host.ts'
 import type { Config } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 
@@ -10,7 +11,8 @@ const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
  * Throws `forbidden` for a request that is for another host, as after DNS was made to lie, and for one that changes
  * something and comes from another site, by what the browser says of it (`Origin`, `Sec-Fetch-Site`).
  */
-export function createGuard({ DASHBOARD_URL, HOST }: Config): (request: FastifyRequest) => void {
+export function createGuard(config: Config): (request: FastifyRequest) => void {
+  const { DASHBOARD_URL, HOST } = config
   const ours = DASHBOARD_URL === undefined ? undefined : new URL(DASHBOARD_URL)
 
   function isOurHost(host: string): boolean {
@@ -19,18 +21,19 @@ export function createGuard({ DASHBOARD_URL, HOST }: Config): (request: FastifyR
     // A name can be made to lead here by whoever owns it, a number cannot.
     return name === 'localhost' || name === HOST || isIP(name.replaceAll(/[[\]]/g, '')) !== 0
   }
-  function isOurOrigin(origin: string, host: string): boolean {
-    return ours === undefined ? URL.parse(origin)?.host === host : origin === ours.origin
-  }
+  // The whole of it: what was read over another scheme is another site.
+  const isOurOrigin = (request: FastifyRequest) => request.headers.origin === originOf(config, request)
 
-  return ({ method, headers }) => {
+  return (request) => {
+    const { method, headers } = request
     const { host = '', origin, 'sec-fetch-site': site } = headers
+    checkHost(request)
     if (!isOurHost(host))
       throw new AppError('forbidden', {
         message: 'This host is not the dashboard. If it should be, set DASHBOARD_URL to its address.',
       })
     if (SAFE.has(method)) return
-    const from_elsewhere = origin !== undefined && !isOurOrigin(origin, host)
+    const from_elsewhere = origin !== undefined && !isOurOrigin(request)
     if (from_elsewhere || (site !== undefined && site !== 'same-origin'))
       throw new AppError('forbidden', { message: 'The request comes from another site.' })
   }

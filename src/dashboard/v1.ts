@@ -6,6 +6,7 @@ import { SCOPES } from '#domain/areas.ts'
 import { appendAuditEntry, type AuditAct } from '#domain/people/audit-log.ts'
 import { actorOf, inTenant, type DashboardContext } from './context.ts'
 import { assertMay } from './roles.ts'
+import { askedOf, changes, cut } from './tenant-gate.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -14,8 +15,6 @@ declare module 'fastify' {
   }
 }
 
-/** Filters that hold what people wrote, or where they are reached. */
-const UNTOLD = ['email', 'phone', 'address', 'to', 'name', 'search', 'external_id']
 const ALL_SCOPES = new Set(SCOPES)
 /** What an entry tells of a body: amounts and decisions, no names, addresses or texts. */
 const TOLD = [
@@ -29,10 +28,6 @@ const TOLD = [
   'since',
   'until',
 ]
-/** How long the same look of an operator at a tenant counts as one. */
-const SAME_LOOK_MS = 60_000
-const MOST_LOOKS = 10_000
-
 /** Where the audit entry of an act is named in its answer. */
 export const AUDIT_HEADER = 'x-audit-entry'
 
@@ -42,25 +37,14 @@ export const AUDIT_HEADER = 'x-audit-entry'
  */
 export async function buildApiForSessions(
   context: ApiContext,
-  signedIn: DashboardContext['signedIn'],
+  gate: DashboardContext['gate'],
 ): Promise<{ app: FastifyInstance; operations: string[] }> {
   const { sql } = context
-  const looks = new Map<string, number>()
   const operations: string[] = []
 
   async function audit(request: FastifyRequest, act: AuditAct): Promise<number> {
     const { tenant } = inTenant(request)
     return await appendAuditEntry(sql, actorOf(request, tenant.id), act)
-  }
-  /** Operators read in the open: each page that they look at is on record, once a minute. */
-  async function auditLook(request: FastifyRequest, act: AuditAct): Promise<void> {
-    const { user_id, tenant } = inTenant(request)
-    const look = `${user_id} ${tenant.id} ${request.url}`
-    const now = performance.now()
-    if ((looks.get(look) ?? -Infinity) > now - SAME_LOOK_MS) return
-    await audit(request, act)
-    if (looks.size >= MOST_LOOKS) looks.clear()
-    looks.set(look, now)
   }
 
   const app = await buildApi(context, {
@@ -68,8 +52,7 @@ export async function buildApiForSessions(
       if (method !== 'GET') operations.push(name)
     },
     async authenticate(request) {
-      request.signed_in = await signedIn(request)
-      const { user_id, tenant } = inTenant(request)
+      const { user_id, tenant } = await gate.enter(request)
       if (changes(request) && !request.is404) assertMay(tenant.role, operationOf(request))
       return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES }
     },
@@ -77,7 +60,8 @@ export async function buildApiForSessions(
       if (request.is404) return
       const act: AuditAct = { action: operationOf(request), ...subjectOf(request) }
       if (!changes(request)) {
-        if (inTenant(request).tenant.role === 'operator') await auditLook(request, act)
+        const { tenant } = inTenant(request)
+        if (tenant.role === 'operator') await gate.recordLook(request, tenant.id, act)
         return
       }
       request.audit_entry = await audit(request, act)
@@ -97,33 +81,17 @@ export async function buildApiForSessions(
   return { app, operations }
 }
 
-function changes({ method }: FastifyRequest): boolean {
-  return method !== 'GET' && method !== 'HEAD'
-}
-
 /** Its name in the document, or what was asked for. */
 function operationOf({ method, routeOptions: { config, url } }: FastifyRequest): string {
   return config.literal?.operation_id ?? `${method} ${url ?? ''}`
 }
 
-function subjectOf({ params, body, routeOptions, query }: FastifyRequest): Omit<AuditAct, 'action'> {
-  const ids = Object.entries((params ?? {}) as Record<string, string>)
-  const [first] = ids
-  const given = Object(body) as Record<string, unknown>
+function subjectOf(request: FastifyRequest): Omit<AuditAct, 'action'> {
+  const given = Object(request.body) as Record<string, unknown>
   const told = TOLD.flatMap((name) => {
     const value = given[name]
-    return ['string', 'number', 'boolean'].includes(typeof value) ? [[name, String(value).slice(0, 255)]] : []
+    return ['string', 'number', 'boolean'].includes(typeof value) ? [[name, cut(String(value), 255)]] : []
   })
-  const filters = Object.entries((query ?? {}) as Record<string, unknown>).map(
-    ([name, value]) => [name, UNTOLD.includes(name) ? '...' : value] as const,
-  )
-  const asked =
-    filters.length > 0 ? { query: JSON.stringify(Object.fromEntries(filters)).slice(0, 1_000) } : {}
-  return {
-    ...(first !== undefined && {
-      subject: routeOptions.config.literal?.tag ?? first[0],
-      subject_id: first[1],
-    }),
-    details: { ...Object.fromEntries(told), ...asked },
-  }
+  const asked = askedOf(request)
+  return { ...asked, details: { ...Object.fromEntries(told), ...asked.details } }
 }

@@ -37,11 +37,8 @@ const rotateBody = z.strictObject({
     .default(0),
 })
 
-export function keyRoutes(root: FastifyInstance, { sql, signedIn }: DashboardContext): void {
+export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): void {
   root.register(async (scope) => {
-    scope.addHook('preHandler', async (request) => {
-      request.signed_in = await signedIn(request)
-    })
     const app = scope.withTypeProvider<ZodTypeProvider>()
 
     app.get('/api/keys', { schema: { response: { 200: z.array(keySchema) } } }, async (request) =>

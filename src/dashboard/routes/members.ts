@@ -63,13 +63,10 @@ const byId = z.strictObject({ id: z.uuid().toLowerCase() })
 const byUser = z.strictObject({ user_id: z.uuid().toLowerCase() })
 
 export function memberRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, signedIn, config, vault, hashOf } = context
+  const { sql, config, vault, hashOf } = context
   const sends_email = mailsInvitations(context)
 
   root.register(async (scope) => {
-    scope.addHook('preHandler', async (request) => {
-      request.signed_in = await signedIn(request)
-    })
     const app = scope.withTypeProvider<ZodTypeProvider>()
 
     app.get('/api/members', { schema: { response: { 200: membersSchema } } }, async (request) => {

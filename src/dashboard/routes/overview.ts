@@ -10,11 +10,8 @@ import { inTenant, type DashboardContext } from '../context.ts'
 const params = z.strictObject({ id: z.uuid() })
 const querystring = z.strictObject({ q: z.string().trim().min(1).max(255) })
 
-export function overviewRoutes(root: FastifyInstance, { lanes, signedIn }: DashboardContext): void {
+export function overviewRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
   root.register(async (scope) => {
-    scope.addHook('preHandler', async (request) => {
-      request.signed_in = await signedIn(request)
-    })
     const app = scope.withTypeProvider<ZodTypeProvider>()
     app.get('/api/overview', { schema: { response: { 200: overviewSchema } } }, async (request) =>
       findOverview(lanes.long, inTenant(request).tenant.id),

@@ -9,6 +9,7 @@ import { findTenantsOf, showTenant } from '#domain/people/find.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
 import { actsOf, rolesByAct } from '../roles.ts'
+import { checkTenant } from '../tenant-gate.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
 const sessionSchema = z.object({
@@ -49,6 +50,7 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
     const found = await signedIn(request, { prolong: true })
+    await checkTenant(sql, request, found)
     const { session_id, user_id: id, name, email, two_factor_enabled, is_operator, tenant } = found
     for (const cookie of request.set_cookies ?? []) reply.header('set-cookie', cookie)
     return {

@@ -2,13 +2,38 @@
 import { Sluice, SluiceError } from '#sdk/index.ts'
 import { formatMoney } from './kit/Money.tsx'
 
+const TENANT_HEADER = 'x-sluice-tenant'
+let shown: string | null = null
+const hearers = new Set<() => void>()
+
 /** An address below /api, e.g. `/v1/customers` or `/keys`. */
 type ApiPath = `/${string}`
 
 export type ApiQuery = Record<string, string | number | boolean | undefined | null>
 
 /** Everything is asked through the SDK, in the session of whoever is signed in: it has the retries, ids and errors. */
-export const sluice: Sluice = new Sluice({ base_url: '/api' })
+export const sluice: Sluice = new Sluice({
+  base_url: '/api',
+  get headers(): Record<string, string> {
+    return shown === null ? {} : { [TENANT_HEADER]: shown }
+  },
+  async fetch(url, init) {
+    const answer = await fetch(url, init)
+    if (answer.status === 409 && (await isOfOtherTenant(answer.clone()))) hearers.forEach((each) => each())
+    return answer
+  },
+})
+
+/** Says which tenant the page shows: every request names it, and is refused while the session shows another one. */
+export function nameTenant(id: string | null): void {
+  shown = id
+}
+
+/** Calls `hear` when a request was refused because the session shows another tenant; the answer ends that. */
+export function hearOtherTenant(hear: () => void): () => void {
+  hearers.add(hear)
+  return () => hearers.delete(hear)
+}
 
 /** What went wrong, in the API's own words; amounts as the reader's locale writes them. */
 export function wordsOf(error: Error): string {
@@ -88,6 +113,12 @@ async function answered(
   const answer = sluice.request(method, path, { query: asked, body, ...key }, { idempotency_key, signal })
   const { data, response } = await answer.withResponse()
   return { body: data, headers: response.headers }
+}
+
+async function isOfOtherTenant(answer: Response): Promise<boolean> {
+  const body: unknown = await answer.json().catch(() => null)
+  const { error } = Object(body) as { error?: { code?: string; param?: string } }
+  return error?.code === 'conflict' && error.param === TENANT_HEADER
 }
 
 /** The parameters of a link that differ from what was asked. */

@@ -1,8 +1,8 @@
 // Who is signed in, for which tenant, and what they may do.
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { createContext, use } from 'react'
-import { read } from './api.ts'
-import { SESSION_KEY } from './queries.ts'
+import { nameTenant, read } from './api.ts'
+import { queryClient, SESSION_KEY } from './queries.ts'
 
 type TenantRole = 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator'
 export type AreaState = 'deployed' | 'switched_off' | 'not_deployed' | 'without_credentials'
@@ -32,7 +32,13 @@ export type WebSession = {
 export function useSessionQuery(): UseQueryResult<WebSession> {
   return useQuery({
     queryKey: SESSION_KEY,
-    queryFn: ({ signal }) => read<WebSession>('/session', undefined, signal),
+    queryFn: async ({ signal }) => {
+      // Read again, it must be for the tenant that the page shows: another tab may have chosen another one.
+      if (queryClient.getQueryData(SESSION_KEY) === undefined) nameTenant(null)
+      const session = await read<WebSession>('/session', undefined, signal)
+      nameTenant(session.tenant?.id ?? null)
+      return session
+    },
     staleTime: 60_000,
   })
 }

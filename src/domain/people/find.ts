@@ -11,14 +11,21 @@ export type SignedIn = {
   email_verified: boolean
   two_factor_enabled: boolean
   is_operator: boolean
+  /** Whether there is more than one tenant that they could see. */
+  sees_several: boolean
   tenant: { id: string; slug: string; name: string; role: MemberRole | 'operator' } | null
 }
 
-/** The user of a session, in the tenant that it shows: else in the first that they are a member of. */
+/**
+ * The user of a session, in the tenant that it shows; in none when that is no longer theirs. Where none was chosen yet,
+ * it is the first that they are a member of.
+ */
 export async function findSignedIn(sql: Sql, session_id: string): Promise<SignedIn | undefined> {
   const [found] = await sql<SignedIn[]>`
     select s.id as session_id, u.id as user_id, u.name, u.email, u.email_verified, u.two_factor_enabled,
       u.is_operator,
+      u.is_operator or 1 < (
+        select count(*) from members m join tenants t on t.id = m.tenant_id where m.user_id = u.id) as sees_several,
       case when t.id is not null
         then json_build_object('id', t.id, 'slug', t.slug, 'name', t.name, 'role', t.role) end as tenant
     from user_sessions s join users u on u.id = s.user_id
@@ -26,8 +33,8 @@ export async function findSignedIn(sql: Sql, session_id: string): Promise<Signed
       select t.id, t.slug, t.name, coalesce(m.role, 'operator') as role
       from tenants t left join members m on m.tenant_id = t.id and m.user_id = u.id
       where (t.id = s.shown_tenant_id and (m.user_id is not null or u.is_operator))
-        or m.user_id is not null
-      order by t.id is not distinct from s.shown_tenant_id desc, m.created_at, t.id limit 1
+        or (s.shown_tenant_id is null and m.user_id is not null)
+      order by m.created_at, t.id limit 1
     ) t on true
     where s.id = ${session_id}`
   return found

@@ -20,7 +20,7 @@ export type Invitation = {
   expires_at: string
 }
 
-type Asked = { tenant_id: string; email: string; role: MemberRole; by: Actor; mailed: boolean }
+type AskedInvitation = { tenant_id: string; email: string; role: MemberRole; by: Actor; mailed: boolean }
 /** `member`: the address is one's already. The others: who asks has meanwhile become somebody who may not. */
 export type InviteResult =
   | { id: string; token: string; expires_at: string; audit_entry: number }
@@ -34,7 +34,7 @@ export type InviteResult =
  */
 export async function invite(
   sql: Sql,
-  { tenant_id, email, role, by, mailed }: Asked,
+  { tenant_id, email, role, by, mailed }: AskedInvitation,
   and: (tx: Tx, invitation: { id: string; token: string }) => Promise<void>,
 ): Promise<InviteResult> {
   return await sql.begin(async (tx): Promise<InviteResult> => {

@@ -21,9 +21,11 @@ export async function createUser(
 ): Promise<string | undefined> {
   const id = newId()
   const { count } = await tx`
-    insert into users (id, name, email, email_verified, is_operator)
-    values (${id}, ${name}, ${email}, ${email_verified}, ${is_operator}) on conflict (email) do nothing`
+    insert into users (id, name, email, email_verified)
+    values (${id}, ${name}, ${email}, ${email_verified}) on conflict (email) do nothing`
   if (count === 0) return undefined
+  // Processes may not write it; commands do.
+  if (is_operator) await tx`update users set is_operator = true where id = ${id}`
   await tx`
     insert into user_accounts (id, user_id, account_id, provider_id, password)
     values (${newId()}, ${id}, ${id}, 'credential', ${password_hash})`

@@ -1,6 +1,7 @@
 // Operations, over all tenants: for operators only.
 import type { FastifyInstance } from 'fastify'
 import { asOperator, type DashboardContext } from '../../context.ts'
+import { wholeAuditRoutes } from '../audit-log.ts'
 import { actRoutes } from './acts.ts'
 import { bullBoardRoutes } from './bull-board.ts'
 import { figureRoutes } from './figures.ts'
@@ -15,6 +16,7 @@ const OPERATIONS_ROUTES: ((app: FastifyInstance, context: DashboardContext) => v
   pauseRoutes,
   streamRoutes,
   bullBoardRoutes,
+  wholeAuditRoutes,
 ]
 
 export function operationsRoutes(root: FastifyInstance, context: DashboardContext): void {

@@ -26,7 +26,7 @@ const countSchema = z.object({
 })
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 
-export function jobRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
+export function jobRoutes(root: FastifyInstance, { lanes, gate }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
   const sql = lanes.long
 
@@ -52,9 +52,11 @@ export function jobRoutes(root: FastifyInstance, { lanes }: DashboardContext): v
     },
   )
 
-  app.get(
-    '/api/ops/jobs/:id',
-    { schema: { params, response: { 200: shownJobSchema } } },
-    async ({ params: { id } }) => found(await findJob(sql, id), 'not_found'),
-  )
+  app.get('/api/ops/jobs/:id', { schema: { params, response: { 200: shownJobSchema } } }, async (request) => {
+    const job = found(await findJob(sql, request.params.id), 'not_found')
+    // It shows what the tenant's pages show, down to amounts.
+    if (job.tenant !== null)
+      await gate.recordLook(request, job.tenant_id, { action: 'readJob', subject: 'job', subject_id: job.id })
+    return job
+  })
 }

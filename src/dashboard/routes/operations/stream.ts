@@ -6,7 +6,7 @@ import { AppError } from '#core/errors.ts'
 import { findPauses } from '#domain/jobs/pauses.ts'
 import { listActs } from '#domain/operations/act.ts'
 import { findQueueFigures } from '#domain/operations/queues.ts'
-import type { DashboardContext } from '../../context.ts'
+import { asOperator, type DashboardContext } from '../../context.ts'
 
 const LOOK_MS = 1_000
 /** Figures are counted every ten seconds. */
@@ -14,6 +14,7 @@ const FIGURES_EVERY = 5
 /** Proxies close what is silent, and whoever is no operator any more is cut off. */
 const CHECK_MS = 5_000
 const MOST_STREAMS = 200
+const MOST_OF_USER = 5
 
 /** What is sent, each under its name. */
 const TOPICS: { name: string; every: number; find: (sql: Sql) => Promise<unknown> }[] = [
@@ -24,7 +25,8 @@ const TOPICS: { name: string; every: number; find: (sql: Sql) => Promise<unknown
 
 /** The database is asked once for all who listen, and not while nobody does. */
 export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: DashboardContext): void {
-  const streams = new Set<ServerResponse>()
+  /** With whose they are. */
+  const streams = new Map<ServerResponse, string>()
   const last = new Map<string, string>()
   let looks = 0
   let timer: NodeJS.Timeout | undefined
@@ -35,7 +37,7 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
       const data = JSON.stringify(await find(lanes.long))
       if (last.get(name) === data) continue
       last.set(name, data)
-      for (const stream of streams) stream.write(messageOf(name, data))
+      for (const stream of streams.keys()) stream.write(messageOf(name, data))
     }
     looks += 1
   }
@@ -52,7 +54,10 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
   }
 
   app.get('/api/ops/stream', async (request, reply) => {
+    const { user_id } = asOperator(request)
     if (streams.size >= MOST_STREAMS) throw new AppError('overloaded')
+    if ([...streams.values()].filter((id) => id === user_id).length >= MOST_OF_USER)
+      throw new AppError('overloaded', { message: `You have ${MOST_OF_USER} streams already.` })
     reply.hijack()
     const stream = reply.raw
     stream.writeHead(200, {
@@ -72,11 +77,11 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
       clearInterval(check)
       streams.delete(stream)
     })
-    streams.add(stream)
+    streams.set(stream, user_id)
     begin()
   })
   app.addHook('preClose', (done) => {
-    for (const stream of streams) stream.end()
+    for (const stream of streams.keys()) stream.end()
     done()
   })
 }

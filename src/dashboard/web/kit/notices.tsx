@@ -1,4 +1,5 @@
 // Short notices in the corner, which are also heard.
+import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { CircleAlert, CircleCheck, Info, X } from 'lucide-react'
 import { useSyncExternalStore } from 'react'
@@ -10,10 +11,13 @@ type Notice = {
   tone: 'good' | 'bad' | 'idle'
   text: string
   link?: { to: string; search?: AddressSearch; title: string } | undefined
+  act?: { title: string; run: () => void }
 }
 
 /** Says something that needs no answer, e.g. `notify({ tone: 'good', text: 'Key revoked.' })`. What is bad stays. */
 export function notify(notice: Omit<Notice, 'id'>): void {
+  // What stays is said once.
+  if (notice.tone === 'bad' && notices.some(({ text }) => text === notice.text)) return
   const id = ++last
   set([...notices, { ...notice, id }])
   if (notice.tone !== 'bad') setTimeout(() => forget(id), 6000)
@@ -24,7 +28,7 @@ export function NoticeRegion() {
   const shown = useSyncExternalStore(subscribe, () => notices)
   return (
     <div className="notices" role="status" aria-live="polite" aria-label="Notices">
-      {shown.map(({ id, tone, text, link }) => {
+      {shown.map(({ id, tone, text, link, act }) => {
         const Icon = ICONS[tone]
         return (
           <div key={id} className="notice">
@@ -35,6 +39,11 @@ export function NoticeRegion() {
                 <Link to={link.to} {...(link.search && { search: link.search })}>
                   {link.title}
                 </Link>
+              )}
+              {act && (
+                <Button size="compact-xs" onClick={act.run}>
+                  {act.title}
+                </Button>
               )}
             </div>
             <button type="button" className="copy" aria-label="Dismiss" onClick={() => forget(id)}>

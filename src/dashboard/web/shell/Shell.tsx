@@ -4,12 +4,13 @@ import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { Menu as MenuIcon } from 'lucide-react'
 import { useEffect, useState } from 'react'
 import { SluiceError } from '#sdk/index.ts'
-
+import { hearOtherTenant } from '../api.ts'
 import { PageBones } from '../kit/Bone.tsx'
-import { NoticeRegion } from '../kit/notices.tsx'
+import { NoticeRegion, notify } from '../kit/notices.tsx'
 import { Failed } from '../kit/states.tsx'
-import { SessionProvider, useSessionQuery } from '../session.tsx'
+import { SessionProvider, useSession, useSessionQuery } from '../session.tsx'
 import { Banners } from './Banners.tsx'
+import { ChooseTenant } from './ChooseTenant.tsx'
 import { HeadActions } from './head.tsx'
 import { KeyHelp } from './KeyHelp.tsx'
 import { useKeys } from './keys.ts'
@@ -17,6 +18,9 @@ import { Mark } from './Mark.tsx'
 import { Nav } from './Nav.tsx'
 import { Palette, PaletteButton } from './Palette.tsx'
 import { TenantSwitch } from './TenantSwitch.tsx'
+
+/** Pages that show nothing of a tenant. */
+const OF_NO_TENANT = /^\/(?:ops|settings\/profile)(?:\/|$)/
 
 /** Lets in who is signed in; all others go to the sign-in, which leads back. */
 export function Shell() {
@@ -53,6 +57,9 @@ function Frame() {
   const [drawer, setDrawer] = useState(false)
   const [palette, setPalette] = useState(false)
   const [help, setHelp] = useState(false)
+  const session = useSession()
+  const { pathname } = useLocation()
+  useEffect(() => hearOtherTenant(tellOtherTenant), [])
   useKeys({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
   return (
     <div className="shell">
@@ -74,7 +81,7 @@ function Frame() {
         </header>
         <Banners />
         <main className="shell-page" id="content" tabIndex={-1}>
-          <Outlet />
+          {session.tenant === null && !OF_NO_TENANT.test(pathname) ? <ChooseTenant /> : <Outlet />}
         </main>
       </div>
       <Drawer
@@ -92,6 +99,14 @@ function Frame() {
       <NoticeRegion />
     </div>
   )
+}
+
+function tellOtherTenant(): void {
+  notify({
+    tone: 'bad',
+    text: 'Another tenant was chosen in another tab, or you may not see this one any more. Nothing was done here.',
+    act: { title: 'Reload page', run: () => location.reload() },
+  })
 }
 
 function Brand() {

@@ -1,6 +1,6 @@
 // Changing the tenant whose pages are shown.
 import { useNavigate } from '@tanstack/react-router'
-import { post, wordsOf } from '../api.ts'
+import { nameTenant, post, wordsOf } from '../api.ts'
 import { notify } from '../kit/notices.tsx'
 import { queryClient, SESSION_KEY } from '../queries.ts'
 
@@ -8,11 +8,14 @@ import { queryClient, SESSION_KEY } from '../queries.ts'
 export function useChooseTenant(): (tenant_id: string, to?: string) => Promise<void> {
   const navigate = useNavigate()
   return async (tenant_id, to = '/') => {
+    // What is still asked for the old one would be refused.
+    await queryClient.cancelQueries()
     try {
       await post('/session/tenant', { tenant_id })
     } catch (error) {
       return notify({ tone: 'bad', text: error instanceof Error ? wordsOf(error) : String(error) })
     }
+    nameTenant(tenant_id)
     // Nothing of the other tenant stays on the page.
     queryClient.removeQueries({ predicate: ({ queryKey: [name] }) => name !== SESSION_KEY[0] })
     await queryClient.invalidateQueries({ queryKey: SESSION_KEY })

@@ -1,0 +1,28 @@
+// For a session that shows no tenant: which one it should show.
+import { Button } from '@mantine/core'
+import { Building2 } from 'lucide-react'
+import { useSession } from '../session.tsx'
+import { useChooseTenant } from './tenant.ts'
+
+export function ChooseTenant() {
+  const { tenants, is_operator } = useSession()
+  const choose = useChooseTenant()
+  return (
+    <div className="state">
+      <Building2 size={24} strokeWidth={1.5} aria-hidden />
+      <h2>{tenants.length > 0 ? 'Choose a tenant' : 'You are not a member of any tenant'}</h2>
+      <p>
+        {tenants.length > 0
+          ? 'You may not see any more what you saw last.'
+          : is_operator
+            ? 'As an operator you can look at any tenant: it is in the menu above.'
+            : 'Ask an owner or admin of a tenant to invite you.'}
+      </p>
+      {tenants.map(({ id, name }) => (
+        <div key={id} className="state-action">
+          <Button onClick={() => void choose(id)}>{name}</Button>
+        </div>
+      ))}
+    </div>
+  )
+}

@@ -1,0 +1,257 @@
+// The fences of the dashboard over real sockets: whose pages a request is for, what operators read, limits and odd requests.
+import Fastify from 'fastify'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import type { DashboardContext } from '#dashboard/context.ts'
+import { DASHBOARD_ROUTES } from '#dashboard/routes/index.ts'
+import { heldPayment } from '#test/payments.ts'
+import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browser } from '#test/people.ts'
+import { requestBytes, sendBytes } from '#test/raw.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
+
+let world: World
+let url: string
+let host: string
+
+beforeAll(async () => {
+  world = await createWorld({
+    parts: ['api', 'webhooks', 'worker', 'dashboard'],
+    env: { TRUSTED_PROXIES: '127.0.0.1/32' },
+  })
+  url = world.dashboard_url
+  host = new URL(url).host
+})
+afterAll(async () => await world?.close())
+
+const cookieOf = ({ cookies }: Browser) =>
+  Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ')
+const choose = async (browser: Browser, tenant_id: string) =>
+  expect((await browser.post('/api/session/tenant', { tenant_id })).status).toBe(204)
+
+test('what a page asks for its tenant never happens in another one', async () => {
+  const other = await world.clientOf({ tenant: 'second' })
+  const person = await createPerson(world, { role: 'owner' })
+  await world.sql`insert into members (tenant_id, user_id, role) values (${other.tenant_id}, ${person.user_id}, 'owner')`
+  const tab = await signIn(url, person)
+  const named = { 'x-sluice-tenant': (await tab.get('/api/session')).body.tenant.id }
+  const act = (headers: Record<string, string>, key: string) =>
+    tab.post('/api/v1/customers', { name: 'Ada' }, { 'idempotency-key': key, ...headers })
+  expect((await act(named, 'first')).status).toBe(201)
+  await choose(tab, other.tenant_id)
+  const refused = [
+    await act(named, 'second'),
+    await tab.post('/api/keys', { name: 'x', scopes: ['events:read'] }, named),
+    await tab.get('/api/v1/payments', named),
+    await tab.get('/api/overview', named),
+    await tab.get('/api/session', named),
+  ]
+  for (const { status, body } of refused)
+    expect([status, body.error.code, body.error.message]).toEqual([
+      409,
+      'conflict',
+      'This page shows acme, your session another tenant. Reload the page.',
+    ])
+  // Without the header nobody knows what was meant; what reads says itself whose it is.
+  for (const { status, body } of [
+    await act({}, 'third'),
+    await tab.post('/api/keys', { name: 'x', scopes: ['events:read'] }),
+  ])
+    expect([status, body.error.param]).toEqual([400, 'x-sluice-tenant'])
+  expect((await tab.get('/api/v1/payments')).status).toBe(200)
+  expect(await world.sql`select from customers where tenant_id = ${other.tenant_id}`).toEqual([])
+  expect((await act({ 'x-sluice-tenant': other.tenant_id }, 'fourth')).status).toBe(201)
+
+  // Who is no member any more sees none, until they choose.
+  await world.sql`delete from members where tenant_id = ${other.tenant_id} and user_id = ${person.user_id}`
+  expect((await tab.get('/api/session')).body).toMatchObject({ tenant: null, role: null, may: [] })
+  const keys = await world.sql`select from api_keys where tenant_id = ${world.tenant_id}`
+  expect((await tab.post('/api/keys', { name: 'x', scopes: ['events:read'] })).status).toBe(403)
+  expect(await world.sql`select from api_keys where tenant_id = ${world.tenant_id}`).toHaveLength(keys.length)
+  await choose(tab, world.tenant_id)
+  // A script by hand, with one tenant, needs no header.
+  expect((await act({}, 'fifth')).status).toBe(201)
+})
+
+test('every route that answers something of a tenant puts on record that an operator reads it', async () => {
+  const operator = await signedInAs(world, { is_operator: true })
+  await choose(operator, world.tenant_id)
+  const app = Fastify()
+  onTestFinished(() => app.close())
+  const paths: string[] = []
+  app.addHook('onRoute', ({ method, url: path }) => {
+    if (method === 'GET' && /^\/api\/(?!auth\/|ops\/|session$|invitations\/)/.test(path)) paths.push(path)
+  })
+  app.setValidatorCompiler(() => () => true)
+  app.setSerializerCompiler(() => () => '')
+  app.decorateRequest('signed_in')
+  // Only their names are wanted; none is called.
+  const nothing = { config: {}, lanes: {}, areas: {}, operations: [] } as unknown as DashboardContext
+  for (const add of DASHBOARD_ROUTES) add(app, nothing)
+  await app.ready()
+  expect(paths.length).toBeGreaterThanOrEqual(10)
+  for (const path of paths) {
+    const before = await entriesOf(world, operator)
+    const query = path === '/api/find' ? '?q=private-person@shop.example' : ''
+    await operator.get(`${path.replace(':id', NOBODY)}${query}`)
+    const after = await entriesOf(world, operator)
+    expect([path, after.length - before.length]).toEqual([path, 1])
+    // Each has a name for people.
+    expect(after.at(-1)!.action).not.toContain('/')
+  }
+  await heldPayment(world.client)
+  const [job] = await world.sql`select id from all_jobs where name = 'payment.authorize' limit 1`
+  for (const time of [1, 2])
+    expect([time, (await operator.get(`/api/ops/jobs/${job!['id']}`)).status]).toEqual([time, 200])
+  const told = await world.sql`
+    select action, details::text as details from audit_entries
+    where actor_id = ${operator.user_id} and tenant_id = ${world.tenant_id}`
+  expect(told.filter(({ action }) => action === 'readJob')).toHaveLength(1)
+  expect(JSON.stringify(told)).not.toContain('private-person')
+})
+
+test('other ways to write a path, whole addresses and two hosts are refused', async () => {
+  const person = await signedInAs(world, { role: 'read-only' })
+  const cookie = cookieOf(person)
+  const before = await entriesOf(world, person)
+  for (const path of [
+    '/%61pi/session',
+    `http://${host}/api/session`,
+    '//api/session',
+    '/api//session',
+    '/api/v1/../session',
+    '/%61pi/%zz',
+    '/api/v1/%2e%2e/session',
+    '/api/%76%31/customers',
+    '/ops/%62ull-board',
+  ]) {
+    const { status, headers } = await sendBytes(url, requestBytes('GET', path, { host, cookie }))
+    expect([path, status, headers.get('content-security-policy')]).toEqual([
+      path,
+      404,
+      expect.stringContaining('default-src'),
+    ])
+  }
+  const json = { host, cookie, 'content-type': 'application/json' }
+  for (const path of ['/%61pi/auth/update-user', '/api/auth/update%2Duser'])
+    expect((await sendBytes(url, requestBytes('POST', path, json, '{"name":"x"}'))).status).toBe(404)
+  expect(await entriesOf(world, person)).toEqual(before)
+  for (const hosts of [`${host}\r\nhost: evil.example`, `${host}\r\nhost: ${host}`])
+    expect((await sendBytes(url, requestBytes('GET', '/api/session', { host: hosts, cookie }))).status).toBe(
+      400,
+    )
+})
+
+test('everything below /api and bull-board counts for the limit of an address', async () => {
+  const operator = await signedInAs(world, { is_operator: true })
+  const address = { 'x-forwarded-for': '198.51.100.7' }
+  const ask = (path: string) => operator.get(path, address)
+  const all = await Promise.all(Array.from({ length: 700 }, () => ask('/api/nope')))
+  expect(all.some(({ status }) => status === 429)).toBe(true)
+  const drained = await Promise.all(
+    ['/%61pi/session', '/ops/bull-board', '/api/session'].flatMap((path) =>
+      Array.from({ length: 40 }, async () => [path, (await ask(path)).status] as const),
+    ),
+  )
+  for (const path of ['/ops/bull-board', '/api/session'])
+    expect([path, drained.some((each) => each[0] === path && each[1] === 429)]).toEqual([path, true])
+  expect((await ask('/payments')).status).not.toBe(429)
+})
+
+test('answers of the API to sessions carry the headers of the dashboard', async () => {
+  const person = await signedInAs(world, { role: 'read-only' })
+  for (const path of ['/api/v1/customers', '/api/v1/nope'])
+    expect(Object.fromEntries((await person.get(path)).headers)).toMatchObject({
+      'x-content-type-options': 'nosniff',
+      'referrer-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+      'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'cache-control': 'no-store',
+    })
+})
+
+test('an origin of another scheme is another site; a trusted proxy says which scheme it is', async () => {
+  const person = await signedInAs(world, { role: 'owner' })
+  const ask = async (origin: string, more: Record<string, string> = {}) =>
+    (
+      await sendBytes(
+        url,
+        requestBytes(
+          'POST',
+          '/api/auth/update-user',
+          {
+            host,
+            origin,
+            cookie: cookieOf(person),
+            'content-type': 'application/json',
+            ...more,
+          },
+          '{"name":"Ada"}',
+        ),
+      )
+    ).status
+  for (const origin of [`https://${host}`, `ftp://${host}`, `http://x@${host}`, `http://${host}/`, ''])
+    expect([origin, await ask(origin)]).toEqual([origin, 403])
+  expect(await ask(`http://${host}`)).toBe(200)
+  const behind = { 'x-forwarded-for': '203.0.113.9', 'x-forwarded-proto': 'https' }
+  expect(await ask(`https://${host}`, behind)).toBe(200)
+  expect(await ask(`http://${host}`, behind)).toBe(403)
+})
+
+test('no text in a query or a body breaks an answer', async () => {
+  const operator = await signedInAs(world, { is_operator: true })
+  await choose(operator, world.tenant_id)
+  for (const path of [
+    '/api/find?q=%00',
+    '/api/audit?actor=%00',
+    '/api/audit?action=a%00',
+    '/api/ops/audit?actor=%00',
+    '/api/ops/tenants?search=%00',
+    '/api/ops/parked?reason=%00',
+    '/api/find?q=%ff',
+    '/api/find?q=a%0ab',
+  ])
+    expect([path, (await operator.get(path)).status]).toEqual([path, 400])
+  // Whichever half of a character is cut off.
+  const faces = '😀'.repeat(600)
+  const support = await signedInAs(world, { role: 'support' })
+  for (const start of ['', 'x']) {
+    const read = await operator.get(
+      `/api/v1/payments?processor_reference=${encodeURIComponent(start + faces)}`,
+    )
+    const done = await support.post(`/api/v1/payments/${NOBODY}/cancel`, {
+      reason: start + faces.slice(0, 260),
+    })
+    expect([read.status, done.status].filter((status) => status >= 500)).toEqual([])
+  }
+})
+
+test('the dashboard writes nothing on record in the name of somebody else', async () => {
+  const [one, other] = [await createPerson(world), await createPerson(world)]
+  const append = (entry: object) =>
+    world.sql.begin(async (tx) => {
+      await tx`set local role sluice_dashboard`
+      await tx`select append_audit_entry(${tx.json({ action: 'forged', ...entry })}::jsonb)`
+    })
+  await append({ actor_id: one.user_id, actor: other.email })
+  const entries = await world.sql`select actor from audit_entries where action = 'forged'`
+  expect(entries).toEqual([{ actor: one.email }])
+  await expect(append({ actor: other.email })).rejects.toMatchObject({ code: '42501' })
+  await expect(append({ actor_id: NOBODY, actor: other.email })).rejects.toThrow('no rows')
+})
+
+test('one operator cannot take all streams', async () => {
+  const [one, another] = [
+    await signedInAs(world, { is_operator: true }),
+    await signedInAs(world, { is_operator: true }),
+  ]
+  const leave = new AbortController()
+  onTestFinished(() => leave.abort())
+  const open = async (browser: Browser) =>
+    (await fetch(`${url}/api/ops/stream`, { headers: { cookie: cookieOf(browser) }, signal: leave.signal }))
+      .status
+  for (let n = 0; n < 5; n += 1) expect(await open(one)).toBe(200)
+  expect(await open(one)).toBe(503)
+  expect(await open(another)).toBe(200)
+  expect((await createBrowser(url).get('/api/ops/stream')).status).toBe(401)
+})
