@@ -4,7 +4,8 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { linkBefore } from '#api/route.ts'
 import type { Json } from '#core/db.ts'
-import { findAuditEntries, type AuditFilters } from '#domain/people/audit-log.ts'
+import { findActOutcomes } from '#domain/operations/act.ts'
+import { findAuditEntries, type AuditEntry, type AuditFilters } from '#domain/people/audit-log.ts'
 import { asOperator, inTenant, type DashboardContext } from '../context.ts'
 
 const facts = z.record(z.string(), z.custom<Json>())
@@ -41,7 +42,17 @@ export function auditLogRoutes(root: FastifyInstance, { lanes, signedIn }: Dashb
       const last = entries.at(-1)
       if (last !== undefined && entries.length >= filters.limit)
         reply.header('link', linkBefore(request.url, String(last.seq)))
-      return entries
+      return await withActs(entries)
+    }
+    /** An act of operators ends after its entry: how it stands now is its outcome. */
+    const withActs = async (entries: AuditEntry[]) => {
+      const ids = entries.flatMap(({ details: { act_id } }) => (typeof act_id === 'string' ? [act_id] : []))
+      const acts = await findActOutcomes(lanes.long, ids)
+      return entries.map((entry) => {
+        const { act_id } = entry.details
+        const act = typeof act_id === 'string' ? acts.get(act_id) : undefined
+        return { ...entry, outcome: entry.outcome ?? act ?? null }
+      })
     }
     app.get('/api/audit', { schema }, async (request, reply) =>
       page(request, reply, { ...request.query, tenant_id: inTenant(request).tenant.id }),

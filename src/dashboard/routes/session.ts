@@ -8,7 +8,7 @@ import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { findTenantsOf, showTenant } from '#domain/people/find.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
-import { actsOf } from '../roles.ts'
+import { actsOf, scopesOf } from '../roles.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
 const sessionSchema = z.object({
@@ -25,6 +25,8 @@ const sessionSchema = z.object({
   role: z.enum([...roleSchema.options, 'operator']).nullable(),
   /** The operations of /v1 that change something, and acts of the dashboard, that the role may do here. */
   may: z.array(z.string()),
+  /** The scopes that keys which they make can have. */
+  key_scopes: z.array(z.string()),
   tenants: z.array(tenantSchema.extend({ role: roleSchema })),
   areas: z.array(
     z.object({
@@ -56,6 +58,7 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
       tenant,
       role: tenant?.role ?? null,
       may: tenant === null ? [] : actsOf(tenant.role, operations),
+      key_scopes: tenant === null ? [] : scopesOf(tenant.role),
       tenants: await findTenantsOf(sql, id),
       areas: AREA_NAMES.map((area) => ({
         name: area,

@@ -3,6 +3,7 @@ import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import type { Answer } from '#sdk/index.ts'
 import { sluice } from './api.ts'
+import { keyOf } from './outcomes.ts'
 
 /** What an act answered, with the number of its audit entry; null: none was named. */
 export type Acted<T> = { result: T; audit_entry: string | null }
@@ -13,15 +14,15 @@ export async function acted<T>(answer: Answer<T>): Promise<Acted<T>> {
   return { result: data, audit_entry: response.headers.get('x-audit-entry') }
 }
 
-/** The same for the dashboard's own routes, which the SDK has no calls for. */
+/** The same for the dashboard's own routes, which the SDK has no calls for. A POST to these is sent once. */
 export async function askActed<T>(
   method: string,
   path: `/${string}`,
   body?: unknown,
   idempotency_key?: string,
 ): Promise<Acted<T>> {
-  const key = idempotency_key === undefined ? {} : { key: 'header' as const }
-  return await acted<T>(sluice.request(method, path, { body, ...key }, { idempotency_key }))
+  const { content, options } = keyOf(path, idempotency_key)
+  return await acted<T>(sluice.request(method, path, { body, ...content }, options))
 }
 
 /** The outcome of an act in its dialog, with the link to its audit entry. */

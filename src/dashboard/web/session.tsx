@@ -15,6 +15,8 @@ export type WebSession = {
   role: TenantRole | null
   /** Acts that the role may do in this tenant: operation ids of the API, and `keys.manage`, `members.manage`, `audit.read`. */
   may: string[]
+  /** The scopes that keys which the reader makes can have. */
+  key_scopes: string[]
   tenants: { id: string; slug: string; name: string; role: TenantRole }[]
   areas: { name: string; state: AreaState }[]
   /** The providers that are stand-ins. */

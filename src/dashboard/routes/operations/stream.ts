@@ -14,6 +14,8 @@ const FIGURES_EVERY = 5
 /** Proxies close what is silent, and whoever is no operator any more is cut off. */
 const CHECK_MS = 5_000
 const MOST_STREAMS = 200
+/** A reader that is so far behind has stalled: it begins anew. */
+const MOST_UNREAD_BYTES = 1024 * 1024
 
 /** What is sent, each under its name. */
 const TOPICS: { name: string; every: number; find: (sql: Sql) => Promise<unknown> }[] = [
@@ -28,8 +30,15 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
   const last = new Map<string, string>()
   let looks = 0
   let timer: NodeJS.Timeout | undefined
+  let closing = false
 
   async function look(): Promise<void> {
+    // What it was sent a second ago and more is still here.
+    for (const stream of streams)
+      if (stream.writableLength > MOST_UNREAD_BYTES) {
+        streams.delete(stream)
+        stream.destroy()
+      }
     for (const { name, every, find } of TOPICS) {
       if (looks % every !== 0) continue
       const data = JSON.stringify(await find(lanes.long))
@@ -39,13 +48,18 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
     }
     looks += 1
   }
+  /** Nothing is written after its end. */
+  function end(stream: ServerResponse): void {
+    streams.delete(stream)
+    stream.end()
+  }
   function begin(): void {
     timer ??= setTimeout(() => {
       void look()
         .catch((err: unknown) => log.debug({ err }, 'the stream of operations found nothing to tell'))
         .finally(() => {
           timer = undefined
-          if (streams.size > 0) begin()
+          if (streams.size > 0 && !closing) begin()
           else last.clear()
         })
     }, LOOK_MS)
@@ -63,11 +77,18 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
     })
     stream.write(`retry: 2000\n\n${Array.from(last, ([name, data]) => messageOf(name, data)).join('')}`)
     const check = setInterval(() => {
+      // Its end was never read.
+      if (!streams.has(stream)) {
+        stream.destroy()
+        return
+      }
       void signedIn(request).then(
-        ({ is_operator }) => void (is_operator ? stream.write(': still here\n\n') : stream.end()),
-        () => stream.end(),
+        ({ is_operator }) =>
+          void (is_operator ? streams.has(stream) && stream.write(': still here\n\n') : end(stream)),
+        () => end(stream),
       )
     }, CHECK_MS)
+    stream.on('error', (err) => log.debug({ err }, 'a stream of operations broke off'))
     stream.on('close', () => {
       clearInterval(check)
       streams.delete(stream)
@@ -76,7 +97,9 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
     begin()
   })
   app.addHook('preClose', (done) => {
-    for (const stream of streams) stream.end()
+    closing = true
+    clearTimeout(timer)
+    for (const stream of streams) end(stream)
     done()
   })
 }

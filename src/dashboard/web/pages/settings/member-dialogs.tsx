@@ -56,8 +56,9 @@ export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: ()
           : 'No email is set up here: you get a link, which works once, to pass on.'
       }
       ready={email.trim() !== ''}
-      act={(key) => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role }, key)}
-      onDone={() => invalidate('/members')}
+      act={() => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role })}
+      unknown="It is not known whether the invitation was made. Look at the list below; revoke what you do not know."
+      onSettled={() => invalidate('/members')}
       outcome={({ result: { link, email: invited }, audit_entry }) => (
         <ActedNote entry={audit_entry}>
           {link === null ? (
