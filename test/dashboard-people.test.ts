@@ -284,7 +284,23 @@ test('a key that is made here works at once, is rotated with a grace, and revoke
   const told = JSON.stringify(entries)
   for (const { body } of [made, rotated]) expect(told).not.toContain(body.secret.split('_').at(-1))
   // The scopes that a key can have are all that there are.
-  expect((await dev.post('/api/keys', { name: 'All', scopes: SCOPES })).status).toBe(201)
+  const all = await by.owner.post('/api/keys', { name: 'All', scopes: SCOPES })
+  expect(all.status).toBe(201)
+
+  // A key may no more than the role that makes it, or is shown it: scopes that allow only what the role may do.
+  const document = (await createClient(world.client.url, all.body.secret).get('/openapi.json')).body
+  const needed = new Map<string, string[]>()
+  for (const item of Object.values<object>(document.paths))
+    for (const [method, { operationId, security }] of Object.entries<any>(item))
+      for (const scope of security?.[0]?.api_key ?? [])
+        needed.set(scope, [...(needed.get(scope) ?? []), ...(method === 'get' ? [] : [operationId])])
+  const { may, key_scopes } = (await dev.get('/api/session')).body
+  const own = SCOPES.filter((scope) => needed.get(scope)!.every((operation) => may.includes(operation)))
+  expect([own.includes('webhooks:write'), key_scopes]).toEqual([true, own])
+  const beyond = await dev.post('/api/keys', { name: 'x', scopes: ['payments:read', 'payouts:write'] })
+  expect([beyond.status, beyond.body.error.context.scopes]).toEqual([403, ['payouts:write']])
+  expect((await dev.post(`/api/keys/${all.body.id}/rotate`)).status).toBe(403)
+  expect(await statusOf(all.body.secret)).toBe(200)
 })
 
 /** The token of the link in the email that came to this address. */

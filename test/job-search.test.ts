@@ -121,6 +121,38 @@ test('pages go on and back over open jobs, those that are over and their history
   expect(back).toHaveLength(before_last.length + pages.length)
 })
 
+test('an act is promised what it takes, and a page without jobs leads back to the one before it', async () => {
+  await jobs('old.work', 9, true)
+  await world.sql`update jobs set state = 'discarded', finished_at = now() - interval '31 days' where name = 'old.work'`
+  await world.sql`select move_finished_jobs('-infinity', ${newId()}, 20000)`
+  const search = { state: 'discarded', name: 'old.work' } as const
+  expect(await countJobs(dashboard, search, 100)).toEqual({ count: 9, more: false })
+  expect(await countJobs(dashboard, search, 100, { for_act: true })).toEqual({ count: 0, more: false })
+
+  await jobs('sparse.work', 3)
+  await jobs('other.work', 12)
+  await world.sql`update jobs set created_at = created_at - interval '1 minute' where name = 'other.work'`
+  const sparse = { state: 'open', name: 'sparse.work' } as const
+  const ids = await find(sparse)
+  expect(ids).toHaveLength(3)
+  let page = await searchJobs(dashboard, sparse, { limit: 5, look: 3 })
+  const pages = [page]
+  while (page.next !== null) {
+    page = await searchJobs(dashboard, sparse, { limit: 5, look: 3, after: page.next })
+    pages.push(page)
+  }
+  expect(pages.flatMap(({ items }) => items.map(({ id }) => id))).toEqual(ids)
+  const empty = pages.findIndex(({ items }, nth) => items.length === 0 && pages[nth - 1]?.items.length)
+  expect(empty).toBeGreaterThan(0)
+  const back: string[] = []
+  for (let before = pages[empty]!.previous; before !== null;) {
+    const earlier = await searchJobs(dashboard, sparse, { limit: 5, look: 3, before })
+    back.unshift(...earlier.items.map(({ id }) => id))
+    before = earlier.previous
+  }
+  expect(back).toEqual(pages.slice(0, empty).flatMap(({ items }) => items.map(({ id }) => id)))
+})
+
 test('a search for what is rare looks at a part, says how far, and finds it in the end', async () => {
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, created_at, finished_at, last_error)

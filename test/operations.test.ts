@@ -1,4 +1,6 @@
 // Operations over HTTP: who may see them, what each route answers after a mixed run, and what operators do.
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { hashPassword } from 'better-auth/crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
@@ -220,6 +222,58 @@ test('an act on all that a filter finds ends with a result for each job, and is 
   expect(job.interventions).toMatchObject([
     { who: operator.email, act: 'discard', reason: 'nobody knows them' },
   ])
+})
+
+test('what came of an act is in the audit log, also in that of the tenant of its job', async () => {
+  const owner = await signedIn('auditing', { role: 'owner' })
+  const [job_id] = await parkJobs(1, 'acts.audited')
+  const asked = await operator.send('POST', '/api/ops/acts', { act: 'discard', job_id, reason: 'wrong' })
+  const path = `/api/ops/acts/${asked.body.id}`
+  await until('the act is over', async () => (await operator.get(path)).body.state === 'done')
+  const seq = asked.headers.get('x-audit-entry')
+  for (const answer of [
+    await operator.get(`/api/ops/audit?seq=${seq}`),
+    await owner.get(`/api/audit?seq=${seq}`),
+  ])
+    expect(answer.body).toMatchObject([
+      { subject_id: job_id, tenant: 'acme', outcome: { state: 'done', done: 1, refused: 0 } },
+    ])
+})
+
+test('a reader of the stream that stalls is cut off, and harms nobody', async () => {
+  const leaving = await signedIn('stalled', { is_operator: true })
+  const { hostname, port } = new URL(world.dashboard_url)
+  const socket = connect(Number(port), hostname)
+  onTestFinished(() => void socket.destroy())
+  socket.write(
+    `GET /api/ops/stream HTTP/1.1\r\nhost: ${hostname}:${port}\r\ncookie: ${leaving.cookie}\r\n\r\n`,
+  )
+  await once(socket, 'data')
+  socket.pause()
+  const stop = new AbortController()
+  onTestFinished(() => stop.abort())
+  const reading = { headers: { cookie: operator.cookie }, signal: stop.signal }
+  const { body } = await fetch(`${world.dashboard_url}/api/ops/stream`, reading)
+  const heard = new Set<string>()
+  void (async () => {
+    for await (const chunk of body!)
+      for (const [round] of new TextDecoder().decode(chunk).matchAll(/round-\d+-end/g)) heard.add(round)
+  })().catch(() => {})
+  await world.sql`
+    with made as (
+      insert into tenants (id, slug, name) select gen_random_uuid(), 'stalled-' || n, 'n' from generate_series(1, 4000) n
+      returning id
+    ) insert into pauses (tenant_id, queue, reason) select id, 'ai', 'x' from made`
+  onTestFinished(async () => void (await world.sql`delete from pauses`))
+  // More than the machine keeps for a connection, which the other reader takes.
+  for (let round = 0; round < 5; round++) {
+    await world.sql`update pauses set reason = ${`round-${round}-end`} || repeat('x', 900) where queue = 'ai'`
+    await until(`round ${round} is heard`, async () => heard.has(`round-${round}-end`))
+  }
+  const closed = once(socket, 'close')
+  socket.resume()
+  await closed
+  expect((await operator.get('/api/ops/pauses')).status).toBe(200)
 })
 
 test('the stream tells of a pause within moments, and ends when its operator is none any more', async () => {

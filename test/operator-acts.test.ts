@@ -133,6 +133,20 @@ test('a canceled act stops, and what it has done stays', async () => {
   expect(await cancelAct(dashboard, id, 'grace@example.com')).toBe(false)
 })
 
+test('what no longer matches is left alone', async () => {
+  const ids = await parked(150, 'deliveries')
+  const held = await hold(ids[100]!)
+  const id = await ask({ act: 'discard', filter: { state: 'parked', queue: 'deliveries' }, reason: 'old' })
+  await reaches(id, { done: 100 })
+  // A colleague has another plan for the last one, before the act comes to it.
+  await deployment.sql`update jobs set run_at = '2100-01-01' where id = ${ids[149]!}`
+  await held.release()
+  expect(await reaches(id, { state: 'done' })).toMatchObject({ done: 149, refused: 1 })
+  const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 2 })
+  expect(refused).toMatchObject([{ job_id: ids[149]!, refused: 'It no longer matches.' }])
+  expect((await findJob(dashboard, ids[149]!))!.state).toBe('ready')
+})
+
 test('a job that waits for its time runs now; each of the others says why not', async () => {
   const [later] = await parked(1, 'payouts', '2100-01-01')
   const [is_parked] = await parked(1, 'payouts')

@@ -219,6 +219,29 @@ test('an hour of many tenants has few rows, and percentiles are right within the
   expect(percentilesOf([])).toEqual({ p50_ms: null, p95_ms: null, p99_ms: null })
 })
 
+test('an hour that is counted late, in many runs, has all jobs of its tenants', async () => {
+  const { sql, tenant_id } = world
+  await countAll()
+  const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000 - 6 * 3_600_000).toISOString()
+  await sql`
+    update recurring_work set position = position || jsonb_build_object('awaited', null, 'after', ${hour.replace('Z', '000Z')}::text,
+      'after_id', ${LOWEST_ID}::text) where name = 'roll-ups'`
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, started_at, finished_at)
+    select gen_random_uuid(), ${tenant_id}, 'compliance', 'late.work', '{}', 1, 'succeeded', at, at
+    from (select ${hour}::timestamptz + n * interval '1 minute' as at from generate_series(1, 50) n) n`
+  for (let run = 0; run < 2; run++) {
+    await sql`update recurring_work set due_at = now() where name = 'roll-ups'`
+    // Twenty steps of one job: the first run ends within the hour.
+    await rollUpOnce(worker, { jobs_at_once: 1 })
+  }
+  await countAll()
+  const [counted] = await sql`
+    select sum(finished)::integer as finished from tenant_rollups
+    where resolution = 3600 and at = ${hour} and queue = 'compliance'`
+  expect(counted).toEqual({ finished: 50 })
+})
+
 test('a queue shows what waits in it, and a pause', async () => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue) values ('compliance')`

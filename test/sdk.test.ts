@@ -223,6 +223,15 @@ test('Retry-After holds, all attempts carry one key and one id, and what is fina
   }
 })
 
+test('what a DELETE whose answer was lost has deleted is deleted, and what was never there is not found', async () => {
+  const gone = httpAnswer(404, refusal('customer_not_found'), JSON_TYPE)
+  const lost = httpAnswer(504, '<html>Gateway', JSON_TYPE)
+  const { client, server } = await serverWith(lost, gone)
+  expect([await client.customers.delete('1'), server.requests.length]).toEqual([{ id: '1' }, 2])
+  const never = await serverWith(gone)
+  expect((await errorOf(never.client.customers.delete('1'))).code).toBe('customer_not_found')
+})
+
 test('without an answer the error says so, with the id of the request; an abort throws its reason', async () => {
   const arrivals = Promise.withResolvers<void>()
   const silent = await openReceiver(() => arrivals.resolve())

@@ -94,13 +94,30 @@ export function createClient(settings: SluiceOptions): Client {
     const repeatable = method !== 'POST' || key !== undefined
     const retries = repeatable ? (options.max_retries ?? settings.max_retries ?? 2) : 0
 
+    let lost = false
     for (let attempt = 0; ; attempt += 1) {
       const received = await attemptOnce<T>(send, url, init, timeout_ms, options.signal)
       if (!(received instanceof Error)) return received
+      const gone =
+        lost && method === 'DELETE' && isGone(received) ? goneAlready<T>(path, received) : undefined
+      if (gone !== undefined) return gone
+      lost ||= received.status === null || received.status >= 500
       if (attempt >= retries || !mayPass(received)) throw received
       await sleep(delayOf(attempt, received.retry_after_s), options.signal)
     }
   }
+}
+
+/** The API says that what it is about is not there; that a route is not there says nothing of that. */
+function isGone({ status, code }: SluiceErrorOf): boolean {
+  return status === 404 && /(^|_)not_found$/.test(code) && code !== 'route_not_found'
+}
+
+/** What is left of a record that an earlier attempt deleted, whose answer was lost: its id. */
+function goneAlready<T>(path: string, { request_id }: SluiceErrorOf): Received<T> {
+  const id = decodeURIComponent(path.slice(path.lastIndexOf('/') + 1))
+  const headers: Record<string, string> = request_id === null ? {} : { 'x-request-id': request_id }
+  return { data: { id } as T, response: new Response(null, { status: 200, headers }) }
 }
 
 /** A random name of 128 bits. */

@@ -25,6 +25,7 @@ export function derivedId(...parts: string[]): string {
 
 /** Sorts before every other id: walks through rows in the order of their ids begin here. */
 export const LOWEST_ID = '00000000-0000-0000-0000-000000000000'
+export const HIGHEST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /** Owns the jobs that belong to no tenant: applying notifications, whose tenant is not known yet, and maintenance. */
 export const SYSTEM_TENANT_ID = '00000000-0000-7000-8000-000000000000'

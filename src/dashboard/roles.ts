@@ -1,5 +1,6 @@
 // What each role may do in its tenant. Everybody reads; who may do what beside that is said here, and nowhere else.
 import { AppError } from '#core/errors.ts'
+import { SCOPES, type Scope } from '#domain/areas.ts'
 import { ROLES, type MemberRole } from '#domain/people/role.ts'
 
 /** Beside the acts of /v1, by the names of their operations. */
@@ -36,6 +37,27 @@ const MAY: Readonly<Record<MemberRole | 'operator', typeof ALL | readonly string
   ],
   'read-only': ['previewMessageTemplate'],
   operator: ['previewMessageTemplate'],
+}
+
+/** What keys of a role may do beside reading: scopes whose operations are all the role's to do. A test holds it to `MAY`. */
+const WRITES: Partial<Record<MemberRole | 'operator', readonly Scope[]>> = { developer: ['webhooks:write'] }
+
+/** The scopes that keys can have which this role makes. */
+export function scopesOf(role: MemberRole | 'operator'): Scope[] {
+  if (!mayDo(role, 'keys.manage')) return []
+  if (MAY[role] === ALL) return [...SCOPES]
+  return SCOPES.filter((scope) => scope.endsWith(':read') || WRITES[role]?.includes(scope))
+}
+
+/** Throws `forbidden`, which names them, where a key of this role would have scopes beyond the role. */
+export function assertScopes(role: MemberRole, scopes: readonly Scope[]): void {
+  const within = scopesOf(role)
+  const beyond = scopes.filter((scope) => !within.includes(scope))
+  if (beyond.length === 0) return
+  throw new AppError('forbidden', {
+    message: `Your role here, ${role}, may not do all that these scopes allow: ${beyond.join(', ')}.`,
+    context: { role, scopes: beyond },
+  })
 }
 
 /** Whether a role may do this: an operation of /v1 that changes something, or an act of ours. */

@@ -4,6 +4,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { linkBefore } from '#api/route.ts'
 import type { Json, Sql } from '#core/db.ts'
+import { findActOutcomes } from '#domain/operations/act.ts'
 import { findAuditEntries, type AuditEntry, type AuditFilters } from '#domain/people/audit-log.ts'
 import { inTenant, type DashboardContext } from '../context.ts'
 
@@ -50,5 +51,16 @@ async function page(sql: Sql, reply: FastifyReply, filters: AuditFilters): Promi
   const last = entries.at(-1)
   if (last !== undefined && entries.length >= filters.limit)
     reply.header('link', linkBefore(reply.request.url, String(last.seq)))
-  return entries
+  return await withActs(sql, entries)
+}
+
+/** An act of operators ends after its entry: how it stands now is its outcome. */
+async function withActs(sql: Sql, entries: AuditEntry[]): Promise<AuditEntry[]> {
+  const ids = entries.flatMap(({ details: { act_id } }) => (typeof act_id === 'string' ? [act_id] : []))
+  const acts = await findActOutcomes(sql, ids)
+  return entries.map((entry) => {
+    const { act_id } = entry.details
+    const act = typeof act_id === 'string' ? acts.get(act_id) : undefined
+    return { ...entry, outcome: entry.outcome ?? act ?? null }
+  })
 }

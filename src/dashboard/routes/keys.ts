@@ -8,7 +8,7 @@ import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/a
 import { SCOPES } from '#domain/areas.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asMember, inTenant, type DashboardContext } from '../context.ts'
-import { assertMay } from '../roles.ts'
+import { assertMay, assertScopes } from '../roles.ts'
 import { AUDIT_HEADER } from '../v1.ts'
 
 const keySchema = z.object({
@@ -52,6 +52,7 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
         const { tenant, role } = asMember(request)
         assertMay(role, 'keys.manage')
         const { name, scopes, expires_at } = request.body
+        assertScopes(role, scopes)
         if (expires_at !== null && Date.parse(expires_at) <= Date.now())
           throw new AppError('invalid_request', { param: 'expires_at', message: 'expires_at is over.' })
         const key = await sql.begin(async (tx) => {
@@ -76,6 +77,8 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
         const key = await sql.begin(async (tx) => {
           const made = await rotateApiKey(tx, tenant, id, grace_s)
           if (made === undefined) throw noSuchKey()
+          // The new key is theirs to read: what they may not do is undone.
+          assertScopes(role, made.scopes)
           const details = { grace_s, new_key: made.id }
           await recorded(reply, (by) =>
             appendAuditEntry(tx, by, { action: 'keys.rotate', subject: 'key', subject_id: id, details }),

@@ -8,7 +8,7 @@ import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { findTenantsOf, showTenant } from '#domain/people/find.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
-import { actsOf, rolesByAct } from '../roles.ts'
+import { actsOf, rolesByAct, scopesOf } from '../roles.ts'
 import { checkTenant } from '../tenant-gate.ts'
 
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
@@ -28,6 +28,8 @@ const sessionSchema = z.object({
   may: z.array(z.string()),
   /** By act, the roles that may do it. */
   who_may: z.record(z.string(), z.array(roleSchema)),
+  /** The scopes that keys which they make can have. */
+  key_scopes: z.array(z.string()),
   tenants: z.array(tenantSchema.extend({ role: roleSchema })),
   areas: z.array(
     z.object({
@@ -61,6 +63,7 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
       role: tenant?.role ?? null,
       may: tenant === null ? [] : actsOf(tenant.role, operations),
       who_may: rolesByAct(operations),
+      key_scopes: tenant === null ? [] : scopesOf(tenant.role),
       tenants: await findTenantsOf(sql, id),
       areas: AREA_NAMES.map((area) => ({
         name: area,

@@ -1,6 +1,7 @@
 // What the pages ask of the server: one function for an answer, and one for a page of a list. Typed calls are those of `sluice`.
 import { Sluice, SluiceError } from '#sdk/index.ts'
 import { formatMoney } from './kit/Money.tsx'
+import { keyOf } from './outcomes.ts'
 
 const TENANT_HEADER = 'x-sluice-tenant'
 let shown: string | null = null
@@ -68,7 +69,7 @@ async function ask<T>(method: string, path: ApiPath, asked: Asked = {}): Promise
 export const read = <T>(path: ApiPath, query?: ApiQuery, signal?: AbortSignal): Promise<T> =>
   ask<T>('GET', path, { query, signal })
 
-/** Posts `body`; an act on money takes the `idempotency_key` of its dialog. */
+/** Posts `body`; an act of /v1 takes the `idempotency_key` of its dialog, all others are asked once. */
 export const post = <T>(path: ApiPath, body?: unknown, idempotency_key?: string): Promise<T> =>
   ask<T>('POST', path, { body, idempotency_key })
 
@@ -100,17 +101,19 @@ export async function* readAll<T>(path: ApiPath, query: ApiQuery, signal: AbortS
   }
 }
 
-/** A key for one act: made when its dialog opens, kept while it is asked again. */
-export const newIdempotencyKey = (): string => `dashboard-${crypto.randomUUID()}`
-
 async function answered(
   method: string,
   path: ApiPath,
   { query, body, idempotency_key, signal }: Asked,
 ): Promise<{ body: unknown; headers: Headers }> {
   const asked = Object.fromEntries(Object.entries(query ?? {}).filter(([, value]) => value !== ''))
-  const key = idempotency_key === undefined ? {} : { key: 'header' as const }
-  const answer = sluice.request(method, path, { query: asked, body, ...key }, { idempotency_key, signal })
+  const key = keyOf(path, idempotency_key)
+  const answer = sluice.request(
+    method,
+    path,
+    { query: asked, body, ...key.content },
+    { ...key.options, signal },
+  )
   const { data, response } = await answer.withResponse()
   return { body: data, headers: response.headers }
 }

@@ -17,6 +17,8 @@ export type WebSession = {
   may: string[]
   /** The roles of members that may do each of all these acts. */
   who_may: Record<string, TenantRole[]>
+  /** The scopes that keys which the reader makes can have. */
+  key_scopes: string[]
   tenants: { id: string; slug: string; name: string; role: TenantRole }[]
   areas: { name: string; state: AreaState }[]
   /** The providers that are stand-ins. */

@@ -10,9 +10,10 @@ import { storeNotifications } from '../notifications/store.ts'
 import { lookAt } from '../reconciliation/looks.ts'
 import { nounOf, rootOf, rowIdOf, subjectOf } from '../subjects.ts'
 import { settlingAsFailed } from './index.ts'
+import { matches, type JobConditions } from './matching.ts'
 
-/** What an operator does about a job, and why. */
-export type Act = { job_id: string; who: string; reason: string }
+/** What an operator does about a job, and why. `only`: what the job must be at that moment, for an act by filter. */
+export type Act = { job_id: string; who: string; reason: string; only?: JobConditions | undefined }
 /** The job's state before and after the act; undefined when its state did not allow the act, and nothing was written. */
 export type ActResult = { before: string; after: string; look_only: boolean } | undefined
 
@@ -25,7 +26,7 @@ export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
     with before as (
       select j.*, coalesce(${keyIsTooOld(sql)}, false) as look_only from jobs j
       where j.id = ${act.job_id}
-        and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
+        and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null)) ${still(sql, act)}
       for update
     ), attempt as (
       -- The last attempt did not end the job after all.
@@ -53,7 +54,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
     with before as (
       select j.id, j.tenant_id, j.state, j.name, j.payload from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
-        and (j.operation is null or exists (select from (${rowOfCall(sql)}) r where not r.under_way))
+        and (j.operation is null or exists (select from (${rowOfCall(sql)}) r where not r.under_way)) ${still(sql, act)}
       for update
     ), told as (
       -- A notification and its job have one id.
@@ -82,7 +83,7 @@ export async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
-      where j.id = ${act.job_id} and j.state = 'ready' and j.run_at > now() and j.run_at < 'infinity'
+      where j.id = ${act.job_id} and j.state = 'ready' and j.run_at > now() and j.run_at < 'infinity' ${still(sql, act)}
       for update
     ), after as (
       update jobs j set run_at = now(), rung_at = null
@@ -209,6 +210,10 @@ function rowOfCall(sql: Sql | Tx): Fragment {
     ]
   })
   return unionAll(sql, rows)
+}
+
+function still(sql: Sql | Tx, { only }: Act): Fragment {
+  return only === undefined ? sql`` : matches(sql, only)
 }
 
 // A part of the statement that acts: records the act. It reads the parts `before` and `after` of that statement.

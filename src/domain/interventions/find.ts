@@ -134,6 +134,17 @@ async function findRowOf(sql: Sql, job: JobOfRow): Promise<ShownJob['works_on']>
   return row === undefined ? null : { noun: of, ...row }
 }
 
+/** Whose job it is, also one of the history; null where there is none, or no longer. */
+export async function findTenantOfJob(sql: Sql | Tx, id: string): Promise<string | null> {
+  const [job] = await sql<{ tenant_id: string }[]>`
+    select j.tenant_id from (
+      select j.tenant_id from jobs j where j.id = ${id} union all
+      select j.tenant_id from job_history j where j.id = ${id}
+    ) j
+    join tenants t on t.id = j.tenant_id`
+  return job?.tenant_id ?? null
+}
+
 /** What there is to know of a job's provider call before it is resolved. */
 export type ResolvableCall = Pick<CallDefinition, 'makes'> & {
   /** Whether its stored request can be read, here or by a newer version; if not, no worker can look it up. */

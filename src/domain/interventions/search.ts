@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import { AppError } from '#core/errors.ts'
+import { HIGHEST_ID, LOWEST_ID } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
 import { jobColumns, listed, listedJobSchema, subjectOfJob, type ListedJob } from './find.ts'
@@ -12,6 +13,7 @@ import {
   sourcesOf,
   type JobConditions,
   type JobSection,
+  type JobSource,
 } from './matching.ts'
 import { namedBy, type NamedJobs } from './named.ts'
 
@@ -91,8 +93,9 @@ export async function searchJobs(
     }
     const more = found.length > limit
     const jobs = backwards ? found.slice(0, limit).toReversed() : found.slice(0, limit)
-    const [first, last] = [jobs[0] ?? from, jobs.at(-1) ?? from]
-    // Where the page came from there is something: at least what it came from.
+    // Where the page came from there is something: at least what it came from. A page without jobs has it beside it.
+    const edge = from && (bound ?? { ...from, id: backwards ? HIGHEST_ID : LOWEST_ID })
+    const [first, last] = [jobs[0] ?? edge, jobs.at(-1) ?? edge]
     const onwards = more ? cursorOf(backwards ? first : last) : cursorOf(bound)
     const back = from === undefined ? null : cursorOf(backwards ? last : first)
     return {
@@ -104,11 +107,15 @@ export async function searchJobs(
   })
 }
 
-/** How many jobs match, up to `most`; `more`: there may be more than were counted. */
+/**
+ * How many jobs match, up to `most`; `more`: there may be more than were counted. `for_act`: only those that an act takes,
+ * which are none of the history.
+ */
 export async function countJobs(
   sql: Sql,
   search: JobSearch,
   most: number,
+  { for_act = false }: { for_act?: boolean } = {},
 ): Promise<{ count: number; more: boolean }> {
   return await sql.begin('read only', async (tx) => {
     await limitTime(tx)
@@ -117,7 +124,8 @@ export async function countJobs(
     let count = 0
     let more = false
     for (const section of sectionsOf(prepared.conditions))
-      for (const { inner, outer } of scansOf(tx, prepared, section)) {
+      for (const { inner, outer, table } of scansOf(tx, prepared, section)) {
+        if (for_act && table === 'job_history') continue
         const [row] = await tx<{ count: number; read: number }[]>`
           select count(*) filter (where true ${outer}) as count, count(*) as read
           from (${inner} limit ${COUNTED_AT_ONCE}) j`
@@ -200,7 +208,7 @@ function scansOf(
   { conditions, named, text, few }: Prepared,
   section: JobSection,
   from?: Place & { backwards: boolean },
-): { inner: Fragment; outer: Fragment; key: Fragment }[] {
+): { inner: Fragment; outer: Fragment; key: Fragment; table: JobSource['table'] }[] {
   const said =
     text === undefined
       ? sql``
@@ -223,6 +231,7 @@ function scansOf(
       inner: sql`select ${jobColumns(sql)}, ${key} as at from ${rows} where ${base} ${onwards}`,
       outer: sql`${matches(sql, conditions)} ${said}`,
       key: sql`${key}`,
+      table,
     }
   })
 }

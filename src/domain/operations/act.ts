@@ -113,6 +113,16 @@ export async function findAct(sql: Sql, id: string): Promise<OperatorAct | undef
   return act
 }
 
+/** How acts stand, by their ids: what the audit log shows as their outcome. */
+export async function findActOutcomes(sql: Sql, ids: string[]): Promise<Map<string, ActOutcome>> {
+  if (ids.length === 0) return new Map()
+  const rows = await sql<({ id: string } & ActOutcome)[]>`
+    select id, state, found, done, refused, finished_at from operator_acts where id = any(${ids}::uuid[])`
+  return new Map(rows.map(({ id, ...outcome }) => [id, outcome]))
+}
+
+export type ActOutcome = Pick<OperatorAct, 'state' | 'found' | 'done' | 'refused' | 'finished_at'>
+
 /** Acts, newest first, those before `before` (exclusive): the id of an act. */
 export async function listActs(
   sql: Sql,

@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { databaseCode, isOfOneRow, type Sql, type Tx } from '#core/db.ts'
 import { discardJob, retryJob, runJobNow, type Act, type ActResult } from '../interventions/act.ts'
-import { matchingJobs } from '../interventions/matching.ts'
+import { matches, matchingJobs } from '../interventions/matching.ts'
 import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
 
 /** Jobs of one step. Their rows are locked until it ends. */
@@ -64,13 +64,15 @@ async function begin(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
     where id = ${id}`
 }
 
-async function takeStep(tx: Tx, { id, act, who, reason }: OpenAct): Promise<void> {
+async function takeStep(tx: Tx, { id, act, filter, who, reason }: OpenAct): Promise<void> {
+  // What has changed since the act began is somebody else's doing.
+  const only = filter === null ? undefined : actFilterSchema.parse(filter)
   // In the order of their ids, as all batches lock jobs.
   const items = await tx<{ job_id: string }[]>`
     select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${AT_ONCE}`
   const results = []
   for (const { job_id } of items)
-    results.push({ job_id, ...(await perform(tx, act, { job_id, who, reason })) })
+    results.push({ job_id, ...(await perform(tx, act, { job_id, who, reason, only })) })
   await tx`
     with result as (
       select * from jsonb_to_recordset(${tx.json(results)}) as r(
@@ -93,7 +95,7 @@ type ItemResult = NonNullable<ActResult> | { before: string | null; refused: str
 async function perform(tx: Tx, act: OpenAct['act'], asked: Act): Promise<ItemResult> {
   try {
     const done = await tx.savepoint(async (part) => await PERFORMING[act](part, asked))
-    return done ?? (await whyNot(tx, act, asked.job_id))
+    return done ?? (await whyNot(tx, act, asked))
   } catch (error) {
     // One row that cannot be written does not hold up the others.
     if (!isOfOneRow(error)) throw error
@@ -102,12 +104,15 @@ async function perform(tx: Tx, act: OpenAct['act'], asked: Act): Promise<ItemRes
 }
 
 /** Why a job's state did not allow the act. */
-async function whyNot(tx: Tx, act: OpenAct['act'], job_id: string): Promise<ItemResult> {
-  const [job] = await tx<{ state: string; has_call: boolean; parked: boolean; moved: boolean }[]>`
-    select state, operation is not null as has_call, run_at = 'infinity' as parked, false as moved
-    from jobs where id = ${job_id}
+async function whyNot(tx: Tx, act: OpenAct['act'], { job_id, only }: Act): Promise<ItemResult> {
+  const [job] = await tx<
+    { state: string; has_call: boolean; parked: boolean; moved: boolean; meant: boolean }[]
+  >`
+    select state, operation is not null as has_call, run_at = 'infinity' as parked, false as moved,
+      (true ${only === undefined ? tx`` : matches(tx, only)}) as meant
+    from jobs j where id = ${job_id}
     union all
-    select state, operation is not null, false, true from job_history where id = ${job_id}`
+    select state, operation is not null, false, true, true from job_history where id = ${job_id}`
   if (job === undefined) return { before: null, refused: 'There is no such job.' }
   const { state: before } = job
   if (before === 'running') return { before, refused: 'It is being performed at this moment: ask again.' }
@@ -115,6 +120,7 @@ async function whyNot(tx: Tx, act: OpenAct['act'], job_id: string): Promise<Item
     return { before, refused: 'It was discarded, and has a call to a provider: ask for what it did anew.' }
   if (job.moved || !['ready', 'unknown'].includes(before))
     return { before, refused: `It is over: it has the state ${before}.` }
+  if (!job.meant) return { before, refused: 'It no longer matches.' }
   if (act === 'discard')
     return { before, refused: 'What its call is about waits for it: resolve says what became of that.' }
   if (act === 'run_now' && job.parked) return { before, refused: 'It is parked: retry performs it again.' }

@@ -7,8 +7,11 @@ export const HOURS_KEPT_DAYS = 90
 export const TENANT_MINUTES_KEPT_H = 3
 const PAYMENT_DAYS_KEPT = 400
 
-/** Deletes at most `limit` rows of each kind, and returns the most that it deleted of one. */
-export async function forgetOldRollups(sql: Sql, limit: number): Promise<number> {
+/**
+ * Deletes at most `limit` rows of each kind, and returns the most that it deleted of one. `counted_until`: minutes of
+ * tenants are kept until their hour has been summed.
+ */
+export async function forgetOldRollups(sql: Sql, counted_until: string, limit: number): Promise<number> {
   const jobs = await sql`
     delete from job_rollups r using (
       select o.* from (values (60::smallint, ${MINUTES_KEPT_H}::integer), (3600, ${HOURS_KEPT_DAYS * 24}))
@@ -27,7 +30,9 @@ export async function forgetOldRollups(sql: Sql, limit: number): Promise<number>
       cross join lateral (
         select o.resolution, o.queue, o.at, o.tenant_id from tenant_rollups o
         where o.resolution = kept.resolution
-          and o.at < date_trunc('hour', now()) - kept.hours * interval '1 hour' order by o.at limit ${limit}
+          and o.at < date_trunc('hour', now()) - kept.hours * interval '1 hour'
+          and (o.resolution > 60 or o.at < date_trunc('hour', ${counted_until}::timestamptz))
+        order by o.at limit ${limit}
       ) o
     ) old
     where r.resolution = old.resolution and r.queue = old.queue and r.at = old.at and r.tenant_id = old.tenant_id`

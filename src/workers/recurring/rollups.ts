@@ -69,7 +69,7 @@ export async function rollUpOnce(
     more ||= steps + 1 >= MOST_STEPS || closing()
     if (more) break
   }
-  await forgetOldRollups(sql, FORGOTTEN_AT_ONCE)
+  await forgetOldRollups(sql, counted.position.after, FORGOTTEN_AT_ONCE)
   await endRun(sql, run, { position: counted.position, next_s: more ? 0 : EVERY_S })
 }
 

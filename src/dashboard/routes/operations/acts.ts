@@ -14,6 +14,7 @@ import {
   listActs,
   operatorActSchema,
 } from '#domain/operations/act.ts'
+import { findTenantOfJob } from '#domain/interventions/find.ts'
 import { countJobs } from '#domain/interventions/search.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
@@ -46,7 +47,8 @@ export function actRoutes(root: FastifyInstance, { sql, lanes }: DashboardContex
         const id = await askForAct(tx, asked, { who, matched })
         const { act, job_id, filter, reason } = asked
         const details = { reason, matched, ...(filter !== undefined && { filter }), act_id: id }
-        const by = actorOf(request, null)
+        // What is done about one job is on record in its tenant too.
+        const by = actorOf(request, job_id === undefined ? null : await findTenantOfJob(tx, job_id))
         const entry = {
           action: `jobs.${act}`,
           subject: 'job',
@@ -95,5 +97,7 @@ async function countMatching(
   { tenant_id, ...filter }: NonNullable<z.output<typeof askedActSchema>['filter']>,
   sql: DashboardContext['sql'],
 ): Promise<{ count: number }> {
-  return await countJobs(sql, { ...filter, ...(tenant_id && { tenant: tenant_id }) }, MOST_COUNTED)
+  return await countJobs(sql, { ...filter, ...(tenant_id && { tenant: tenant_id }) }, MOST_COUNTED, {
+    for_act: true,
+  })
 }

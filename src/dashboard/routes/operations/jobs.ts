@@ -21,7 +21,7 @@ const countSchema = z.object({
   count: z.int(),
   /** There are more than that. */
   more: z.boolean(),
-  /** The same jobs as an act takes them; null when no act can: by text, or jobs that are over. */
+  /** The same jobs as an act takes them, without those of the history; null when no act can: by text, or jobs that are over. */
   filter: actFilterSchema.nullable(),
 })
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
@@ -41,14 +41,14 @@ export function jobRoutes(root: FastifyInstance, { lanes, gate }: DashboardConte
     '/api/ops/jobs/count',
     { schema: { querystring: jobFiltersSchema, response: { 200: countSchema } } },
     async ({ query }) => {
-      const counted = await countJobs(sql, query, MOST_COUNTED)
       const { tenant, ...filters } = query
       const slug = tenant === undefined || z.uuid().safeParse(tenant).success ? undefined : tenant
       const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug))?.id
-      // It takes fewer filters than a search, and never more jobs than were counted.
+      // It takes fewer filters than a search, and what is counted is what it takes.
       const taken = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
       const unknown_tenant = tenant !== undefined && tenant_id === undefined
-      return { ...counted, filter: taken.success && !unknown_tenant ? taken.data : null }
+      const filter = taken.success && !unknown_tenant ? taken.data : null
+      return { ...(await countJobs(sql, query, MOST_COUNTED, { for_act: filter !== null })), filter }
     },
   )
 

@@ -15,6 +15,8 @@ const FIGURES_EVERY = 5
 const CHECK_MS = 5_000
 const MOST_STREAMS = 200
 const MOST_OF_USER = 5
+/** A reader that is so far behind has stalled: it begins anew. */
+const MOST_UNREAD_BYTES = 1024 * 1024
 
 /** What is sent, each under its name. */
 const TOPICS: { name: string; every: number; find: (sql: Sql) => Promise<unknown> }[] = [
@@ -30,8 +32,15 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
   const last = new Map<string, string>()
   let looks = 0
   let timer: NodeJS.Timeout | undefined
+  let closing = false
 
   async function look(): Promise<void> {
+    // What it was sent a second ago and more is still here.
+    for (const stream of streams.keys())
+      if (stream.writableLength > MOST_UNREAD_BYTES) {
+        streams.delete(stream)
+        stream.destroy()
+      }
     for (const { name, every, find } of TOPICS) {
       if (looks % every !== 0) continue
       const data = JSON.stringify(await find(lanes.long))
@@ -41,13 +50,18 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
     }
     looks += 1
   }
+  /** Nothing is written after its end. */
+  function end(stream: ServerResponse): void {
+    streams.delete(stream)
+    stream.end()
+  }
   function begin(): void {
     timer ??= setTimeout(() => {
       void look()
         .catch((err: unknown) => log.debug({ err }, 'the stream of operations found nothing to tell'))
         .finally(() => {
           timer = undefined
-          if (streams.size > 0) begin()
+          if (streams.size > 0 && !closing) begin()
           else last.clear()
         })
     }, LOOK_MS)
@@ -68,11 +82,18 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
     })
     stream.write(`retry: 2000\n\n${Array.from(last, ([name, data]) => messageOf(name, data)).join('')}`)
     const check = setInterval(() => {
+      // Its end was never read.
+      if (!streams.has(stream)) {
+        stream.destroy()
+        return
+      }
       void signedIn(request).then(
-        ({ is_operator }) => void (is_operator ? stream.write(': still here\n\n') : stream.end()),
-        () => stream.end(),
+        ({ is_operator }) =>
+          void (is_operator ? streams.has(stream) && stream.write(': still here\n\n') : end(stream)),
+        () => end(stream),
       )
     }, CHECK_MS)
+    stream.on('error', (err) => log.debug({ err }, 'a stream of operations broke off'))
     stream.on('close', () => {
       clearInterval(check)
       streams.delete(stream)
@@ -81,7 +102,9 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
     begin()
   })
   app.addHook('preClose', (done) => {
-    for (const stream of streams.keys()) stream.end()
+    closing = true
+    clearTimeout(timer)
+    for (const stream of streams.keys()) end(stream)
     done()
   })
 }

@@ -1,16 +1,17 @@
 // The dialog before an act: what will happen, the act by its name, and then what became of it.
 import { Button, Modal } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
-import { useState, type ReactNode } from 'react'
+import { useEffect, useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
-import { newIdempotencyKey, wordsOf } from '../api.ts'
+import { sluice, wordsOf } from '../api.ts'
+import { findOutcome, isUnknown, keepKey, newIdempotencyKey, openKeyOf, outcomeWords } from '../outcomes.ts'
 import { Id } from './Id.tsx'
 import { toneClass } from './Status.tsx'
 
 /**
  * Asks before an act. `title` is the question (`Capture $12.00?`), `action` the name of the act, which its button
  * repeats (`Capture`); the way out is `Back`. `does` says what will happen, to what and for how much. `act` gets the
- * idempotency key, which is the same for as long as the dialog is open. `outcome` says what became of it; left out, the
+ * idempotency key, which is the same for as long as the dialog is open, and longer where `about` is given. `outcome` says what became of it; left out, the
  * dialog closes. `ready` false: the fields (`children`) are not complete. `children` as a function gets `errorOf`, which
  * says what the API found wrong with a parameter; what stands at a field is not said again below.
  */
@@ -24,6 +25,15 @@ export function ConfirmDialog<T>(props: {
   outcome?: (result: T) => ReactNode
   /** After it was done, e.g. to have lists read again. */
   onDone?: (result: T) => unknown
+  /** After it was done, and when nobody knows whether it was. */
+  onSettled?: () => unknown
+  /**
+   * What an act on money is about, e.g. `capture 0198…`: while its outcome is unknown the same act keeps its key, and asks
+   * what became of it.
+   */
+  about?: string
+  /** What is said, for an act without a key, when nobody knows whether it was done. */
+  unknown?: string
   tone?: 'bad'
   ready?: boolean
   children?: ReactNode | ((errorOf: (param: string) => string | undefined) => ReactNode)
@@ -48,23 +58,55 @@ function ConfirmBody<T>({
   act,
   outcome,
   onDone,
+  onSettled,
+  about,
+  unknown,
   tone,
   ready = true,
   children,
   onBusy,
 }: Parameters<typeof ConfirmDialog<T>>[0] & { onBusy: (busy: boolean) => void }) {
-  const [idempotency_key] = useState(newIdempotencyKey)
-  const asked = useMutation({
-    mutationFn: () => act(idempotency_key),
-    onMutate: () => onBusy(true),
-    onSettled: () => onBusy(false),
-    onSuccess: async (result) => {
-      await onDone?.(result)
-      if (outcome === undefined) onClose()
+  const [kept] = useState(() => (about === undefined ? undefined : openKeyOf(about)))
+  const [idempotency_key] = useState(() => kept ?? newIdempotencyKey())
+  const look = useMutation({
+    mutationFn: () => findOutcome((key) => sluice.idempotencyKeys.list(key), idempotency_key),
+    onSuccess: async (found) => {
+      if (found.state === 'missing') return
+      if (about !== undefined) keepKey(about, idempotency_key, null)
+      await onSettled?.()
     },
   })
+  const asked = useMutation({
+    mutationFn: () => act(idempotency_key),
+    onMutate: () => {
+      look.reset()
+      onBusy(true)
+    },
+    onSettled: (_result, error) => {
+      onBusy(false)
+      if (about !== undefined) keepKey(about, idempotency_key, error)
+    },
+    onSuccess: async (result) => {
+      await onDone?.(result)
+      await onSettled?.()
+      if (outcome === undefined) onClose()
+    },
+    onError: async (error) => {
+      if (!isUnknown(error)) return
+      if (about !== undefined) look.mutate()
+      await onSettled?.()
+    },
+  })
+  // One that was opened again says first what became of it before.
+  const { mutate: lookUp } = look
+  useEffect(() => {
+    if (kept !== undefined) lookUp()
+  }, [kept, lookUp])
+  const found = look.data
+  const arrived = found !== undefined && found.state !== 'missing'
+  const in_doubt = look.status === 'pending' || look.status === 'error'
   const { status } = asked
-  const done = status === 'success'
+  const done = status === 'success' || arrived
   const at_fields = new Set<string>()
   const errorOf = (param: string) => {
     const words = wordsAt(asked.error, param)
@@ -76,7 +118,8 @@ function ConfirmBody<T>({
     <form
       onSubmit={(event) => {
         event.preventDefault()
-        if (ready && (status === 'idle' || status === 'error')) asked.mutate()
+        if (look.status === 'error') lookUp()
+        else if (ready && !done && !in_doubt && status !== 'pending') asked.mutate()
       }}
     >
       <div className="dialog-does">{does}</div>
@@ -85,10 +128,25 @@ function ConfirmBody<T>({
         {status === 'pending' && (
           <div className={toneClass('going', 'dialog-result')}>Asked. The outcome is on its way.</div>
         )}
-        {done && outcome !== undefined && (
+        {status === 'success' && outcome !== undefined && (
           <div className={toneClass('idle', 'dialog-result')}>{outcome(asked.data)}</div>
         )}
-        {status === 'error' && <DialogError error={asked.error} brief={at_fields.size > 0} />}
+        {status === 'error' && !arrived && (
+          <DialogError
+            error={asked.error}
+            brief={at_fields.size > 0}
+            words={isUnknown(asked.error) ? unknown : undefined}
+          />
+        )}
+        {look.status !== 'idle' && (
+          <div className={toneClass(arrived ? 'idle' : 'going', 'dialog-result')}>
+            {look.status === 'pending'
+              ? 'Its outcome is not known. Asking what became of it.'
+              : found === undefined
+                ? 'Still not known.'
+                : outcomeWords(found)}
+          </div>
+        )}
       </div>
       <div className="dialog-foot">
         <Button
@@ -103,9 +161,9 @@ function ConfirmBody<T>({
             type="submit"
             variant="filled"
             color={tone === 'bad' ? 'red' : 'accent'}
-            disabled={!ready || status === 'pending'}
+            disabled={look.status === 'error' ? false : !ready || status === 'pending' || in_doubt}
           >
-            {action}
+            {look.status === 'error' ? 'Look again' : action}
           </Button>
         )}
       </div>
@@ -121,11 +179,19 @@ function wordsAt(error: Error | null, param: string): string | undefined {
 }
 
 /** An error within a dialog or a form: the API's message, and the request id. `brief`: the message stands at a field. */
-export function DialogError({ error, brief = false }: { error: Error; brief?: boolean }) {
+export function DialogError({
+  error,
+  brief = false,
+  words = wordsOf(error),
+}: {
+  error: Error
+  brief?: boolean
+  words?: string | undefined
+}) {
   const request_id = error instanceof SluiceError ? error.request_id : null
   return (
     <div className={toneClass('bad', 'dialog-result')} role="alert">
-      {brief ? 'Refused: see the field above.' : wordsOf(error)}
+      {brief ? 'Refused: see the field above.' : words}
       {request_id !== null && (
         <div>
           Request <Id id={request_id} label="request id" />

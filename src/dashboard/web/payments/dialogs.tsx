@@ -69,7 +69,8 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
       act={(idempotency_key) =>
         acted(sluice.payments.capture(id, minor === held ? {} : { amount_minor: minor }, { idempotency_key }))
       }
-      onDone={again}
+      about={`capture ${id}`}
+      onSettled={again}
       outcome={(result) => (
         <ActedOutcome of={result}>{money(result.data.amount_captured_minor)} was captured.</ActedOutcome>
       )}
@@ -104,7 +105,8 @@ export function CancelDialog({ payment, opened, onClose }: ActDialog) {
       act={(idempotency_key) =>
         acted(sluice.payments.cancel(id, reason == null ? {} : { reason }, { idempotency_key }))
       }
-      onDone={again}
+      about={`cancel ${id}`}
+      onSettled={again}
       outcome={(result) => <ActedOutcome of={result}>The payment is canceled.</ActedOutcome>}
     >
       <ReasonField reasons={CANCEL_REASONS} value={reason} onChange={setReason} />
@@ -152,7 +154,8 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
           ),
         )
       }
-      onDone={again}
+      about={`refund ${id}`}
+      onSettled={again}
       outcome={(result) => (
         <ActedOutcome of={result}>
           {money(result.data.amount_minor)} is on its way to the buyer.{' '}

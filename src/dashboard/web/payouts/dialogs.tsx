@@ -32,7 +32,8 @@ export function CancelPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
         </>
       }
       act={(idempotency_key) => acted(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
-      onDone={again}
+      about={`cancel ${payout.id}`}
+      onSettled={again}
       outcome={(result) => (
         <ActedOutcome of={result}>
           {result.finished && result.data.status === 'canceled' ? (
@@ -74,7 +75,8 @@ export function FailPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
       act={(idempotency_key) =>
         acted(sluice.payouts.fail(payout.id, { reason: reason.trim() }, { idempotency_key }))
       }
-      onDone={again}
+      about={`fail ${payout.id}`}
+      onSettled={again}
       outcome={(result) => (
         <ActedOutcome of={result}>
           <Status status={result.data.status} /> {result.data.failure?.message}

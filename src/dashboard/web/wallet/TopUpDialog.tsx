@@ -9,6 +9,7 @@ import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney, parseMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate } from '../queries.ts'
+import { useSession } from '../session.tsx'
 import { useBalances } from './balances.ts'
 import { BeforeAfter } from './BeforeAfter.tsx'
 
@@ -16,6 +17,7 @@ import { BeforeAfter } from './BeforeAfter.tsx'
 type ToppedUp = { asked: Acted<TopUp> } | { refused: SluiceError; top_up_id: string }
 
 export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const { tenant } = useSession()
   const { data: balances = [] } = useBalances()
   const known = balances.map((balance) => balance.currency)
   const [typed, setTyped] = useState({ amount: '', source: '', description: '' })
@@ -56,7 +58,8 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
       does="Money is brought into your balance through the processor, which can take days. It is available when it has come."
       ready={Boolean(amount_minor)}
       act={topUp}
-      onDone={() => invalidate('/v1/wallet')}
+      about={`top up ${tenant?.id ?? ''}`}
+      onSettled={() => invalidate('/v1/wallet')}
       outcome={(became) => <Outcome became={became} />}
     >
       {(errorOf) => (

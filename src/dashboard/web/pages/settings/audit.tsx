@@ -136,12 +136,15 @@ function Entry({ seq }: { seq: string }) {
 /** By the status that was answered; an entry without one was made with what it tells of. */
 function Outcome({ row: { outcome, action } }: { row: AuditRow }) {
   if (outcome === null)
-    return /^[a-z]+[A-Z]/.test(action) && !/^(get|list)/.test(action) ? (
+    return /^[a-z]+[A-Z]|^jobs\.(retry|discard|run_now)$/.test(action) && !/^(get|list)/.test(action) ? (
       <Status status="unknown" word="Not on record" />
     ) : (
       <Status status="done" />
     )
-  const { status } = outcome
+  const { status, state, refused } = outcome
+  // An act of operators, as it stands.
+  if (typeof state === 'string')
+    return state === 'done' && refused !== 0 ? <Status status="refused" /> : <Status status={state} />
   if (typeof status !== 'number') return <Status status="done" />
   return status < 300 ? (
     <Status status="done" word={status === 202 ? 'Accepted' : 'Done'} />

@@ -6,15 +6,18 @@ import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
 import { SCOPE_WORDS } from '../../scopes.ts'
+import { useSession } from '../../session.tsx'
 
 type WithSecret = { secret: string }
 
-const SCOPE_NAMES = Object.keys(SCOPE_WORDS)
+const UNKNOWN_KEY =
+  'It is not known whether the key was made. Look at the list below; revoke what you do not know.'
 
 export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [name, setName] = useState('')
   const [scopes, setScopes] = useState<string[]>([])
   const [day, setDay] = useState('')
+  const { key_scopes, role } = useSession()
 
   function close(): void {
     onClose()
@@ -38,7 +41,8 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
           expires_at: day === '' ? null : endOfDay(day),
         })
       }
-      onDone={() => invalidate('/keys')}
+      unknown={UNKNOWN_KEY}
+      onSettled={() => invalidate('/keys')}
       outcome={(made) => <NewKey made={made} />}
     >
       <TextInput
@@ -51,12 +55,12 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       />
       <Checkbox.Group label="Scopes" value={scopes} onChange={setScopes}>
         <div className="line scopes-choose">
-          <Button size="compact-xs" onClick={() => setScopes(SCOPE_NAMES)}>
+          <Button size="compact-xs" onClick={() => setScopes(key_scopes)}>
             All
           </Button>
           <Button
             size="compact-xs"
-            onClick={() => setScopes(SCOPE_NAMES.filter((scope) => scope.endsWith(':read')))}
+            onClick={() => setScopes(key_scopes.filter((scope) => scope.endsWith(':read')))}
           >
             Only read
           </Button>
@@ -66,7 +70,17 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
         </div>
         <div className="scopes">
           {Object.entries(SCOPE_WORDS).map(([scope, words]) => (
-            <Checkbox key={scope} value={scope} label={scope} description={words} />
+            <Checkbox
+              key={scope}
+              value={scope}
+              label={scope}
+              description={
+                key_scopes.includes(scope)
+                  ? words
+                  : `${words}; your role, ${role}, may not do all of this, so its keys cannot`
+              }
+              disabled={!key_scopes.includes(scope)}
+            />
           ))}
         </div>
       </Checkbox.Group>
@@ -108,7 +122,8 @@ export function RotateKeyDialog({
       action="Rotate"
       does="A new key takes its place, with the same name, scopes and expiry. Until the old one ends, both work."
       act={() => askActed<WithSecret>('POST', `/keys/${id}/rotate`, { grace_s: Number(grace_s) })}
-      onDone={() => invalidate('/keys')}
+      unknown={UNKNOWN_KEY}
+      onSettled={() => invalidate('/keys')}
       outcome={(made) => <NewKey made={made} />}
     >
       <NativeSelect

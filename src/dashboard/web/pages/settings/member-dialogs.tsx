@@ -57,7 +57,8 @@ export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: ()
       }
       ready={email.trim() !== ''}
       act={() => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role })}
-      onDone={() => invalidate('/members')}
+      unknown="It is not known whether the invitation was made. Look at the list below; revoke what you do not know."
+      onSettled={() => invalidate('/members')}
       outcome={(asked) => (
         <ActedOutcome of={asked} also_accepted>
           {asked.data.link === null ? (
