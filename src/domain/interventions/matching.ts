@@ -16,7 +16,7 @@ export const JOB_FILTERS = [
   'failed',
   'discarded',
 ] as const
-export type JobFilter = (typeof JOB_FILTERS)[number]
+type JobFilter = (typeof JOB_FILTERS)[number]
 
 /** What a job must be. The times are inclusive from, exclusive to. */
 export type JobConditions = {

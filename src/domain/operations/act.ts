@@ -7,7 +7,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
 
 /** The jobs that an act by filter is for. What is over has no states here: only what was discarded can be opened again. */
-export const ACT_STATES = ['open', 'parked', 'ready', 'running', 'unknown', 'discarded'] as const
+const ACT_STATES = ['open', 'parked', 'ready', 'running', 'unknown', 'discarded'] as const
 /** An act by filter takes no more jobs than this; `more` says that there were more. */
 export const MOST_ITEMS = 100_000
 /** So many acts may be unfinished at once. */
@@ -25,7 +25,7 @@ export const actFilterSchema = z.strictObject({
   created_from: dateTime.optional(),
   created_to: dateTime.optional(),
 })
-export type ActFilter = z.output<typeof actFilterSchema>
+type ActFilter = z.output<typeof actFilterSchema>
 
 /** What an operator asks for: for one job, or for those that a filter finds. */
 export const askedActSchema = z

@@ -5,7 +5,7 @@ import { timestamp } from '#core/time.ts'
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
 
 /** Counting stops here. */
-export const MOST_COUNTED = 1000
+const MOST_COUNTED = 1000
 const EXAMPLES = 3
 /** Deliveries that failed earlier are no news. */
 const DELIVERIES_H = 24

@@ -2,9 +2,9 @@
 import type { Sql } from '#core/db.ts'
 
 export const MINUTES_KEPT_H = 48
-export const HOURS_KEPT_DAYS = 90
+const HOURS_KEPT_DAYS = 90
 /** The minutes of tenants are many, and summed into hours. */
-export const TENANT_MINUTES_KEPT_H = 3
+const TENANT_MINUTES_KEPT_H = 3
 const PAYMENT_DAYS_KEPT = 400
 
 /**

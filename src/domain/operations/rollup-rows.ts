@@ -3,7 +3,7 @@ import type { Tx } from '#core/db.ts'
 import { addCounts } from './histograms.ts'
 
 const COUNTERS = ['succeeded', 'failed', 'discarded', 'declined', 'attempts', 'arrived'] as const
-export const OPEN_STAGES = ['due', 'later', 'running', 'unknown', 'parked', 'refused', 'in_doubt'] as const
+const OPEN_STAGES = ['due', 'later', 'running', 'unknown', 'parked', 'refused', 'in_doubt'] as const
 
 /** Open jobs, each number of a stage; how long the oldest has been due. */
 export type OpenFigures = Record<(typeof OPEN_STAGES)[number] | 'oldest_due_s', number>

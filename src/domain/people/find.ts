@@ -80,15 +80,3 @@ export async function findMembers(sql: Sql, tenant_id: string): Promise<Member[]
     from members m join users u on u.id = m.user_id
     where m.tenant_id = ${tenant_id} order by m.created_at, m.user_id`
 }
-
-/** A member; undefined when the user is none. */
-export async function findMember(
-  sql: Sql | Tx,
-  tenant_id: string,
-  user_id: string,
-): Promise<{ email: string; role: MemberRole } | undefined> {
-  const [member] = await sql<{ email: string; role: MemberRole }[]>`
-    select u.email, m.role from members m join users u on u.id = m.user_id
-    where m.tenant_id = ${tenant_id} and m.user_id = ${user_id}`
-  return member
-}
