@@ -25,7 +25,6 @@ export const actFilterSchema = z.strictObject({
   created_from: dateTime.optional(),
   created_to: dateTime.optional(),
 })
-type ActFilter = z.output<typeof actFilterSchema>
 
 /** What an operator asks for: for one job, or for those that a filter finds. */
 export const askedActSchema = z

@@ -1,5 +1,5 @@
 // Reads who is signed in, and who the members of a tenant are.
-import type { Sql, Tx } from '#core/db.ts'
+import type { Sql } from '#core/db.ts'
 import type { MemberRole } from './role.ts'
 
 /** Whose pages a session shows: what the user is there. An operator may see a tenant without being a member. */
