@@ -13,6 +13,7 @@ import { follow, sequenceAll, sequencing } from '#test/feed.ts'
 import { capturedPayment, eventually, refund } from '#test/payments.ts'
 import { startHere } from '#test/parts.ts'
 import { createLog } from '#core/log.ts'
+import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -246,13 +247,15 @@ describe('who waits', () => {
   })
   afterAll(() => server.end())
 
-  /** How often statements with these words ran here so far, and how many blocks they read. */
+  /** How often the API ran statements with these words here so far, and how many blocks they read. */
   async function reads(words: string): Promise<{ calls: number; blocks: number }> {
     const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
+    const user = new URL(urlAs('api', world.config.DATABASE_URL!)).username
     const [row] = await server<{ calls: number; blocks: number }[]>`
       select coalesce(sum(calls), 0)::integer as calls,
         coalesce(sum(shared_blks_hit + shared_blks_read), 0)::integer as blocks from pg_stat_statements
       where dbid = (select oid from pg_database where datname = ${database})
+        and userid = (select oid from pg_roles where rolname = ${user})
         and position(${words} in regexp_replace(query, '\\s+', ' ', 'g')) > 0 and query not like '%pg_stat_statements%'`
     return row!
   }

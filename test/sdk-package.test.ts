@@ -58,7 +58,7 @@ test(
     const [bundle] = [built].flat()
     if (bundle === undefined || !('output' in bundle)) throw new Error('Nothing was built')
     const [{ code }] = bundle.output
-    expect(gzipSync(code).length).toBeLessThan(5000)
+    expect(gzipSync(code).length).toBeLessThan(6000)
     expect(code).not.toContain('node:')
 
     const [begin] = /^import [^]*?^\}\)\n/m.exec(await readFile(join(GUIDES, 'quickstart.md'), 'utf8'))!
