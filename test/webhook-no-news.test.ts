@@ -204,7 +204,8 @@ test('whatever says anything else is looked at', async () => {
     ],
   ]
   for (const [what, event] of cases) {
-    expect([what, await taken(event)]).toEqual([what, { state: 'received', job: true }])
+    // By now its job may have been performed.
+    expect([what, (await taken(event)).job]).toEqual([what, true])
     await tried(world, [event])
   }
   await checkBooks(world)
