@@ -1,4 +1,4 @@
-// `npm run keys`: makes, lists, rotates and revokes API keys and sets a tenant's contact, until there is a dashboard for it.
+// `npm run keys`: makes, lists, rotates and revokes API keys, as people do in the dashboard, and sets a tenant's contact.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { bareAddress } from '#core/addresses.ts'
