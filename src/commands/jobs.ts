@@ -29,7 +29,7 @@ const HELP = `sluice jobs: the work that was asked for, and what an operator doe
   npm run jobs -- retry   --state parked [--queue payouts] [--tenant acme] --reason "the balance is filled up"
   npm run jobs -- run-now <job id> --reason "they wait for it"
   npm run jobs -- discard <job id> --reason "asked for by mistake"
-  npm run jobs -- resolve <job id> --as done --reference re_... --reason "seen at Stripe"
+  npm run jobs -- resolve <job id> --as done --reference re_... --reason "seen in the processor's dashboard"
   npm run jobs -- resolve <job id> --as failed --reason "support says that it never arrived"
 
 list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
