@@ -70,6 +70,19 @@ test('each page has a title and a heading, is accessible in light and dark, fits
   await Promise.all(pages.map((page) => walk(page)))
 }, 120_000)
 
+test('a row is a link with a name before the name of its party has come', async () => {
+  const page = await dashboard.open('/settings', { as: 'operator' })
+  await page.route('**/api/v1/customers/*', () => {})
+  await page.goto(`${dashboard.url}/compliance`)
+  await page
+    .getByRole('main')
+    .locator('a')
+    .filter({ has: page.locator('.bone') })
+    .first()
+    .waitFor()
+  await checkAccessible(page, 'link-name')
+})
+
 async function checkPage(page: Page, path: string): Promise<void> {
   await page.goto(`${dashboard.url}${path}`)
   const heading = page.getByRole('heading', { level: 1 })

@@ -1,4 +1,5 @@
 // Customers, recipients and merchants by their names.
+import { VisuallyHidden } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import type { Customer, KycSubjectType, Merchant, Recipient } from '#sdk/index.ts'
 import { Bone } from '../kit/Bone.tsx'
@@ -25,7 +26,14 @@ export function PartyName({ type, id, link = false }: { type: KycSubjectType; id
     enabled: deployed,
   })
   const name = data === undefined ? undefined : nameOf(data)
-  if (name === undefined && error === null && deployed) return <Bone width={120} />
+  if (name === undefined && error === null && deployed)
+    return (
+      <>
+        <Bone width={120} />
+        {/* A row is a link by this name, also meanwhile. */}
+        <VisuallyHidden>{shortId(id)}</VisuallyHidden>
+      </>
+    )
   const shown = name ?? <code className="mono">{shortId(id)}</code>
   return link ? <Link to={partyPath(type, id)}>{shown}</Link> : <span>{shown}</span>
 }
