@@ -5,7 +5,7 @@ import { expectWhole, startLoad } from '#test/load.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 /** Leases, BullMQ's locks and all reconnecting take less; `npm run torture -- --fault redis-away` takes ten minutes. */
-const OUTAGE_S = Number(process.env.SLUICE_OUTAGE_S ?? 20)
+const OUTAGE_S = Number(process.env.SLUICE_OUTAGE_S ?? 12)
 
 type Redis = NonNullable<Deployment['redis']>
 

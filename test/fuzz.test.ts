@@ -7,7 +7,7 @@ import { live } from '../fuzz/stories/live.ts'
 import { STORY_NOUNS } from '../fuzz/stories/nouns.ts'
 import { deployedTarget, FUZZED_VARIABLES, type Target } from '../fuzz/target.ts'
 
-const RUNS = 5
+const RUNS = 3
 
 let deployment: Deployment
 let target: Target
