@@ -1,4 +1,5 @@
-// The dashboard: how soon its pages have their answers in a database with many jobs, and what it costs the API while it is open.
+// The dashboard: how soon its pages have their answers and are whole in a browser, in a database with many jobs, and what it costs the
+// API while it is open.
 import { randomUUID } from 'node:crypto'
 import { hashPassword } from 'better-auth/crypto'
 import { connectDatabase } from '#core/pool.ts'
@@ -11,6 +12,7 @@ import { median } from '../compare.ts'
 import { closedLoop, openLoop, request } from '../load.ts'
 import { createKeys, type System } from '../system.ts'
 import { atMost, below, info, type Row } from '../table.ts'
+import { openPages } from './dashboard/browser.ts'
 import { fillRollups } from './dashboard/rollups.ts'
 import { fill } from './growth/fill.ts'
 import type { Measure } from './measure.ts'
@@ -33,17 +35,30 @@ export const dashboard: Measure = {
     await using side = await openSystem(system, finished)
     const pages = await pagesOf(side.sql)
     const row = { measure: 'dashboard' } as const
-    const many = `${finished.toLocaleString('en-US')} finished jobs`
+    const [jobs, payments] = [finished, Math.ceil(finished / 2)].map((each) => each.toLocaleString('en-US'))
+    const many = `${payments} payments, ${jobs} jobs`
     const rows: Row[] = []
-    for (const [name, paths] of Object.entries(pages)) {
-      log(`page: ${name}`)
-      const times = await timesOf(side, paths)
+    for (const [name, { asks }] of Object.entries(pages)) {
+      log(`answers of the page ${name}`)
+      const times = await timesOf(side, asks)
       const name_of = `Answers of the page ${name}, ${many}`
       rows.push(
         below({ ...row, unit: 'ms', name: `${name_of}, first time`, measured: times[0]! }, PAGE_MS),
         info({ ...row, unit: 'ms', name: `${name_of}, median`, measured: median(times.slice(1)) }),
       )
     }
+    log('pages in Chromium')
+    const opened = await openPages(
+      side,
+      Object.values(pages).map(({ address }) => address),
+    )
+    for (const [name, { address }] of Object.entries(pages))
+      rows.push(
+        below(
+          { ...row, unit: 'ms', name: `Page ${name} in Chromium, ${many}`, measured: opened.get(address)! },
+          PAGE_MS,
+        ),
+      )
     log('the API beside the dashboard')
     const ask = createCustomers(side)
     const most = await closedLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask })
@@ -53,7 +68,10 @@ export const dashboard: Measure = {
     const [alone, beside]: [number[], number[]] = [[], []]
     for (let turn = 0; turn < rounds * 2; turn++) {
       alone.push((await run()).p99_ms)
-      await using _viewers = watch(side, Object.values(pages))
+      await using _viewers = watch(
+        side,
+        Object.values(pages).map(({ asks }) => asks),
+      )
       beside.push((await run()).p99_ms)
     }
     rows.push(
@@ -132,42 +150,49 @@ async function signIn(url: string): Promise<string> {
     .join('; ')
 }
 
-/** What each page asks for when it is opened. */
-async function pagesOf(sql: Sql): Promise<Record<string, string[]>> {
+/** Where each page is, and what it asks for when it is opened. */
+async function pagesOf(sql: Sql): Promise<Record<string, { address: string; asks: string[] }>> {
   const [payment] = await sql<{ id: string; tenant_id: string }[]>`
     select id, tenant_id from payments where tenant_id = (
       select tenant_id from members order by created_at limit 1) order by created_at desc limit 1`
   const [job] = await sql<{ id: string }[]>`select id from jobs order by id limit 1`
   const [from, to] = [new Date(Date.now() - 7 * 86_400_000).toISOString(), new Date().toISOString()]
-  const series = (since: string) =>
-    `/api/ops/series?queue=payments&from=${encodeURIComponent(since)}&to=${encodeURIComponent(to)}&points=60`
+  const series = `/api/ops/series?queue=payments&from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}&points=60`
+  const jobs = (query: string) => ({ address: `/ops/jobs${query}`, asks: [`/api/ops/jobs${query}`] })
   return {
-    Overview: ['/api/session', '/api/overview'],
-    Payments: ['/api/v1/payments?limit=25'],
-    'Payments of one status': ['/api/v1/payments?limit=25&status=captured'],
-    Payment: [
-      `/api/v1/payments/${payment!.id}`,
-      `/api/v1/payments/${payment!.id}/timeline`,
-      `/api/v1/payments/${payment!.id}/events`,
-    ],
-    Customers: ['/api/v1/customers?limit=25'],
-    Events: ['/api/v1/events?limit=25'],
-    Queues: ['/api/ops/queues', '/api/ops/pauses', '/api/ops/shares?window=1h', '/api/ops/providers'],
-    Queue: [
-      series(from),
-      '/api/ops/queues/payments/names?window=24h',
-      '/api/ops/shares?queue=payments&window=24h',
-    ],
-    Jobs: ['/api/ops/jobs'],
-    'Jobs that succeeded': ['/api/ops/jobs?state=succeeded'],
-    'Jobs that failed': ['/api/ops/jobs?state=failed'],
-    'Jobs of a payment': [`/api/ops/jobs?state=all&search=${payment!.id}`],
-    'Jobs by a text': ['/api/ops/jobs?state=all&search=declined'],
-    'Jobs of a tenant': [`/api/ops/jobs?state=all&tenant=${payment!.tenant_id}&name=payment.capture`],
-    Job: [`/api/ops/jobs/${job!.id}`],
-    Schedules: ['/api/ops/schedules', '/api/ops/processes'],
-    Drifts: ['/api/ops/drifts', '/api/ops/parked', '/api/ops/jobs?state=unknown'],
-    Audit: ['/api/ops/audit'],
+    Overview: { address: '/', asks: ['/api/session', '/api/overview'] },
+    Payments: { address: '/payments', asks: ['/api/v1/payments?limit=25'] },
+    'Payments of one status': {
+      address: '/payments?status=captured',
+      asks: ['/api/v1/payments?limit=25&status=captured'],
+    },
+    Payment: {
+      address: `/payments/${payment!.id}`,
+      asks: ['', '/timeline', '/events'].map((part) => `/api/v1/payments/${payment!.id}${part}`),
+    },
+    Customers: { address: '/customers', asks: ['/api/v1/customers?limit=25'] },
+    Events: { address: '/events', asks: ['/api/v1/events?limit=25'] },
+    Queues: {
+      address: '/ops/queues',
+      asks: ['queues', 'pauses', 'shares?window=1h', 'providers'].map((path) => `/api/ops/${path}`),
+    },
+    Queue: {
+      address: '/ops/queues/payments?range=7d',
+      asks: [series, '/api/ops/queues/payments/names?window=7d', '/api/ops/shares?queue=payments&window=7d'],
+    },
+    Jobs: jobs(''),
+    'Jobs that succeeded': jobs('?state=succeeded'),
+    'Jobs that failed': jobs('?state=failed'),
+    'Jobs of a payment': jobs(`?state=all&search=${payment!.id}`),
+    'Jobs by a text': jobs('?state=all&search=declined'),
+    'Jobs of a tenant': jobs(`?state=all&tenant=${payment!.tenant_id}&name=payment.capture`),
+    Job: { address: `/ops/jobs/${job!.id}`, asks: [`/api/ops/jobs/${job!.id}`] },
+    Schedules: { address: '/ops/schedules', asks: ['/api/ops/schedules', '/api/ops/processes'] },
+    Drifts: {
+      address: '/ops/drifts',
+      asks: ['/api/ops/drifts', '/api/ops/parked', '/api/ops/jobs?state=unknown'],
+    },
+    Audit: { address: '/ops/audit', asks: ['/api/ops/audit'] },
   }
 }
 

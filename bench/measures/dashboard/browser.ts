@@ -1,0 +1,42 @@
+// The pages as somebody sees them: in Chromium, until nothing of a page is on its way any more.
+import { launchChromium } from '#test/chromium.ts'
+import { median } from '../../compare.ts'
+
+/** The first opening of a page fetches its script, too. */
+const OPENINGS = 5
+
+/** Milliseconds from asking for an address to a page that is whole; median by address. */
+export async function openPages(
+  { dashboard_url, cookie }: { dashboard_url: string; cookie: string },
+  addresses: string[],
+): Promise<Map<string, number>> {
+  const chromium = await launchChromium()
+  try {
+    const context = await chromium.newContext()
+    const [name, value] = splitOnce(cookie)
+    await context.addCookies([{ name, value, url: dashboard_url }])
+    const page = await context.newPage()
+    const found = new Map<string, number>()
+    for (const address of addresses) {
+      const times: number[] = []
+      for (let turn = 0; turn < OPENINGS; turn++) {
+        const began = performance.now()
+        await page.goto(`${dashboard_url}${address}`, { waitUntil: 'commit' })
+        await page.getByRole('main').getByRole('heading', { level: 1 }).waitFor()
+        await page.waitForFunction(
+          () => (globalThis as any).document.querySelector('main [aria-busy=true], main .bone') === null,
+        )
+        times.push(performance.now() - began)
+      }
+      found.set(address, median(times))
+    }
+    return found
+  } finally {
+    await chromium.close()
+  }
+}
+
+function splitOnce(cookie: string): [string, string] {
+  const [name, ...value] = cookie.split(';')[0]!.split('=')
+  return [name!, value.join('=')]
+}
