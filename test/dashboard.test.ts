@@ -432,6 +432,8 @@ test('under an https address the cookie is secure, and only that address counts'
   expect(set).toMatch(/^__Secure-sluice\.session_token=.*; HttpOnly; Secure; SameSite=Strict/)
   const cookie = set.split(';')[0]!
   expect((await ask('GET', '/api/session', { ...OURS, cookie }, '')).body.user.email).toBe(person.email)
+  // Whose address is https is asked over nothing else from then on.
+  expect(signed.headers.get('strict-transport-security')).toBe('max-age=31536000')
   for (const more of [{ host: '127.0.0.1' }, { host: 'dash.example:444' }, { origin: 'http://dash.example' }])
     expect((await ask('POST', '/api/auth/sign-out', { ...OURS, cookie, ...more })).body.error.code).toBe(
       'forbidden',
@@ -449,6 +451,7 @@ test('answers carry the headers that keep browsers in their place', async () => 
       'content-security-policy': expect.stringMatching(/default-src 'none'.*frame-ancestors 'none'/),
     })
     expect([path, headers.get('cache-control')]).toEqual([path, 'no-store'])
+    expect([path, headers.get('strict-transport-security')]).toEqual([path, null])
   }
   for (const path of ['/api', '/api/nope', '/assets/nope.js'])
     expect([path, (await createBrowser(url).get(path)).status]).not.toEqual([path, 200])
