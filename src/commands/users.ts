@@ -161,7 +161,7 @@ async function onUser(
 /** Who runs this command. */
 function operatorHere(): Actor {
   const actor = `${userName()}@${hostname()} (npm run users)`
-  return { tenant_id: null, actor_id: null, actor, request_id: null, address: null }
+  return { tenant_id: null, actor, request_id: null, address: null }
 }
 
 function originOfDashboard(config: Config): string {

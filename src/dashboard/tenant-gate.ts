@@ -25,11 +25,11 @@ export function createTenantGate(
       return inTenant(request)
     },
     async recordLook(request, tenant_id, act) {
-      const { actor_id, ...by } = actorOf(request, tenant_id)
-      const look = `${actor_id} ${tenant_id} ${request.url}`
+      const by = actorOf(request, tenant_id)
+      const look = `${by.actor_id} ${tenant_id} ${request.url}`
       const now = performance.now()
       if ((looks.get(look) ?? -Infinity) > now - SAME_LOOK_MS) return
-      await appendAuditEntry(sql, { actor_id, ...by }, act)
+      await appendAuditEntry(sql, by, act)
       if (looks.size >= MOST_LOOKS) looks.clear()
       looks.set(look, now)
     },

@@ -6,7 +6,6 @@ import { networkOf } from '#api/failures.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
-import { actorName } from '#domain/people/audit-log.ts'
 import { acceptInvitation, findOpenInvitation } from '#domain/people/invitations.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { createUser } from '#domain/people/users.ts'
@@ -58,12 +57,13 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       if (invitation === undefined) throw notOpen()
       const { tenant_id, email, has_user, mailed } = invitation
       const { body } = request
-      const from = { request_id: request.id, address: request.ip }
       request.signed_in = (await findSession(headersOf(request)))?.signed_in
       if (request.signed_in?.email === email) {
-        const by = actorOf(request, null)
+        const by = actorOf(request, tenant_id)
         const user_id = request.signed_in.user_id
-        await sql.begin(async (tx) => accepted(await acceptInvitation(tx, { tenant_id, token, user_id, by })))
+        await sql.begin(async (tx) =>
+          mustBeOpen(await acceptInvitation(tx, { tenant_id, token, user_id, by })),
+        )
         return { email }
       }
       if (has_user || body == null)
@@ -75,17 +75,16 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       await sql.begin(async (tx) => {
         const user_id = await createUser(tx, { name, email, email_verified: mailed, password_hash })
         if (user_id === undefined) throw notOpen()
-        const actor = actorName({ email, email_verified: mailed })
-        const by = { actor_id: user_id, actor, ...from }
-        accepted(await acceptInvitation(tx, { tenant_id, token, user_id, by }))
+        const by = { tenant_id, actor_id: user_id, request_id: request.id, address: request.ip }
+        mustBeOpen(await acceptInvitation(tx, { tenant_id, token, user_id, by }))
       })
       return { email }
     },
   )
 }
 
-function accepted(became: { tenant_id: string } | undefined): void {
-  if (became === undefined) throw notOpen()
+function mustBeOpen(accepted: boolean): void {
+  if (!accepted) throw notOpen()
 }
 
 function notOpen(): AppError {

@@ -5,8 +5,8 @@ import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import {
-  endOtherSessions,
   endSession,
+  endSessionsOf,
   findCodeSecret,
   findPasskeyNames,
   findPasswordHash,
@@ -111,7 +111,7 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
   }
   async function endOthers(request: FastifyRequest, answer: Response, user_id: string): Promise<void> {
     const kept = (await sessionOf(answer)) ?? (await findSession(headersOf(request)))
-    await endOtherSessions(sql, user_id, kept?.signed_in.session_id ?? null)
+    await endSessionsOf(sql, user_id, { but: kept?.signed_in.session_id ?? null })
   }
   /** Removes passkeys where that was asked for, and tells which are left: whoever knew the password may have added one. */
   async function withPasskeys(request: FastifyRequest, answer: Response, user_id: string): Promise<Response> {
