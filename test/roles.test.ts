@@ -141,17 +141,20 @@ test('each process does all of its work as its own user', async () => {
   await checkBooks(world)
 }, 90_000)
 
-test.each(['api', 'webhooks', 'worker', 'dashboard'])('the queue takes bells of the role %s', async (role) => {
-  const bells = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
-  const put = (queue: string) =>
-    `select count(*)::int as bells from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(bells)}')`
-  expect(await asked(role, put('ai'))).toEqual([{ bells: 1 }])
-  // Each queue has a sequence, so nobody makes others.
-  const sequences = () => world.sql`select relname from pg_class where relkind = 'S' order by 1`
-  const before = await sequences()
-  await expect(asked(role, put(`new_${role}`))).rejects.toMatchObject({ code: '23514' })
-  expect(await sequences()).toEqual(before)
-})
+test.each(['api', 'webhooks', 'worker', 'dashboard'])(
+  'the queue takes bells of the role %s',
+  async (role) => {
+    const bells = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
+    const put = (queue: string) =>
+      `select count(*)::int as bells from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(bells)}')`
+    expect(await asked(role, put('ai'))).toEqual([{ bells: 1 }])
+    // Each queue has a sequence, so nobody makes others.
+    const sequences = () => world.sql`select relname from pg_class where relkind = 'S' order by 1`
+    const before = await sequences()
+    await expect(asked(role, put(`new_${role}`))).rejects.toMatchObject({ code: '23514' })
+    expect(await sequences()).toEqual(before)
+  },
+)
 
 describe('no role may do more than its process does', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`

@@ -5,11 +5,12 @@ import { z } from 'zod'
 import { networkOf } from '#api/failures.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
-import { createGate } from '#core/gate.ts'
 import { acceptInvitation, findOpenInvitation } from '#domain/people/invitations.ts'
+import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { createUser } from '#domain/people/users.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
+import { createHashingGate } from '../passwords.ts'
 import { headersOf } from './sign-in.ts'
 
 const params = z.strictObject({ token: z.string().regex(/^[\w-]{43}$/) })
@@ -22,7 +23,7 @@ const invitationShown = z.object({
 })
 const acceptBody = z.strictObject({
   name: z.string().trim().min(1).max(255),
-  password: z.string().min(12).max(256),
+  password: z.string().min(PASSWORD_LENGTH.min).max(PASSWORD_LENGTH.max),
 })
 /** Of an address. */
 const LIMIT = { rps: 1, burst: 20 }
@@ -31,10 +32,7 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
   const { sql, sessions, findSession } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const limit = createLimit(LIMIT)
-  const hashing = createGate({
-    running: 2,
-    queue: { waiting: 32, wait_ms: 5_000, refuse: () => new AppError('overloaded') },
-  })
+  const hashing = createHashingGate({ running: 2, waiting: 32 })
 
   app.get(
     '/api/invitations/:token',

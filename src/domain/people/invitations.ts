@@ -144,11 +144,12 @@ export async function acceptInvitation(
   const { id, mailed } = accepted
   if (mailed) await tx`update users set email_verified = true where id = ${user_id} and not email_verified`
   await addMember(tx, { tenant_id, user_id, role })
-  await appendAuditEntry(
-    tx,
-    by,
-    { action: 'members.join', subject: 'invitation', subject_id: id, details: { role } },
-  )
+  await appendAuditEntry(tx, by, {
+    action: 'members.join',
+    subject: 'invitation',
+    subject_id: id,
+    details: { role },
+  })
   return true
 }
 
