@@ -475,4 +475,13 @@ test('bodies are bounded, and those of the API as with a key', async () => {
   expect(form.status).toBe(415)
   for (const body of ['[]', 'null', '"x"', '{"email":{"$ne":1},"password":["x"]}'])
     expect((await browser.post('/api/auth/sign-in/email', body)).status).toBeLessThan(500)
+  // What is missing is named, and nothing of it is on record.
+  const before = await entriesOf(world, browser)
+  for (const [path, param] of [
+    ['sign-in/email', 'email'],
+    ['two-factor/verify-totp', 'code'],
+    ['passkey/delete-passkey', 'id'],
+  ])
+    expect((await browser.post(`/api/auth/${path}`, {})).body.error).toMatchObject({ param })
+  expect(await entriesOf(world, browser)).toEqual(before)
 })
