@@ -5,7 +5,7 @@ import { newId } from '#core/ids.ts'
 import { AppError } from '#core/errors.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
-import { reasonText } from '#domain/jobs/reason.ts'
+import { reasonText } from '../jobs/reason.ts'
 
 /** The jobs that an act by filter is for. What is over has no states here: only what was discarded can be opened again. */
 const ACT_STATES = ['open', 'parked', 'ready', 'running', 'unknown', 'discarded'] as const
