@@ -507,7 +507,7 @@ test('a worker that is stopped does not wait for its audit', async () => {
 })
 
 test('the record of what people did is a chain: what was changed, left out or cut off is named', async () => {
-  const by = { tenant_id: world.tenant_id, actor_id: null, actor: 'ada', request_id: null, address: null }
+  const by = { tenant_id: world.tenant_id, actor: 'ada', request_id: null, address: null }
   const seqs: number[] = []
   for (const amount of [1, 2, 3, 4])
     seqs.push(await appendAuditEntry(world.sql, by, { action: 'capturePayment', details: { amount } }))

@@ -1,7 +1,8 @@
 // The fences of the dashboard over real sockets: whose pages a request is for, what operators read, limits and odd requests.
-import Fastify from 'fastify'
+import Fastify, { type FastifyRequest } from 'fastify'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { DashboardContext } from '#dashboard/context.ts'
+import { askedOf, TOLD } from '#dashboard/told.ts'
 import { DASHBOARD_ROUTES } from '#dashboard/routes/index.ts'
 import { heldPayment } from '#test/payments.ts'
 import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browser } from '#test/people.ts'
@@ -108,6 +109,44 @@ test('every route that answers something of a tenant puts on record that an oper
     where actor_id = ${operator.user_id} and tenant_id = ${world.tenant_id}`
   expect(told.filter(({ action }) => action === 'readJob')).toHaveLength(1)
   expect(JSON.stringify(told)).not.toContain('private-person')
+})
+
+test('what operators read is on record without filters that nobody said may be told', async () => {
+  const operator = await signedInAs(world, { is_operator: true })
+  await choose(operator, world.tenant_id)
+  await operator.get('/api/v1/payments?status=captured&processor_reference=private-words&limit=5')
+  await operator.get('/api/audit?action=sign_in&actor=private-words&before=7')
+  const told = (await entriesOf(world, operator)).slice(-2).map(({ details }) => details['query'])
+  expect(told).toEqual([
+    '{"limit":5,"status":"captured","processor_reference":"..."}',
+    '{"before":7,"action":"sign_in","actor":"...","limit":50}',
+  ])
+  const request = {
+    params: {},
+    routeOptions: { config: {} },
+    query: { 'metadata[a]': 'b', new: 'x', state: {} },
+  }
+  const { details } = askedOf(request as unknown as FastifyRequest)
+  expect(details).toEqual({ query: '{"metadata[a]":"...","new":"...","state":"..."}' })
+})
+
+test('each filter of the API is told in the audit log, or is one that is not', async () => {
+  const { body: document } = await world.client.get('/openapi.json')
+  const filters = new Set<string>()
+  for (const item of Object.values<object>(document.paths))
+    for (const { parameters = [] } of Object.values<any>(item))
+      for (const { name, in: place } of parameters) if (place === 'query') filters.add(name)
+  expect([...filters].filter((name) => !TOLD.has(name)).toSorted()).toEqual([
+    'address',
+    'email',
+    'external_id',
+    'metadata',
+    'name',
+    'processor_reference',
+    'subject',
+    'tag',
+    'to',
+  ])
 })
 
 test('other ways to write a path, whole addresses and two hosts are refused', async () => {

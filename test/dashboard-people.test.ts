@@ -81,7 +81,9 @@ test('each role may do what it should, and is told who may do the rest', async (
   const seen: unknown[] = []
   const expected: unknown[] = []
   for (const role of ROLES) {
-    const { may, who_may } = (await by[role].get('/api/session')).body
+    const { may, who_may, roles_to_give } = (await by[role].get('/api/session')).body
+    seen.push([role, roles_to_give])
+    expected.push([role, role === 'owner' ? ROLES : role === 'admin' ? ROLES.slice(1) : []])
     for (const [act, method, path, ...others] of ACTS) {
       const roles = [...ROLES.slice(0, 2), ...others]
       const allowed = roles.includes(role)
@@ -370,7 +372,9 @@ test('an invitation that expired, was revoked or replaced opens nothing', async 
   expect(await opens(revoked.token)).toEqual([404, 404])
   expect(await opens('A'.repeat(43))).toEqual([404, 404])
   const owners = await invite('owner-to-be@people.example', 'owner')
-  expect((await by.admin.post(`/api/members/invitations/${owners.id}/revoke`)).status).toBe(404)
+  const not_theirs = await by.admin.post(`/api/members/invitations/${owners.id}/revoke`)
+  expect([not_theirs.status, not_theirs.body.error.context.roles]).toEqual([403, ['owner']])
+  expect((await by.admin.post(`/api/members/invitations/${revoked.id}/revoke`)).status).toBe(404)
   expect(
     (await by.admin.post('/api/members/invitations', { email: 'x@people.example', role: 'owner' })).status,
   ).toBe(403)
@@ -470,6 +474,9 @@ test('a link that was shown proves no address, and does not tell who has an acco
     const entries = await entriesOf(world, { email: 'cto@bigcorp.example (not verified)' })
     expect(entries.map(({ action }) => action)).toEqual(['members.join', 'sign_in'])
     expect(await entriesOf(world, { email: 'cto@bigcorp.example' })).toEqual([])
+    const { members } = (await by.owner.get('/api/members')).body
+    const unverified = members.filter((member: { email_verified: boolean }) => !member.email_verified)
+    expect(unverified.map(({ email }: Person) => email)).toEqual(['cto@bigcorp.example'])
   } finally {
     await here.close()
   }

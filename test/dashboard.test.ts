@@ -432,6 +432,8 @@ test('under an https address the cookie is secure, and only that address counts'
   expect(set).toMatch(/^__Secure-sluice\.session_token=.*; HttpOnly; Secure; SameSite=Strict/)
   const cookie = set.split(';')[0]!
   expect((await ask('GET', '/api/session', { ...OURS, cookie }, '')).body.user.email).toBe(person.email)
+  // Whose address is https is asked over nothing else from then on.
+  expect(signed.headers.get('strict-transport-security')).toBe('max-age=31536000')
   for (const more of [{ host: '127.0.0.1' }, { host: 'dash.example:444' }, { origin: 'http://dash.example' }])
     expect((await ask('POST', '/api/auth/sign-out', { ...OURS, cookie, ...more })).body.error.code).toBe(
       'forbidden',
@@ -449,6 +451,7 @@ test('answers carry the headers that keep browsers in their place', async () => 
       'content-security-policy': expect.stringMatching(/default-src 'none'.*frame-ancestors 'none'/),
     })
     expect([path, headers.get('cache-control')]).toEqual([path, 'no-store'])
+    expect([path, headers.get('strict-transport-security')]).toEqual([path, null])
   }
   for (const path of ['/api', '/api/nope', '/assets/nope.js'])
     expect([path, (await createBrowser(url).get(path)).status]).not.toEqual([path, 200])
@@ -472,4 +475,13 @@ test('bodies are bounded, and those of the API as with a key', async () => {
   expect(form.status).toBe(415)
   for (const body of ['[]', 'null', '"x"', '{"email":{"$ne":1},"password":["x"]}'])
     expect((await browser.post('/api/auth/sign-in/email', body)).status).toBeLessThan(500)
+  // What is missing is named, and nothing of it is on record.
+  const before = await entriesOf(world, browser)
+  for (const [path, param] of [
+    ['sign-in/email', 'email'],
+    ['two-factor/verify-totp', 'code'],
+    ['passkey/delete-passkey', 'id'],
+  ])
+    expect((await browser.post(`/api/auth/${path}`, {})).body.error).toMatchObject({ param })
+  expect(await entriesOf(world, browser)).toEqual(before)
 })

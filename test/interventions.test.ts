@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
-import { runCommand } from '#test/commands.ts'
+import { NAMELESS, runCommand } from '#test/commands.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { pay } from '#test/load.ts'
 import {
@@ -225,11 +225,9 @@ test('an operator without a user name is recorded by number', async () => {
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
     values (${id}, ${world.tenant_id}, 'maintenance', 'nobody.knows', '{}', 1, 'infinity')`
-  const nameless = `import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module'
-    os.userInfo = () => { throw new Error('uv_os_get_passwd') }; syncBuiltinESMExports()`
   const done = await runCommand('src/commands/jobs.ts', ['discard', id, '--reason', 'by mistake'], {
     DATABASE_URL: world.config.DATABASE_URL,
-    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(nameless)}`,
+    ...NAMELESS,
   })
   expect(done).toMatchObject({ code: 0, stderr: '' })
   expect((await shown(id)).interventions).toMatchObject([{ who: `uid ${process.getuid!()}` }])

@@ -5,6 +5,8 @@ import { hashPassword } from 'better-auth/crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { newId, newIdsInOrder } from '#core/ids.ts'
+import { addMember } from '#domain/people/members.ts'
+import type { MemberRole } from '#domain/people/role.ts'
 import { createUser } from '#domain/people/users.ts'
 import { until } from '#test/process.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -29,7 +31,7 @@ afterAll(() => world?.close())
 
 async function signedIn(
   name: string,
-  { is_operator, role, of = world }: { is_operator?: boolean; role?: string; of?: World },
+  { is_operator, role, of = world }: { is_operator?: boolean; role?: MemberRole; of?: World },
 ): Promise<Page> {
   const { sql, tenant_id, dashboard_url } = of
   const email = `${name}@people.example`
@@ -42,8 +44,7 @@ async function signedIn(
       password_hash,
       ...(is_operator && { is_operator }),
     }))!
-    if (role !== undefined)
-      await tx`insert into members (tenant_id, user_id, role) values (${tenant_id}, ${id}, ${role})`
+    if (role !== undefined) await addMember(tx, { tenant_id, user_id: id, role })
     return id
   })
   let cookie = ''

@@ -33,7 +33,11 @@ const connections: Record<string, postgres.Sql> = {}
 
 // On PostgreSQL, so that BullMQ's tables are used with these rights too.
 beforeAll(async () => {
-  world = await createWorld({ queue: 'postgres', providers: { stripe: { late_return_ms: 50 } } })
+  world = await createWorld({
+    queue: 'postgres',
+    parts: ['api', 'webhooks', 'worker', 'dashboard'],
+    providers: { stripe: { late_return_ms: 50 } },
+  })
   other = await world.clientOf()
   for (const role of ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const)
     connections[role] = postgres(urlAs(role, world.config.DATABASE_URL!), { max: 1, onnotice: () => {} })
@@ -137,17 +141,20 @@ test('each process does all of its work as its own user', async () => {
   await checkBooks(world)
 }, 90_000)
 
-test.each(['api', 'webhooks', 'worker'])('the queue takes bells of the role %s', async (role) => {
-  const bells = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
-  const put = (queue: string) =>
-    `select count(*)::int as bells from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(bells)}')`
-  expect(await asked(role, put('ai'))).toEqual([{ bells: 1 }])
-  // Each queue has a sequence, so nobody makes others.
-  const sequences = () => world.sql`select relname from pg_class where relkind = 'S' order by 1`
-  const before = await sequences()
-  await expect(asked(role, put(`new_${role}`))).rejects.toMatchObject({ code: '23514' })
-  expect(await sequences()).toEqual(before)
-})
+test.each(['api', 'webhooks', 'worker', 'dashboard'])(
+  'the queue takes bells of the role %s',
+  async (role) => {
+    const bells = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
+    const put = (queue: string) =>
+      `select count(*)::int as bells from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(bells)}')`
+    expect(await asked(role, put('ai'))).toEqual([{ bells: 1 }])
+    // Each queue has a sequence, so nobody makes others.
+    const sequences = () => world.sql`select relname from pg_class where relkind = 'S' order by 1`
+    const before = await sequences()
+    await expect(asked(role, put(`new_${role}`))).rejects.toMatchObject({ code: '23514' })
+    expect(await sequences()).toEqual(before)
+  },
+)
 
 describe('no role may do more than its process does', () => {
   const JOB = `(id, tenant_id, queue, name, payload, max_attempts)`
@@ -390,8 +397,9 @@ describe('no role may do more than its process does', () => {
   test('no role owns anything, can log in, or has an attribute such as CREATEROLE or BYPASSRLS', async () => {
     const roles = await world.sql`
       select rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, rolreplication from pg_roles
-      where rolname in ('sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_service', 'sluice_reader')`
-    expect(roles).toHaveLength(5)
+      where rolname in ('sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard', 'sluice_service',
+        'sluice_reader')`
+    expect(roles).toHaveLength(6)
     for (const { rolname, ...rights } of roles)
       expect([rolname, Object.values(rights).filter(Boolean)]).toEqual([rolname, []])
     const owned =
@@ -486,8 +494,8 @@ describe('readers', () => {
       await world.sql`insert into payment_cursors values (${tenant_id}, 0) on conflict do nothing`
     }
     for (const tenant_id of [world.tenant_id, other.tenant_id]) {
-      const { user_id, email } = await createPerson(world, { role: 'owner', tenant_id })
-      const by = { tenant_id, actor_id: user_id, actor: email, request_id: null, address: null }
+      const { user_id } = await createPerson(world, { role: 'owner', tenant_id })
+      const by = { tenant_id, actor_id: user_id, request_id: null, address: null }
       await invite(
         world.sql,
         { tenant_id, email: 'ada@people.example', role: 'support', by, mailed: false },
@@ -628,6 +636,9 @@ test('each connection is of the user of its process', async () => {
     expect(sessions.map(({ what }) => what)).toEqual([
       'sluice-api sluice_test_api',
       'sluice-api-lists sluice_test_api',
+      'sluice-dashboard sluice_test_dashboard',
+      'sluice-dashboard-lists sluice_test_dashboard',
+      'sluice-sign-in sluice_test_dashboard',
       'sluice-webhooks sluice_test_webhooks',
       'sluice-worker sluice_test_worker',
       'sluice-worker-leases sluice_test_worker',

@@ -1,7 +1,7 @@
 // `npm run users`: who may sign in to the dashboard, for whoever runs the installation; each act on record.
-import { userInfo } from 'node:os'
+import { hostname, userInfo } from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { runCommand } from '#test/commands.ts'
+import { NAMELESS, runCommand } from '#test/commands.ts'
 import { createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -115,4 +115,15 @@ test('what is missing or wrong is said', async () => {
     expect(stderr).toContain(message)
   }
   expect((await users('--help')).stdout).toContain('npm run users -- invite')
+})
+
+test('who runs it without a user name is recorded by number', async () => {
+  const { email } = await createPerson(world, {})
+  const done = await runCommand('src/commands/users.ts', ['end-sessions', '--email', email], {
+    DATABASE_URL: world.config.DATABASE_URL,
+    ...NAMELESS,
+  })
+  expect(done).toMatchObject({ code: 0, stderr: '' })
+  const [entry] = await world.sql`select actor from audit_entries order by seq desc limit 1`
+  expect(entry).toEqual({ actor: `uid ${process.getuid!()}@${hostname()} (npm run users)` })
 })

@@ -60,10 +60,10 @@ export function listConnections(pool: number): { quick: number; long: number } {
   return { quick, long: all - quick }
 }
 
-export function connectLists(url: string, pool: number): ListLanes {
+export function connectLists(url: string, pool: number, name: string): ListLanes {
   const { quick, long } = listConnections(pool)
   const connect = (max: number, statement_timeout_ms: number) =>
-    connectDatabase(url, { max, application_name: 'sluice-api-lists', statement_timeout_ms })
+    connectDatabase(url, { max, application_name: `${name}-lists`, statement_timeout_ms })
   return { quick: connect(quick, QUICK_MS), long: connect(long, LONG_MS) }
 }
 

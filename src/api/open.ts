@@ -28,7 +28,7 @@ export async function openApi(
   const { quick, long } = listConnections(config.DATABASE_POOL)
   const pool = { ...config, DATABASE_POOL: Math.max(1, config.DATABASE_POOL - quick - long) }
   const sql = connectConfiguredDatabase(pool, name, log)
-  const lanes = connectLists(need(config, 'DATABASE_URL'), config.DATABASE_POOL)
+  const lanes = connectLists(need(config, 'DATABASE_URL'), config.DATABASE_POOL, name)
   ends.defer(() => endAll(sql, lanes.quick, lanes.long))
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())

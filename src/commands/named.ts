@@ -3,9 +3,8 @@ import { userInfo } from 'node:os'
 import { ConfigError } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
+import { LONGEST_REASON, reasonText } from '#domain/jobs/reason.ts'
 import { findTenant } from '#domain/tenants.ts'
-
-const MAX_REASON = 1000
 
 /** The command of this name. Errors: ConfigError when there is none. */
 export function commandOf<T>(commands: Readonly<Record<string, T>>, name: string): T {
@@ -16,9 +15,9 @@ export function commandOf<T>(commands: Readonly<Record<string, T>>, name: string
 
 /** Why an operator does something, as it is recorded. Errors: ConfigError when it is missing or too long. */
 export function reasonOf(values: { reason?: string }): string {
-  const reason = values.reason?.trim() ?? ''
-  if (reason === '' || reason.length > MAX_REASON)
-    throw new ConfigError(`--reason is missing, or longer than ${MAX_REASON} characters. See --help.`)
+  const { data: reason } = reasonText.safeParse(values.reason)
+  if (reason === undefined)
+    throw new ConfigError(`--reason is missing, or longer than ${LONGEST_REASON} characters. See --help.`)
   return reason
 }
 

@@ -1,5 +1,5 @@
 // `npm run users`: who may sign in to the dashboard, for whoever runs the installation.
-import { hostname, userInfo } from 'node:os'
+import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
@@ -21,7 +21,7 @@ import { newPassword } from '#domain/people/password.ts'
 import { ROLES, roleSchema } from '#domain/people/role.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
-import { commandOf } from './named.ts'
+import { commandOf, userName } from './named.ts'
 import { print } from './print.ts'
 import { startedHere } from './started.ts'
 
@@ -160,8 +160,8 @@ async function onUser(
 
 /** Who runs this command. */
 function operatorHere(): Actor {
-  const actor = `${userInfo().username}@${hostname()} (npm run users)`
-  return { tenant_id: null, actor_id: null, actor, request_id: null, address: null }
+  const actor = `${userName()}@${hostname()} (npm run users)`
+  return { tenant_id: null, actor, request_id: null, address: null }
 }
 
 function originOfDashboard(config: Config): string {

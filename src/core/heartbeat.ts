@@ -1,9 +1,8 @@
 // The heartbeat of a process: a row that says every few seconds that it is there.
-import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { z } from 'zod'
 import type { Sql } from './db.ts'
 import { newId } from './ids.ts'
+import { VERSION } from './version.ts'
 
 /** What a process says of itself. `queues`: those that a worker serves. */
 export type ProcessFacts = { name: string; queues?: readonly string[] }
@@ -11,8 +10,6 @@ export type ProcessFacts = { name: string; queues?: readonly string[] }
 const BEAT_MS = 10_000
 /** A process that ends does not wait longer than this for a database that is away. */
 const FAREWELL_MS = 500
-const MANIFEST = new URL('../../package.json', import.meta.url)
-const { version } = z.object({ version: z.string() }).parse(JSON.parse(readFileSync(MANIFEST, 'utf8')))
 /** As leases, attempts and recurring work name this process. */
 export const PROCESS_NAME = `${hostname()}/${process.pid}`
 
@@ -31,7 +28,7 @@ export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop
   async function beat(): Promise<void> {
     await sql`
       insert into processes (id, name, version, host, pid, queues, started_at)
-      values (${id}, ${name}, ${version}, ${hostname()}, ${process.pid},
+      values (${id}, ${name}, ${VERSION}, ${hostname()}, ${process.pid},
         ${queues === undefined ? null : [...queues]}::text[], ${started_at})
       on conflict (id) do update set seen_at = now()`.catch(() => undefined)
   }

@@ -35,6 +35,8 @@ const HEADERS = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
 }
+/** Where the pages are under https: browsers ask for them over nothing else. */
+const HSTS = { 'strict-transport-security': 'max-age=31536000' }
 /** The API's own routes, which have limits of their own. */
 const V1 = '/api/v1/'
 const LIMITED = /^\/(?:api|ops\/bull-board)(?:\/|$)/
@@ -50,6 +52,7 @@ export async function buildDashboard(
 ): Promise<FastifyInstance> {
   const { config, sql, log } = api
   const guard = createGuard(config)
+  const headers = { ...HEADERS, ...(config.DASHBOARD_URL?.startsWith('https:') && HSTS) }
   const limit = createLimit(LIMIT)
   const refusals = createRefusals(() => config.API_URL ?? '', log)
 
@@ -101,7 +104,7 @@ export async function buildDashboard(
   /** Throws unless the request may be looked at. */
   function admit(request: FastifyRequest, reply: FastifyReply): void {
     // On the answer itself: some of them are written by others.
-    for (const [name, value] of Object.entries(HEADERS)) reply.raw.setHeader(name, value)
+    for (const [name, value] of Object.entries(headers)) reply.raw.setHeader(name, value)
     const [path] = request.url.split('?', 1) as [string]
     // The router decodes paths and takes whole addresses, so the route that it found counts as well as the text.
     if ([path, request.routeOptions.url ?? ''].some((each) => LIMITED.test(each))) {

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { ApiContext } from '#api/context.ts'
 import { AppError } from '#core/errors.ts'
-import { actorName, type Actor, type AuditAct } from '#domain/people/audit-log.ts'
+import type { Actor, AuditAct } from '#domain/people/audit-log.ts'
 import type { SignedIn } from '#domain/people/find.ts'
 import type { MemberRole } from '#domain/people/role.ts'
 import type { Sessions } from './sessions.ts'
@@ -87,9 +87,7 @@ export function mailsInvitations({ config, areas }: ApiContext): boolean {
 
 /** Who acts, for the audit log; `tenant_id`: whose pages they act on. */
 export function actorOf(request: FastifyRequest, tenant_id: string | null): Actor {
-  const found = somebody(request)
-  const actor = actorName(found)
-  return { tenant_id, actor_id: found.user_id, actor, request_id: request.id, address: request.ip }
+  return { tenant_id, actor_id: somebody(request).user_id, request_id: request.id, address: request.ip }
 }
 
 function somebody({ signed_in }: FastifyRequest): SignedIn {

@@ -5,7 +5,10 @@ import { checkHost } from '#api/host.ts'
 import type { Config } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 
-const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
+/** Whether a request changes something, by its method. */
+export function changes({ method }: { method: string }): boolean {
+  return method !== 'GET' && method !== 'HEAD' && method !== 'OPTIONS'
+}
 
 /**
  * Throws `forbidden` for a request that is for another host, as after DNS was made to lie, and for one that changes
@@ -25,14 +28,14 @@ export function createGuard(config: Config): (request: FastifyRequest) => void {
   const isOurOrigin = (request: FastifyRequest) => request.headers.origin === originOf(config, request)
 
   return (request) => {
-    const { method, headers } = request
+    const { headers } = request
     const { host = '', origin, 'sec-fetch-site': site } = headers
     checkHost(request)
     if (!isOurHost(host))
       throw new AppError('forbidden', {
         message: 'This host is not the dashboard. If it should be, set DASHBOARD_URL to its address.',
       })
-    if (SAFE.has(method)) return
+    if (!changes(request)) return
     const from_elsewhere = origin !== undefined && !isOurOrigin(request)
     if (from_elsewhere || (site !== undefined && site !== 'same-origin'))
       throw new AppError('forbidden', { message: 'The request comes from another site.' })

@@ -1,12 +1,11 @@
 // The `dashboard` process: sign-in, the tenants' pages, and operations.
-import { readFile } from 'node:fs/promises'
 import { openApi } from '#api/open.ts'
-import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import { runService, serviceOf, type Service } from '#core/service.ts'
 import { listenAddresses, listenAt } from '#core/startup.ts'
+import { VERSION } from '#core/version.ts'
 import { forgetOldSessions } from '#domain/people/retention.ts'
 import { buildDashboard } from './app.ts'
 import { openSessions } from './sessions.ts'
@@ -21,7 +20,7 @@ export async function startDashboard(config: Config, log: Log): Promise<Service 
   const app = await buildDashboard(context, {
     sessions,
     emulators: config.EMULATED,
-    version: await versionOfThis(),
+    version: VERSION,
   })
   ends.defer(() => app.close())
   const url = await listenAt(app, listenAddresses(config).dashboard)
@@ -44,11 +43,6 @@ function forgetNowAndThen(sql: Sql, log: Log): () => Promise<void> {
     clearInterval(timer)
     await running
   }
-}
-
-async function versionOfThis(): Promise<string> {
-  const text = await readFile(new URL('../../package.json', import.meta.url), 'utf8')
-  return z.object({ version: z.string() }).parse(JSON.parse(text)).version
 }
 
 if (import.meta.main)

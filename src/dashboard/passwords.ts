@@ -7,9 +7,12 @@ import { createGate } from '#core/gate.ts'
 import { countSignIn, forgetSignIn } from '#domain/people/sign-in-limit.ts'
 import type { DashboardContext } from './context.ts'
 
-const tooMany = () => new AppError('overloaded')
 /** Hashing a password takes 32 MB and a tenth of a second of a processor. */
-const HASHING = { running: 4, queue: { waiting: 64, wait_ms: 5_000, refuse: tooMany } }
+export function createHashingGate({ running, waiting }: { running: number; waiting: number }) {
+  const refuse = () => new AppError('overloaded')
+  return createGate({ running, queue: { waiting, wait_ms: 5_000, refuse } })
+}
+
 /** Passwords that are hashed, right or wrong. Behind one address there may be an office. */
 const OF_ACCOUNT = { rps: 0.5, burst: 20, most: 100_000 }
 const OF_ADDRESS = { rps: 1, burst: 60, most: 100_000 }
@@ -27,7 +30,7 @@ export type PasswordGuard = (
  * together. Throws `rate_limited`.
  */
 export function createPasswordGuard({ sql, hashOf }: DashboardContext): PasswordGuard {
-  const hashing = createGate(HASHING)
+  const hashing = createHashingGate({ running: 4, waiting: 64 })
   const [ofAccount, ofAddress] = [createLimit(OF_ACCOUNT), createLimit(OF_ADDRESS)]
   return async (request, reply, email, work) => {
     const address = networkOf(request.ip)

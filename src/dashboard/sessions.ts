@@ -11,6 +11,7 @@ import { need, type Config } from '#core/config.ts'
 import { newId } from '#core/ids.ts'
 import type { Log } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
+import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 
 /** The header in which it gets the address of the caller, which we have found out. */
 export const ADDRESS_HEADER = 'x-sluice-address'
@@ -50,7 +51,12 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
     secrets: secretsOf(need(config, 'ENCRYPTION_KEY')),
     database: { db, type: 'postgres', transaction: false },
     // Users are made by invitations.
-    emailAndPassword: { enabled: true, disableSignUp: true, minPasswordLength: 12, maxPasswordLength: 256 },
+    emailAndPassword: {
+      enabled: true,
+      disableSignUp: true,
+      minPasswordLength: PASSWORD_LENGTH.min,
+      maxPasswordLength: PASSWORD_LENGTH.max,
+    },
     user: { modelName: 'users' },
     account: { modelName: 'userAccounts' },
     session: { modelName: 'userSessions', expiresIn: 7 * 24 * 3600, updateAge: 24 * 3600 },

@@ -5,8 +5,9 @@ import type { ApiContext } from '#api/context.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { appendAuditEntry, type AuditAct } from '#domain/people/audit-log.ts'
 import { actorOf, inTenant, type DashboardContext } from './context.ts'
+import { changes } from './guard.ts'
 import { assertMay } from './roles.ts'
-import { askedOf, changes, cut } from './tenant-gate.ts'
+import { askedOf } from './told.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,18 +17,6 @@ declare module 'fastify' {
 }
 
 const ALL_SCOPES = new Set(SCOPES)
-/** What an entry tells of a body: amounts and decisions, no names, addresses or texts. */
-const TOLD = [
-  'amount_minor',
-  'currency',
-  'reason',
-  'decision',
-  'status',
-  'types',
-  'idempotency_key',
-  'since',
-  'until',
-]
 /** Where the audit entry of an act is named in its answer. */
 export const AUDIT_HEADER = 'x-audit-entry'
 
@@ -49,7 +38,7 @@ export async function buildApiForSessions(
 
   const app = await buildApi(context, {
     onOperation({ method, name }) {
-      if (method !== 'GET') operations.push(name)
+      if (changes({ method })) operations.push(name)
     },
     async authenticate(request) {
       const { user_id, tenant } = await gate.enter(request)
@@ -58,7 +47,7 @@ export async function buildApiForSessions(
     },
     async before(request, reply) {
       if (request.is404) return
-      const act: AuditAct = { action: operationOf(request), ...subjectOf(request) }
+      const act: AuditAct = { action: operationOf(request), ...askedOf(request) }
       if (!changes(request)) {
         const { tenant } = inTenant(request)
         if (tenant.role === 'operator') await gate.recordLook(request, tenant.id, act)
@@ -84,14 +73,4 @@ export async function buildApiForSessions(
 /** Its name in the document, or what was asked for. */
 function operationOf({ method, routeOptions: { config, url } }: FastifyRequest): string {
   return config.literal?.operation_id ?? `${method} ${url ?? ''}`
-}
-
-function subjectOf(request: FastifyRequest): Omit<AuditAct, 'action'> {
-  const given = Object(request.body) as Record<string, unknown>
-  const told = TOLD.flatMap((name) => {
-    const value = given[name]
-    return ['string', 'number', 'boolean'].includes(typeof value) ? [[name, cut(String(value), 255)]] : []
-  })
-  const asked = askedOf(request)
-  return { ...asked, details: { ...Object.fromEntries(told), ...asked.details } }
 }

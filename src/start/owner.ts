@@ -1,7 +1,8 @@
 // The user of a demo: owner of its tenant, and operator. The password is generated once, and printed.
 import type { Sql } from '#core/db.ts'
+import { addMember } from '#domain/people/members.ts'
 import { newPassword } from '#domain/people/password.ts'
-import { createUser } from '#domain/people/users.ts'
+import { createUser, hasUser } from '#domain/people/users.ts'
 import { saveSecrets, type Secrets } from './secrets.ts'
 
 /** At the domain for examples, so that no email leaves. */
@@ -15,23 +16,21 @@ export async function ensureOwner(
   data_dir: string,
   secrets: Secrets,
 ): Promise<DashboardLogin | null> {
-  const [user] = await sql`select from users where email = ${DEMO_EMAIL}`
-  if (user === undefined) {
+  if (!(await hasUser(sql, DEMO_EMAIL))) {
     // Kept first: a user whose password is lost could not sign in.
     secrets.dashboard_password ||= newPassword()
     saveSecrets(data_dir, secrets)
     const { hashPassword } = await import('better-auth/crypto')
     const password_hash = await hashPassword(secrets.dashboard_password)
     await sql.begin(async (tx) => {
-      const id = await createUser(tx, {
+      const user_id = await createUser(tx, {
         name: 'Owner',
         email: DEMO_EMAIL,
         email_verified: true,
         password_hash,
         is_operator: true,
       })
-      if (id !== undefined)
-        await tx`insert into members (tenant_id, user_id, role) values (${tenant_id}, ${id}, 'owner')`
+      if (user_id !== undefined) await addMember(tx, { tenant_id, user_id, role: 'owner' })
     })
   }
   const { dashboard_password: password } = secrets

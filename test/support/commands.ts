@@ -6,6 +6,13 @@ import { COMPILE_CACHE } from './process.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 
+/** The environment of a command whose user has no name, as in many containers. */
+export const NAMELESS = {
+  NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(`
+    import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module'
+    os.userInfo = () => { throw new Error('uv_os_get_passwd') }; syncBuiltinESMExports()`)}`,
+}
+
 export type Ran = { code: number; stdout: string; stderr: string }
 
 /** Runs `node <file> <args>` with this environment and no other; the file, and where it runs, are in the project's folder unless told. */

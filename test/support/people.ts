@@ -2,6 +2,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { hashPassword } from 'better-auth/crypto'
 import { expect } from 'vitest'
+import { addMember } from '#domain/people/members.ts'
 import type { MemberRole } from '#domain/people/role.ts'
 import { createUser } from '#domain/people/users.ts'
 import type { Answer } from './client.ts'
@@ -84,8 +85,7 @@ export async function createPerson(
       password_hash,
       is_operator,
     }))!
-    if (role !== undefined)
-      await tx`insert into members (tenant_id, user_id, role) values (${tenant_id}, ${id}, ${role})`
+    if (role !== undefined) await addMember(tx, { tenant_id, user_id: id, role })
     return id
   })
   return { user_id, email }

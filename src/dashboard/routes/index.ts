@@ -1,7 +1,8 @@
 // The routes of the dashboard that /v1 does not have: one line each.
 import type { FastifyInstance } from 'fastify'
 import type { DashboardContext } from '../context.ts'
-import { askedOf, changes } from '../tenant-gate.ts'
+import { changes } from '../guard.ts'
+import { askedOf } from '../told.ts'
 import { auditLogRoutes } from './audit-log.ts'
 import { eventFigureRoutes } from './events.ts'
 import { invitationRoutes } from './invitations.ts'

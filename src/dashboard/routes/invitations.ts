@@ -5,12 +5,12 @@ import { z } from 'zod'
 import { networkOf } from '#api/failures.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
-import { createGate } from '#core/gate.ts'
-import { actorName } from '#domain/people/audit-log.ts'
 import { acceptInvitation, findOpenInvitation } from '#domain/people/invitations.ts'
+import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { createUser } from '#domain/people/users.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
+import { createHashingGate } from '../passwords.ts'
 import { headersOf } from './sign-in.ts'
 
 const params = z.strictObject({ token: z.string().regex(/^[\w-]{43}$/) })
@@ -23,7 +23,7 @@ const invitationShown = z.object({
 })
 const acceptBody = z.strictObject({
   name: z.string().trim().min(1).max(255),
-  password: z.string().min(12).max(256),
+  password: z.string().min(PASSWORD_LENGTH.min).max(PASSWORD_LENGTH.max),
 })
 /** Of an address. */
 const LIMIT = { rps: 1, burst: 20 }
@@ -32,10 +32,7 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
   const { sql, sessions, findSession } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const limit = createLimit(LIMIT)
-  const hashing = createGate({
-    running: 2,
-    queue: { waiting: 32, wait_ms: 5_000, refuse: () => new AppError('overloaded') },
-  })
+  const hashing = createHashingGate({ running: 2, waiting: 32 })
 
   app.get(
     '/api/invitations/:token',
@@ -58,12 +55,13 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       if (invitation === undefined) throw notOpen()
       const { tenant_id, email, has_user, mailed } = invitation
       const { body } = request
-      const from = { request_id: request.id, address: request.ip }
       request.signed_in = (await findSession(headersOf(request)))?.signed_in
       if (request.signed_in?.email === email) {
-        const by = actorOf(request, null)
+        const by = actorOf(request, tenant_id)
         const user_id = request.signed_in.user_id
-        await sql.begin(async (tx) => accepted(await acceptInvitation(tx, { tenant_id, token, user_id, by })))
+        await sql.begin(async (tx) =>
+          mustBeOpen(await acceptInvitation(tx, { tenant_id, token, user_id, by })),
+        )
         return { email }
       }
       if (has_user || body == null)
@@ -75,17 +73,16 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       await sql.begin(async (tx) => {
         const user_id = await createUser(tx, { name, email, email_verified: mailed, password_hash })
         if (user_id === undefined) throw notOpen()
-        const actor = actorName({ email, email_verified: mailed })
-        const by = { actor_id: user_id, actor, ...from }
-        accepted(await acceptInvitation(tx, { tenant_id, token, user_id, by }))
+        const by = { tenant_id, actor_id: user_id, request_id: request.id, address: request.ip }
+        mustBeOpen(await acceptInvitation(tx, { tenant_id, token, user_id, by }))
       })
       return { email }
     },
   )
 }
 
-function accepted(became: { tenant_id: string } | undefined): void {
-  if (became === undefined) throw notOpen()
+function mustBeOpen(accepted: boolean): void {
+  if (!accepted) throw notOpen()
 }
 
 function notOpen(): AppError {

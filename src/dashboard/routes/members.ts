@@ -9,7 +9,13 @@ import { requestMessages } from '#domain/messages/request.ts'
 import { NO_LIMITS, requestSystemEmail } from '#domain/messages/system-email.ts'
 import { findMembers } from '#domain/people/find.ts'
 import { invitationEmail } from '#domain/people/invitation-email.ts'
-import { findInvitations, invite, revokeInvitation } from '#domain/people/invitations.ts'
+import {
+  findInvitations,
+  invite,
+  revokeInvitation,
+  type InviteResult,
+  type RevokeResult,
+} from '#domain/people/invitations.ts'
 import { changeRole, removeMember, type MemberResult } from '#domain/people/members.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import {
@@ -28,6 +34,8 @@ const memberSchema = z.object({
   user_id: z.uuid(),
   name: z.string(),
   email: z.string(),
+  /** Else nobody has shown that they read what is sent there. */
+  email_verified: z.boolean(),
   role: roleSchema,
   two_factor_enabled: z.boolean(),
   created_at: z.string(),
@@ -116,12 +124,7 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
             await requestMessages(tx, 'email', NO_LIMITS, [mail])
           },
         )
-        if ('refused' in invited) {
-          if (invited.refused === 'owners_only') throw ownersOnly()
-          throw invited.refused === 'no_manager'
-            ? new AppError('forbidden')
-            : new AppError('conflict', { param: 'email', message: `${email} is a member already.` })
-        }
+        if ('refused' in invited) throw refusal(invited.refused)
         const { id, token, expires_at, audit_entry } = invited
         return await reply
           .code(201)
@@ -133,9 +136,7 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
     app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
       const { tenant } = manager(request)
       const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
-      const audit_entry = await revokeInvitation(sql, asked)
-      if (audit_entry === undefined)
-        throw new AppError('not_found', { message: 'There is no such open invitation for you to revoke.' })
+      const audit_entry = changed(await revokeInvitation(sql, asked))
       return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
     })
 
@@ -167,18 +168,24 @@ function changeOf(request: FastifyRequest, user_id: string) {
   return { tenant_id: tenant.id, user_id, by: actorOf(request, tenant.id) }
 }
 
-function changed(result: MemberResult): number {
-  if ('changed' in result) return result.changed
-  if (result.refused === 'owners_only') throw ownersOnly()
-  if (result.refused === 'no_manager') throw new AppError('forbidden')
-  throw result.refused === 'no_member'
-    ? new AppError('not_found', { message: 'There is no such member.' })
-    : new AppError('conflict', { message: 'A tenant keeps an owner: make somebody else one first.' })
+function changed(result: MemberResult | RevokeResult): number {
+  if ('refused' in result) throw refusal(result.refused)
+  return result.changed
 }
 
-function ownersOnly(): AppError {
-  return new AppError('forbidden', {
-    message: 'Only owners may make, change or remove owners.',
-    context: { roles: ['owner'] },
-  })
+type Refused = Extract<MemberResult | RevokeResult | InviteResult, { refused: string }>['refused']
+const OWNERS_ONLY = {
+  message: 'Only owners may make, change or remove owners.',
+  context: { roles: ['owner'] },
+}
+
+function refusal(refused: Refused): AppError {
+  if (refused === 'no_manager') return new AppError('forbidden')
+  if (refused === 'owners_only') return new AppError('forbidden', OWNERS_ONLY)
+  if (refused === 'no_member') return new AppError('not_found', { message: 'There is no such member.' })
+  if (refused === 'no_invitation')
+    return new AppError('not_found', { message: 'There is no such open invitation.' })
+  if (refused === 'member')
+    return new AppError('conflict', { param: 'email', message: 'This address is a member already.' })
+  return new AppError('conflict', { message: 'A tenant keeps an owner: make somebody else one first.' })
 }

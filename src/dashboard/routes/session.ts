@@ -6,6 +6,7 @@ import { AppError } from '#core/errors.ts'
 import { AREA_NAMES } from '#domain/areas.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { findTenantsOf, showTenant } from '#domain/people/find.ts'
+import { rolesToGive } from '#domain/people/managers.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
 import { actsOf, rolesByAct, scopesOf } from '../roles.ts'
@@ -28,6 +29,8 @@ const sessionSchema = z.object({
   may: z.array(z.string()),
   /** By act, the roles that may do it. */
   who_may: z.record(z.string(), z.array(roleSchema)),
+  /** The roles that they may give to members, change and take away. */
+  roles_to_give: z.array(roleSchema),
   /** The scopes that keys which they make can have. */
   key_scopes: z.array(z.string()),
   tenants: z.array(tenantSchema.extend({ role: roleSchema })),
@@ -63,6 +66,7 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
       role: tenant?.role ?? null,
       may: tenant === null ? [] : actsOf(tenant.role, operations),
       who_may: rolesByAct(operations),
+      roles_to_give: rolesToGive(tenant?.role ?? null),
       key_scopes: tenant === null ? [] : scopesOf(tenant.role),
       tenants: await findTenantsOf(sql, id),
       areas: AREA_NAMES.map((area) => ({

@@ -1,12 +1,14 @@
 // Sign-in, and what people change of it: the paths of better-auth that we serve, limited and recorded.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
 import { networkOf } from '#api/failures.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import {
-  endOtherSessions,
   endSession,
+  endSessionsOf,
   findCodeSecret,
   findPasskeyNames,
   findPasswordHash,
@@ -23,71 +25,118 @@ import { AUDIT_HEADER } from '../v1.ts'
 /** What is read. */
 const READ = ['list-sessions', 'passkey/list-user-passkeys'] as const
 
-/** `takes`: the fields that are passed on; there are more, such as where to go afterwards, which we do not serve. */
-type Served = { takes: string[]; adds?: Record<string, unknown>; method?: string }
-/** Steps of signing in: what an entry says that it was done by. */
-const SIGN_IN: Record<string, Served & { by: string }> = {
-  'two-factor/verify-totp': { takes: ['code'], by: 'one-time code' },
-  'two-factor/verify-backup-code': { takes: ['code'], by: 'backup code' },
-  'passkey/verify-authentication': { takes: ['response'], by: 'passkey' },
+const text = z.string().max(4_096)
+/** Missing, it is wrong. */
+const withPassword = z.object({ password: text.optional() })
+const withCode = z.object({ code: text })
+const byPassword = z.object({ email: text, password: text, rememberMe: z.boolean().optional() })
+const nothing = z.object({})
+const newPassword = z.object({
+  currentPassword: text,
+  newPassword: text,
+  remove_passkeys: z.boolean().optional(),
+})
+
+/**
+ * `body`: what we take; the library takes more, such as where to go afterwards, which we do not serve. `ours`: of that,
+ * what is not passed on.
+ */
+type Served = { body: z.ZodObject; ours?: string[]; adds?: Record<string, unknown>; method?: string }
+/**
+ * Steps of signing in: what an entry says that it was done by. `takes_code`: each code once. `anew`: also somebody who is
+ * signed in signs in by it.
+ */
+const SIGN_IN: Record<string, Served & { by: string; takes_code?: boolean; anew?: boolean }> = {
+  'two-factor/verify-totp': { body: withCode, by: 'one-time code', takes_code: true },
+  'two-factor/verify-backup-code': { body: withCode, by: 'backup code' },
+  'passkey/verify-authentication': {
+    body: z.object({ response: z.looseObject({}) }),
+    by: 'passkey',
+    anew: true,
+  },
 }
 /**
  * What somebody who is signed in changes, and what that is called in the audit log; null: nothing changes yet. `proven`:
  * it takes the password again, which the step itself looks at, or else we. `ends`: all other sessions end, because what
- * lets somebody in is another.
+ * lets somebody in is another. `tells_passkeys`: the answer has those that are left.
  */
-type Changing = Served & { action: string | null; proven?: 'by step' | 'by us'; ends?: boolean }
+type Changing = Served & {
+  action: string | null
+  proven?: 'by step' | 'by us'
+  ends?: boolean
+  tells_passkeys?: boolean
+}
 const CHANGED: Record<string, Changing> = {
-  'sign-out': { takes: [], action: 'sign_out' },
-  'update-user': { takes: ['name'], action: 'profile.rename' },
+  'sign-out': { body: nothing, action: 'sign_out' },
+  'update-user': {
+    body: z.object({ name: z.string().trim().min(1).max(255) }),
+    action: 'profile.rename',
+  },
   'change-password': {
-    takes: ['currentPassword', 'newPassword'],
+    body: newPassword,
+    ours: ['remove_passkeys'],
     // Whoever else knows the old one may have a session by it.
     adds: { revokeOtherSessions: true },
     action: 'profile.change_password',
     proven: 'by step',
     ends: true,
+    tells_passkeys: true,
   },
-  'revoke-session': { takes: ['token'], action: 'profile.end_session' },
-  'revoke-other-sessions': { takes: [], action: 'profile.end_other_sessions' },
-  'two-factor/enable': { takes: ['password'], action: null, proven: 'by step' },
+  'revoke-session': { body: z.object({ token: text }), action: 'profile.end_session' },
+  'revoke-other-sessions': { body: nothing, action: 'profile.end_other_sessions' },
+  'two-factor/enable': { body: withPassword, action: null, proven: 'by step' },
   'two-factor/disable': {
-    takes: ['password'],
+    body: withPassword,
     action: 'two_factor.disable',
     proven: 'by step',
     ends: true,
   },
   'two-factor/generate-backup-codes': {
-    takes: ['password'],
+    body: withPassword,
     action: 'two_factor.new_backup_codes',
     proven: 'by step',
   },
   // With a passkey a stolen session would become one for good. Here too, so that none is made in vain.
-  'passkey/generate-register-options': { takes: [], method: 'GET', action: null, proven: 'by us' },
-  'passkey/verify-registration': { takes: ['response', 'name'], action: 'passkeys.add', proven: 'by us' },
-  'passkey/delete-passkey': { takes: ['id'], action: 'passkeys.remove', proven: 'by us' },
-  'passkey/update-passkey': { takes: ['id', 'name'], action: 'passkeys.rename' },
+  'passkey/generate-register-options': {
+    body: withPassword,
+    method: 'GET',
+    action: null,
+    proven: 'by us',
+  },
+  'passkey/verify-registration': {
+    body: withPassword.extend({ response: z.looseObject({}), name: text.optional() }),
+    ours: ['password'],
+    action: 'passkeys.add',
+    proven: 'by us',
+  },
+  'passkey/delete-passkey': {
+    body: withPassword.extend({ id: text }),
+    ours: ['password'],
+    action: 'passkeys.remove',
+    proven: 'by us',
+  },
+  'passkey/update-passkey': { body: z.object({ id: text, name: text }), action: 'passkeys.rename' },
 }
-const BY_PASSWORD: Served = { takes: ['email', 'password', 'rememberMe'] }
-const NOTHING: Served = { takes: [] }
 /** Each makes a row that is kept for five minutes. Of an address. */
 const CHALLENGES = { rps: 0.2, burst: 20 }
 
-export function signInRoutes(app: FastifyInstance, context: DashboardContext): void {
+export function signInRoutes(root: FastifyInstance, context: DashboardContext): void {
   const { config, sessions, findSession, signedIn, sql } = context
+  const app = root.withTypeProvider<ZodTypeProvider>()
   const challenges = createLimit(CHALLENGES)
   // Whoever is signed in holds up nobody who signs in.
   const [toSignIn, toChange] = [createPasswordGuard(context), createPasswordGuard(context)]
 
   async function passOn(
     request: FastifyRequest,
-    { takes, adds, method = request.method }: Served,
+    { ours = [], adds, method = request.method }: Omit<Served, 'body'>,
   ): Promise<Response> {
     const headers = headersOf(request)
     headers.set(ADDRESS_HEADER, request.ip)
     headers.set('content-type', 'application/json')
-    const given = Object.entries(Object(request.body) as Record<string, unknown>)
-    const body = { ...Object.fromEntries(given.filter(([name]) => takes.includes(name))), ...adds }
+    // As its schema has left it.
+    const given = Object.entries(Object(request.body))
+    const body = { ...Object.fromEntries(given.filter(([name]) => !ours.includes(name))), ...adds }
     return await sessions.handle(
       new Request(`${originOf(config, request)}${request.url}`, {
         method,
@@ -97,11 +146,11 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
     )
   }
   /** Whether the password in the body is that of who is signed in, as an answer. */
-  async function provenBy(request: FastifyRequest, user_id: string): Promise<Response> {
-    const { password } = Object(request.body) as { password?: unknown }
+  async function provenBy(body: unknown, user_id: string): Promise<Response> {
+    const { password } = withPassword.parse(body)
     const hash = await findPasswordHash(sql, user_id)
     const right =
-      typeof password === 'string' && hash !== undefined && (await sessions.verifyPassword(hash, password))
+      password !== undefined && hash !== undefined && (await sessions.verifyPassword(hash, password))
     return right ? Response.json({}) : Response.json({ message: 'Invalid password' }, { status: 400 })
   }
   /** The session that an answer gives; undefined when it gives none. */
@@ -111,21 +160,20 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
   }
   async function endOthers(request: FastifyRequest, answer: Response, user_id: string): Promise<void> {
     const kept = (await sessionOf(answer)) ?? (await findSession(headersOf(request)))
-    await endOtherSessions(sql, user_id, kept?.signed_in.session_id ?? null)
+    await endSessionsOf(sql, user_id, { but: kept?.signed_in.session_id ?? null })
   }
   /** Removes passkeys where that was asked for, and tells which are left: whoever knew the password may have added one. */
-  async function withPasskeys(request: FastifyRequest, answer: Response, user_id: string): Promise<Response> {
-    const { remove_passkeys } = Object(request.body) as { remove_passkeys?: unknown }
-    if (remove_passkeys === true) await removePasskeys(sql, user_id)
+  async function withPasskeys(asked: unknown, answer: Response, user_id: string): Promise<Response> {
+    if (newPassword.parse(asked).remove_passkeys === true) await removePasskeys(sql, user_id)
     const body = { ...Object(await answer.json()), passkeys: await findPasskeyNames(sql, user_id) }
     return Response.json(body, { headers: answer.headers })
   }
   /** Whether a code that was right is taken for the first time. */
-  async function takeCode(request: FastifyRequest, user_id: string): Promise<boolean> {
-    const { code } = Object(request.body) as { code?: unknown }
+  async function takeCode(body: unknown, user_id: string): Promise<boolean> {
+    const { code } = withCode.parse(body)
     const sealed = await findCodeSecret(sql, user_id)
     if (sealed === undefined) return false
-    const step = stepOf(await sessions.open(sealed), String(code), Date.now())
+    const step = stepOf(await sessions.open(sealed), code, Date.now())
     return step !== undefined && (await takeCodeStep(sql, user_id, step))
   }
   /** Puts on record that somebody signed in, by the cookie of the answer; an answer without one is a step before that. */
@@ -137,73 +185,70 @@ export function signInRoutes(app: FastifyInstance, context: DashboardContext): v
     await appendAuditEntry(sql, actorOf(request, tenant_id), { action: 'sign_in', details: { by } })
   }
 
-  app.post(`${AUTH_PATH}/sign-in/email`, async (request, reply) => {
-    const { email } = Object(request.body) as { email?: unknown }
-    const answer = await toSignIn(request, reply, typeof email === 'string' ? email : '', () =>
-      passOn(request, BY_PASSWORD),
-    )
+  app.post(`${AUTH_PATH}/sign-in/email`, { schema: { body: byPassword } }, async (request, reply) => {
+    const answer = await toSignIn(request, reply, request.body.email, () => passOn(request, {}))
     if (!answer.ok) return await send(reply, answer, 'The email address or the password is wrong.')
     await recordSignIn(request, answer, 'password')
     return await send(reply, answer)
   })
 
-  for (const [path, step] of Object.entries(SIGN_IN))
-    app.post(`${AUTH_PATH}/${path}`, async (request, reply) => {
+  for (const [path, { body, by, takes_code = false, anew = false, ...step }] of Object.entries(SIGN_IN))
+    app.post(`${AUTH_PATH}/${path}`, { schema: { body } }, async (request, reply) => {
       const before = (await findSession(headersOf(request)))?.signed_in
       const answer = await passOn(request, step)
       if (!answer.ok) return await send(reply, answer)
-      if (path === 'two-factor/verify-totp') {
+      if (takes_code) {
         const found = before ?? (await sessionOf(answer))?.signed_in
-        if (found === undefined || !(await takeCode(request, found.user_id))) {
+        if (found === undefined || !(await takeCode(request.body, found.user_id))) {
           if (before === undefined && found !== undefined) await endSession(sql, found.session_id)
           throw new AppError('unauthorized', {
             message: 'This code was used before. Sign in again with the next one.',
           })
         }
       }
-      if (before === undefined || path.startsWith('passkey/')) await recordSignIn(request, answer, step.by)
-      else if (path === 'two-factor/verify-totp' && !before.two_factor_enabled) {
+      if (before === undefined || anew) await recordSignIn(request, answer, by)
+      else if (takes_code && !before.two_factor_enabled) {
         // The first code confirms that they are set up.
         request.signed_in = before
-        const by = actorOf(request, before.tenant?.id ?? null)
-        reply.header(AUDIT_HEADER, await appendAuditEntry(sql, by, { action: 'two_factor.enable' }))
+        const actor = actorOf(request, before.tenant?.id ?? null)
+        reply.header(AUDIT_HEADER, await appendAuditEntry(sql, actor, { action: 'two_factor.enable' }))
         await endOthers(request, answer, before.user_id)
       }
       return await send(reply, answer)
     })
   app.get(`${AUTH_PATH}/passkey/generate-authenticate-options`, async (request, reply) => {
     challenges(networkOf(request.ip), reply)
-    return await send(reply, await passOn(request, NOTHING))
+    return await send(reply, await passOn(request, {}))
   })
 
   for (const path of READ)
     app.get(`${AUTH_PATH}/${path}`, async (request, reply) => {
       await signedIn(request)
-      return await send(reply, await passOn(request, NOTHING))
+      return await send(reply, await passOn(request, {}))
     })
-  for (const [path, { action, proven, ends = false, ...step }] of Object.entries(CHANGED))
-    app.post(`${AUTH_PATH}/${path}`, async (request, reply) => {
-      request.signed_in = await signedIn(request)
-      const by = actorOf(request, request.signed_in.tenant?.id ?? null)
-      if (path === 'update-user') assertName(request.body)
-      const answers = action === null ? undefined : await appendAuditEntry(sql, by, { action })
-      if (answers !== undefined) reply.header(AUDIT_HEADER, answers)
-      const { user_id, email } = request.signed_in
-      const look = () => (proven === 'by us' ? provenBy(request, user_id) : passOn(request, step))
-      let answer = proven === undefined ? await look() : await toChange(request, reply, email, look)
-      if (proven === 'by us' && answer.ok) answer = await passOn(request, step)
-      if (ends && answer.ok) await endOthers(request, answer, user_id)
-      if (path === 'change-password' && answer.ok) answer = await withPasskeys(request, answer, user_id)
-      if (action !== null && answers !== undefined)
-        await appendAuditEntry(sql, by, { action, answers, details: { status: answer.status } })
-      return await send(reply, answer)
-    })
-}
-
-function assertName(body: unknown): void {
-  const { name } = Object(body) as { name?: unknown }
-  if (typeof name !== 'string' || name.trim() === '' || name.length > 255)
-    throw new AppError('invalid_request', { param: 'name', message: 'name must be 1 to 255 characters.' })
+  for (const [
+    path,
+    { body, action, proven, ends = false, tells_passkeys = false, ...step },
+  ] of Object.entries(CHANGED))
+    app.post(
+      `${AUTH_PATH}/${path}`,
+      { schema: { body: body === nothing ? body.nullish() : body } },
+      async (request, reply) => {
+        request.signed_in = await signedIn(request)
+        const by = actorOf(request, request.signed_in.tenant?.id ?? null)
+        const answers = action === null ? undefined : await appendAuditEntry(sql, by, { action })
+        if (answers !== undefined) reply.header(AUDIT_HEADER, answers)
+        const { user_id, email } = request.signed_in
+        const look = () => (proven === 'by us' ? provenBy(request.body, user_id) : passOn(request, step))
+        let answer = proven === undefined ? await look() : await toChange(request, reply, email, look)
+        if (proven === 'by us' && answer.ok) answer = await passOn(request, step)
+        if (ends && answer.ok) await endOthers(request, answer, user_id)
+        if (tells_passkeys && answer.ok) answer = await withPasskeys(request.body, answer, user_id)
+        if (action !== null && answers !== undefined)
+          await appendAuditEntry(sql, by, { action, answers, details: { status: answer.status } })
+        return await send(reply, answer)
+      },
+    )
 }
 
 export function headersOf(request: FastifyRequest): Headers {

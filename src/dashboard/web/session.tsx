@@ -17,6 +17,8 @@ export type WebSession = {
   may: string[]
   /** The roles of members that may do each of all these acts. */
   who_may: Record<string, TenantRole[]>
+  /** The roles that the reader may give to members, change and take away. */
+  roles_to_give: string[]
   /** The scopes that keys which the reader makes can have. */
   key_scopes: string[]
   tenants: { id: string; slug: string; name: string; role: TenantRole }[]

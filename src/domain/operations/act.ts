@@ -5,6 +5,7 @@ import { newId } from '#core/ids.ts'
 import { AppError } from '#core/errors.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
+import { reasonText } from '../jobs/reason.ts'
 
 /** The jobs that an act by filter is for. What is over has no states here: only what was discarded can be opened again. */
 const ACT_STATES = ['open', 'parked', 'ready', 'running', 'unknown', 'discarded'] as const
@@ -32,7 +33,7 @@ export const askedActSchema = z
     act: actKind,
     job_id: z.uuid().optional(),
     filter: actFilterSchema.optional(),
-    reason: z.string().trim().min(1).max(1000),
+    reason: reasonText,
   })
   .refine(({ job_id, filter }) => (job_id === undefined) !== (filter === undefined), {
     message: 'Name a job or give a filter, and not both.',

@@ -5,17 +5,20 @@ import type { Json, Sql, Tx } from '#core/db.ts'
 export type Actor = {
   /** Whose pages they act on; null for what is about no tenant. */
   tenant_id: string | null
-  actor_id: string | null
-  /** Their email address, or the name of a user of the machine. */
-  actor: string
   request_id: string | null
   address: string | null
-}
-
-/** What stands for a user in the record: their address, marked where nobody knows that it is theirs. */
-export function actorName({ email, email_verified }: { email: string; email_verified: boolean }): string {
-  return email_verified ? email : `${email} (not verified)`
-}
+} & (
+  | {
+      /** A user, whom the database names. */
+      actor_id: string
+      actor?: undefined
+    }
+  | {
+      actor_id?: undefined
+      /** The name of a user of the machine. */
+      actor: string
+    }
+)
 
 /** `action`: the operation, such as `capturePayment` or `keys.revoke`. `details`: nothing secret, and no addresses. */
 export type AuditAct = {

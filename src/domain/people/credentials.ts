@@ -1,5 +1,5 @@
 // What somebody signs in with, and what ends with it.
-import type { Sql } from '#core/db.ts'
+import type { Sql, Tx } from '#core/db.ts'
 
 /** The hash of a user's password; undefined when there is none. */
 export async function findPasswordHash(sql: Sql, user_id: string): Promise<string | undefined> {
@@ -8,9 +8,13 @@ export async function findPasswordHash(sql: Sql, user_id: string): Promise<strin
   return account?.password ?? undefined
 }
 
-/** Ends the sessions of a user but this one, and sign-ins that have given only the password yet. */
-export async function endOtherSessions(sql: Sql, user_id: string, session_id: string | null): Promise<void> {
-  await sql`delete from user_sessions where user_id = ${user_id} and id is distinct from ${session_id}`
+/** Ends the sessions of a user, `but` one, and sign-ins that have given only the password yet. */
+export async function endSessionsOf(
+  sql: Sql | Tx,
+  user_id: string,
+  { but = null }: { but?: string | null } = {},
+): Promise<void> {
+  await sql`delete from user_sessions where user_id = ${user_id} and id is distinct from ${but}`
   await sql`delete from user_challenges where value = ${user_id}`
 }
 
@@ -19,7 +23,7 @@ export async function endSession(sql: Sql, session_id: string): Promise<void> {
   await sql`delete from user_sessions where id = ${session_id}`
 }
 
-export async function removePasskeys(sql: Sql, user_id: string): Promise<void> {
+export async function removePasskeys(sql: Sql | Tx, user_id: string): Promise<void> {
   await sql`delete from user_passkeys where user_id = ${user_id}`
 }
 

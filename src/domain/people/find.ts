@@ -8,7 +8,6 @@ export type SignedIn = {
   user_id: string
   name: string
   email: string
-  email_verified: boolean
   two_factor_enabled: boolean
   is_operator: boolean
   /** Whether there is more than one tenant that they could see. */
@@ -22,8 +21,7 @@ export type SignedIn = {
  */
 export async function findSignedIn(sql: Sql, session_id: string): Promise<SignedIn | undefined> {
   const [found] = await sql<SignedIn[]>`
-    select s.id as session_id, u.id as user_id, u.name, u.email, u.email_verified, u.two_factor_enabled,
-      u.is_operator,
+    select s.id as session_id, u.id as user_id, u.name, u.email, u.two_factor_enabled, u.is_operator,
       u.is_operator or 1 < (
         select count(*) from members m join tenants t on t.id = m.tenant_id where m.user_id = u.id) as sees_several,
       case when t.id is not null
@@ -68,6 +66,8 @@ export type Member = {
   user_id: string
   name: string
   email: string
+  /** Whether they have shown that they read what is sent there. */
+  email_verified: boolean
   role: MemberRole
   two_factor_enabled: boolean
   created_at: string
@@ -76,7 +76,7 @@ export type Member = {
 /** The members of a tenant, in the order in which they joined. */
 export async function findMembers(sql: Sql, tenant_id: string): Promise<Member[]> {
   return await sql<Member[]>`
-    select m.user_id, u.name, u.email, m.role, u.two_factor_enabled, m.created_at
+    select m.user_id, u.name, u.email, u.email_verified, m.role, u.two_factor_enabled, m.created_at
     from members m join users u on u.id = m.user_id
     where m.tenant_id = ${tenant_id} order by m.created_at, m.user_id`
 }

@@ -5,6 +5,8 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { appendAuditEntry, type Actor } from './audit-log.ts'
 import { lockRole, refusalOf } from './managers.ts'
+import { addMember } from './members.ts'
+import { isOpenInvitation, isUnused } from './open-invitations.ts'
 import type { MemberRole } from './role.ts'
 
 const DAYS = 7
@@ -38,8 +40,9 @@ export async function invite(
   and: (tx: Tx, invitation: { id: string; token: string }) => Promise<void>,
 ): Promise<InviteResult> {
   return await sql.begin(async (tx): Promise<InviteResult> => {
-    const by_role = await lockRole(tx, tenant_id, by.actor_id)
-    const refused = by.actor_id === null ? null : refusalOf(by_role, role)
+    const { actor_id = null } = by
+    const by_role = await lockRole(tx, tenant_id, actor_id)
+    const refused = actor_id === null ? null : refusalOf(by_role, role)
     if (refused !== null) return { refused }
     const members = await tx`
       select from members m join users u on u.id = m.user_id
@@ -49,13 +52,13 @@ export async function invite(
     const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details: { email, role } }
     // First, because whoever invites next waits for it: so they are counted one after the other.
     const audit_entry = await appendAuditEntry(tx, by, act)
-    if (by.actor_id !== null) await assertFew(tx, tenant_id, email)
+    if (actor_id !== null) await assertFew(tx, tenant_id, email)
     await tx`
       update invitations set revoked_at = now()
-      where tenant_id = ${tenant_id} and email = ${email} and accepted_at is null and revoked_at is null`
+      where tenant_id = ${tenant_id} and email = ${email} and ${isUnused(tx)}`
     const [row] = await tx<{ expires_at: string }[]>`
       insert into invitations (tenant_id, id, email, role, token_hash, invited_by, mailed, expires_at)
-      values (${tenant_id}, ${id}, ${email}, ${role}, ${hashOf(token)}, ${by.actor_id}, ${mailed},
+      values (${tenant_id}, ${id}, ${email}, ${role}, ${hashOf(token)}, ${actor_id}, ${mailed},
         now() + ${DAYS} * interval '1 day')
       returning expires_at`
     await and(tx, { id, token })
@@ -68,35 +71,34 @@ export async function findInvitations(sql: Sql, tenant_id: string): Promise<Invi
   return await sql<Invitation[]>`
     select i.id, i.email, i.role, u.email as invited_by, i.created_at, i.expires_at
     from invitations i left join users u on u.id = i.invited_by
-    where i.tenant_id = ${tenant_id} and i.accepted_at is null and i.revoked_at is null and i.expires_at > now()
+    where i.tenant_id = ${tenant_id} and ${isOpenInvitation(sql)}
     order by i.created_at desc`
 }
 
-/** Ends an open invitation; undefined when there is none. Only owners end one of an owner. */
+export type RevokeResult = { changed: number } | { refused: 'no_invitation' | 'no_manager' | 'owners_only' }
+
+/** Ends an open invitation. Only owners end one of an owner. */
 export async function revokeInvitation(
   sql: Sql,
   { tenant_id, id, by }: { tenant_id: string; id: string; by: Actor },
-): Promise<number | undefined> {
-  return await sql.begin(async (tx) => {
-    const by_role = await lockRole(tx, tenant_id, by.actor_id)
-    const [ended] = await tx<{ email: string }[]>`
-      update invitations set revoked_at = now()
-      where tenant_id = ${tenant_id} and id = ${id} and accepted_at is null and revoked_at is null
-        and (${by_role} = 'owner' or (${by_role} = 'admin' and role <> 'owner'))
-      returning email`
-    if (ended === undefined) return undefined
-    return await appendAuditEntry(tx, by, {
-      action: 'members.revoke_invitation',
-      subject: 'invitation',
-      subject_id: id,
-      details: { email: ended.email },
-    })
+): Promise<RevokeResult> {
+  return await sql.begin(async (tx): Promise<RevokeResult> => {
+    const by_role = await lockRole(tx, tenant_id, by.actor_id ?? null)
+    const [invitation] = await tx<{ email: string; role: MemberRole }[]>`
+      select email, role from invitations where tenant_id = ${tenant_id} and id = ${id} and ${isOpenInvitation(tx)}
+      for update`
+    if (invitation === undefined) return { refused: 'no_invitation' }
+    const { email, role } = invitation
+    const refused = refusalOf(by_role, role)
+    if (refused !== null) return { refused }
+    await tx`update invitations set revoked_at = now() where tenant_id = ${tenant_id} and id = ${id}`
+    const act = { action: 'members.revoke_invitation', subject: 'invitation', subject_id: id }
+    return { changed: await appendAuditEntry(tx, by, { ...act, details: { email } }) }
   })
 }
 
 export type OpenInvitation = {
   tenant_id: string
-  id: string
   tenant: string
   email: string
   role: MemberRole
@@ -109,49 +111,46 @@ export type OpenInvitation = {
 /** What the link of an invitation leads to; undefined when it is not open. */
 export async function findOpenInvitation(sql: Sql | Tx, token: string): Promise<OpenInvitation | undefined> {
   const [found] = await sql<OpenInvitation[]>`
-    select i.tenant_id, i.id, t.name as tenant, i.email, i.role, i.mailed,
+    select i.tenant_id, t.name as tenant, i.email, i.role, i.mailed,
       exists (select from users u where u.email = i.email) as has_user
     from invitations i join tenants t on t.id = i.tenant_id
-    where i.token_hash = ${hashOf(token)} and i.accepted_at is null and i.revoked_at is null
-      and i.expires_at > now()`
+    where i.token_hash = ${hashOf(token)} and ${isOpenInvitation(sql)}`
   return found
 }
 
-type Accepting = { tenant_id: string; token: string; user_id: string; by: Omit<Actor, 'tenant_id'> }
+type Accepting = { tenant_id: string; token: string; user_id: string; by: Actor }
 
 /**
  * Makes the invited user a member. `user_id`: of a user that the caller makes in the same transaction, or who is signed
- * in. Undefined when the invitation is not open any more, or who sent it may give the role no more.
+ * in. False when the invitation is not open any more, or who sent it may give the role no more.
  */
 export async function acceptInvitation(
   tx: Tx,
   { tenant_id, token, user_id, by }: Accepting,
-): Promise<{ tenant_id: string } | undefined> {
+): Promise<boolean> {
   const token_hash = hashOf(token)
   const [sent] = await tx<{ invited_by: string | null; role: MemberRole }[]>`
     select invited_by, role from invitations where tenant_id = ${tenant_id} and token_hash = ${token_hash}`
-  if (sent === undefined) return undefined
+  if (sent === undefined) return false
   const { invited_by, role } = sent
   // In the order in which changes of members lock: these first, then invitations.
   const sender_role = await lockRole(tx, tenant_id, invited_by)
-  if (invited_by !== null && refusalOf(sender_role, role) !== null) return undefined
+  if (invited_by !== null && refusalOf(sender_role, role) !== null) return false
   const [accepted] = await tx<{ id: string; mailed: boolean }[]>`
     update invitations set accepted_at = now()
-    where tenant_id = ${tenant_id} and token_hash = ${token_hash} and accepted_at is null and revoked_at is null
-      and expires_at > now()
+    where tenant_id = ${tenant_id} and token_hash = ${token_hash} and ${isOpenInvitation(tx)}
     returning id, mailed`
-  if (accepted === undefined) return undefined
+  if (accepted === undefined) return false
   const { id, mailed } = accepted
   if (mailed) await tx`update users set email_verified = true where id = ${user_id} and not email_verified`
-  await tx`
-    insert into members (tenant_id, user_id, role) values (${tenant_id}, ${user_id}, ${role})
-    on conflict (tenant_id, user_id) do nothing`
-  await appendAuditEntry(
-    tx,
-    { ...by, tenant_id },
-    { action: 'members.join', subject: 'invitation', subject_id: id, details: { role } },
-  )
-  return { tenant_id }
+  await addMember(tx, { tenant_id, user_id, role })
+  await appendAuditEntry(tx, by, {
+    action: 'members.join',
+    subject: 'invitation',
+    subject_id: id,
+    details: { role },
+  })
+  return true
 }
 
 async function assertFew(tx: Tx, tenant_id: string, email: string): Promise<void> {

@@ -1,6 +1,6 @@
 // Who may manage the members of a tenant, looked up in the transaction of what they change.
 import type { Tx } from '#core/db.ts'
-import type { MemberRole } from './role.ts'
+import { ROLES, type MemberRole } from './role.ts'
 
 /**
  * The role of a user, who cannot lose it before the transaction is over. Of two owners who each remove the other, the
@@ -19,7 +19,15 @@ export async function lockRole(
 }
 
 /** Why somebody of this role may not manage members, or members of that role; null when they may. */
-export function refusalOf(by: MemberRole | null, role: MemberRole): 'no_manager' | 'owners_only' | null {
+export function refusalOf(
+  by: MemberRole | 'operator' | null,
+  role: MemberRole,
+): 'no_manager' | 'owners_only' | null {
   if (by !== 'owner' && by !== 'admin') return 'no_manager'
   return role === 'owner' && by !== 'owner' ? 'owners_only' : null
+}
+
+/** The roles that somebody of this role may give, change and take away. */
+export function rolesToGive(by: MemberRole | 'operator' | null): MemberRole[] {
+  return ROLES.filter((role) => refusalOf(by, role) === null)
 }

@@ -2,6 +2,7 @@
 import type { Sql, Tx } from '#core/db.ts'
 import { appendAuditEntry, type Actor, type AuditAct } from './audit-log.ts'
 import { lockRole, refusalOf } from './managers.ts'
+import { endInvitationsOf } from './open-invitations.ts'
 import type { MemberRole } from './role.ts'
 
 /** `by`: who changes it, a member too. */
@@ -10,6 +11,16 @@ export type MemberChange = { tenant_id: string; user_id: string; by: Actor }
 export type MemberResult =
   | { changed: number }
   | { refused: 'no_member' | 'no_manager' | 'owners_only' | 'last_owner' }
+
+/** Makes a user a member; who is one already stays what they are. */
+export async function addMember(
+  sql: Sql | Tx,
+  { tenant_id, user_id, role }: { tenant_id: string; user_id: string; role: MemberRole },
+): Promise<void> {
+  await sql`
+    insert into members (tenant_id, user_id, role) values (${tenant_id}, ${user_id}, ${role})
+    on conflict (tenant_id, user_id) do nothing`
+}
 
 /** Gives a member another role. Only owners change owners, and make some. */
 export async function changeRole(
@@ -20,10 +31,7 @@ export async function changeRole(
   return await changing(sql, change, role, async (tx) => {
     await tx`update members set role = ${role} where tenant_id = ${tenant_id} and user_id = ${user_id}`
     // What they may no more give, they do not give by a link of before.
-    await tx`
-      update invitations set revoked_at = now()
-      where tenant_id = ${tenant_id} and invited_by = ${user_id} and accepted_at is null and revoked_at is null
-        and not (${role} = 'owner' or (${role} = 'admin' and role <> 'owner'))`
+    await endInvitationsOf(tx, change)
     return { action: 'members.change_role', details: { role } }
   })
 }
@@ -34,9 +42,7 @@ export async function removeMember(sql: Sql, change: MemberChange): Promise<Memb
   return await changing(sql, change, null, async (tx) => {
     await tx`delete from members where tenant_id = ${tenant_id} and user_id = ${user_id}`
     // Who is removed does not come back by a link of their own.
-    await tx`
-      update invitations set revoked_at = now()
-      where tenant_id = ${tenant_id} and invited_by = ${user_id} and accepted_at is null and revoked_at is null`
+    await endInvitationsOf(tx, { tenant_id, user_id, role: null })
     return { action: 'members.remove' }
   })
 }
@@ -48,7 +54,7 @@ async function changing(
   change: (tx: Tx) => Promise<AuditAct>,
 ): Promise<MemberResult> {
   return await sql.begin(async (tx): Promise<MemberResult> => {
-    const by_role = await lockRole(tx, tenant_id, by.actor_id)
+    const by_role = await lockRole(tx, tenant_id, by.actor_id ?? null)
     const [member] = await tx<{ email: string; role: MemberRole; other_owners: boolean }[]>`
       select u.email, m.role, exists (
           select from members o where o.tenant_id = m.tenant_id and o.role = 'owner' and o.user_id <> m.user_id

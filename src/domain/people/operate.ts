@@ -1,6 +1,7 @@
 // What whoever runs the installation does to users, each act with its entry in the audit log.
 import type { Sql, Tx } from '#core/db.ts'
 import { appendAuditEntry, type Actor } from './audit-log.ts'
+import { endSessionsOf, removePasskeys } from './credentials.ts'
 import type { MemberRole } from './role.ts'
 
 export type UserShown = {
@@ -58,16 +59,16 @@ export async function setOperator(sql: Sql, act: UserAct, is_operator: boolean):
 
 /** Signs somebody out everywhere. */
 export async function endSessions(sql: Sql, act: UserAct): Promise<boolean> {
-  return await onUser(sql, act, 'users.end_sessions', endThem)
+  return await onUser(sql, act, 'users.end_sessions', endSessionsOf)
 }
 
 /** Takes away one-time codes and passkeys, so that the password suffices, and signs out everywhere. */
 export async function resetSecondFactor(sql: Sql, act: UserAct): Promise<boolean> {
   return await onUser(sql, act, 'users.reset_second_factor', async (tx, id) => {
     await tx`delete from user_two_factors where user_id = ${id}`
-    await tx`delete from user_passkeys where user_id = ${id}`
+    await removePasskeys(tx, id)
     await tx`update users set two_factor_enabled = false, updated_at = now() where id = ${id}`
-    await endThem(tx, id)
+    await endSessionsOf(tx, id)
   })
 }
 
@@ -80,8 +81,8 @@ export async function setPassword(sql: Sql, act: UserAct, password_hash: string)
     await tx`
       update user_accounts set password = ${password_hash}, updated_at = now()
       where user_id = ${id} and provider_id = 'credential'`
-    await tx`delete from user_passkeys where user_id = ${id}`
-    await endThem(tx, id)
+    await removePasskeys(tx, id)
+    await endSessionsOf(tx, id)
   })
 }
 
@@ -98,10 +99,4 @@ async function onUser(
     await appendAuditEntry(tx, by, { action, subject: 'user', subject_id: user.id, details: { email } })
     return true
   })
-}
-
-/** Also those that have only given the password yet. */
-async function endThem(tx: Tx, id: string): Promise<void> {
-  await tx`delete from user_sessions where user_id = ${id}`
-  await tx`delete from user_challenges where value = ${id}`
 }

@@ -1,6 +1,8 @@
-// Passwords that we make up for people.
+// What a password may be, and those that we make up for people.
 import { randomInt } from 'node:crypto'
 
+/** In characters. */
+export const PASSWORD_LENGTH = { min: 12, max: 256 }
 /** Without those that look like others. */
 const LETTERS = 'abcdefghijkmnpqrstuvwxyz23456789'
 

@@ -1,5 +1,5 @@
 // Makes users: the columns that the sign-in library reads, in the transaction of what they are made for.
-import type { Tx } from '#core/db.ts'
+import type { Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 
 /**
@@ -30,4 +30,8 @@ export async function createUser(
     insert into user_accounts (id, user_id, account_id, provider_id, password)
     values (${newId()}, ${id}, ${id}, 'credential', ${password_hash})`
   return id
+}
+
+export async function hasUser(sql: Sql, email: string): Promise<boolean> {
+  return (await sql`select from users where email = ${email}`).length > 0
 }

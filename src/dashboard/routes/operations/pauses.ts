@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import { AppError } from '#core/errors.ts'
 import { findPauses, pauseJobs, pauseSchema, resumeJobs } from '#domain/jobs/pauses.ts'
+import { reasonText } from '#domain/jobs/reason.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
 import { AUDIT_HEADER } from '../../v1.ts'
@@ -12,7 +13,7 @@ import { AUDIT_HEADER } from '../../v1.ts'
 const what = z.strictObject({ queue: z.enum(QUEUES).optional(), tenant_id: z.uuid().optional() })
 const isSome = ({ queue, tenant_id }: z.output<typeof what>) => queue !== undefined || tenant_id !== undefined
 const NOTHING = { error: 'must name a queue, a tenant, or both' }
-const pauseBody = what.extend({ reason: z.string().trim().min(1).max(1000) }).refine(isSome, NOTHING)
+const pauseBody = what.extend({ reason: reasonText }).refine(isSome, NOTHING)
 const resumeBody = what.refine(isSome, NOTHING)
 
 export function pauseRoutes(root: FastifyInstance, { sql, lanes }: DashboardContext): void {

@@ -10,6 +10,7 @@ import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { queryClient, useAnswer } from '../queries.ts'
 import { useSessionQuery, type WebSession } from '../session.tsx'
 import { AloneCard } from '../shell/AloneCard.tsx'
+import { LEAST_PASSWORD, LONGEST_NAME } from '../limits.ts'
 
 /** What `GET /api/invitations/{token}` tells of it. `has_user`: there is an account with this address; null: not told. */
 type InvitationView = { tenant: string; email: string; role: string; has_user: boolean | null }
@@ -42,8 +43,6 @@ export function InvitationPage() {
   )
 }
 
-const LEAST_LENGTH = 12
-
 function NewUser({ token, email }: { token: string; email: string }) {
   const { history } = useRouter()
   const [name, setName] = useState('')
@@ -74,18 +73,18 @@ function NewUser({ token, email }: { token: string; email: string }) {
         autoComplete="name"
         required
         withAsterisk={false}
-        maxLength={255}
+        maxLength={LONGEST_NAME}
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
       />
       <PasswordInput
         size="sm"
         label="Password"
-        description={`At least ${LEAST_LENGTH} characters.`}
+        description={`At least ${LEAST_PASSWORD} characters.`}
         autoComplete="new-password"
         required
         withAsterisk={false}
-        minLength={LEAST_LENGTH}
+        minLength={LEAST_PASSWORD}
         maxLength={256}
         value={password}
         onChange={(event) => setPassword(event.currentTarget.value)}

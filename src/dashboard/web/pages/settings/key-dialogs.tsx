@@ -7,6 +7,7 @@ import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
 import { SCOPE_WORDS } from '../../scopes.ts'
 import { useSession } from '../../session.tsx'
+import { LONGEST_NAME } from '../../limits.ts'
 
 type WithSecret = { secret: string }
 
@@ -48,7 +49,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       <TextInput
         label="Name"
         description="Where it is used, e.g. the shop's backend."
-        maxLength={100}
+        maxLength={LONGEST_NAME}
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
         data-autofocus

@@ -11,6 +11,7 @@ export type MemberRow = {
   user_id: string
   name: string
   email: string
+  email_verified: boolean
   role: string
   two_factor_enabled: boolean
   created_at: string
@@ -25,13 +26,12 @@ const ROLE_WORDS: Record<string, string> = {
 }
 
 function RoleField({ role, set }: { role: string; set: (role: string) => void }) {
-  const { role: own } = useSession()
-  const offered = Object.keys(ROLE_WORDS).filter((each) => each !== 'owner' || own === 'owner')
+  const { roles_to_give } = useSession()
   return (
     <NativeSelect
       label="Role"
       description={ROLE_WORDS[role]}
-      data={offered}
+      data={roles_to_give}
       value={role}
       onChange={(event) => set(event.currentTarget.value)}
     />

@@ -24,13 +24,12 @@ type InvitationRow = {
 export function MembersTab() {
   const may_manage = useMay('members.manage')
   const who_may = useRolesThatMay('members.manage')
-  const { user, role: own_role, tenant } = useSession()
+  const { user, roles_to_give, tenant } = useSession()
   const query = useAnswer<{ members: MemberRow[]; invitations: InvitationRow[] }>('/members')
   const { opening, begin, props } = useDialogs<'invite' | 'role' | 'remove' | 'revoke'>()
   const [member, setMember] = useState<MemberRow>()
   const [invitation, setInvitation] = useState<InvitationRow>()
-  // Only owners have a say about owners.
-  const mayChange = (role: string) => may_manage && (role !== 'owner' || own_role === 'owner')
+  const mayChange = (role: string) => roles_to_give.includes(role)
   const only = { goNext: undefined, goPrevious: undefined, filtered: false }
 
   const columns: TableColumn<MemberRow>[] = [
@@ -43,7 +42,15 @@ export function MembersTab() {
       ),
       clip: true,
     },
-    { title: 'Email', cell: ({ email }) => email, clip: true },
+    {
+      title: 'Email',
+      cell: ({ email, email_verified }) => (
+        <>
+          {email} {!email_verified && <span className="dim">not verified</span>}
+        </>
+      ),
+      clip: true,
+    },
     { title: 'Role', cell: ({ role }) => role },
     {
       title: 'Two-factor',

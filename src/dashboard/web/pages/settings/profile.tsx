@@ -7,6 +7,7 @@ import { askActed, noteActed } from '../../kit/Acted.tsx'
 import { ConfirmDialog, DialogError } from '../../kit/ConfirmDialog.tsx'
 import { queryClient, SESSION_KEY } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
+import { LEAST_PASSWORD, LONGEST_NAME } from '../../limits.ts'
 import { Passkeys } from './passkeys.tsx'
 import { Sessions } from './sessions.tsx'
 import { TwoFactor } from './two-factor.tsx'
@@ -47,7 +48,7 @@ function NameForm() {
         <TextInput
           label="Name"
           autoComplete="name"
-          maxLength={255}
+          maxLength={LONGEST_NAME}
           value={name}
           onChange={(event) => setName(event.currentTarget.value)}
         />
@@ -62,14 +63,12 @@ function NameForm() {
   )
 }
 
-const LEAST_LENGTH = 12
-
 function Password() {
   const { opening, begin, props } = useDialogs<'password'>()
   return (
     <section>
       <h2>Password</h2>
-      <p className="dim">At least {LEAST_LENGTH} characters. Changing it ends your other sessions.</p>
+      <p className="dim">At least {LEAST_PASSWORD} characters. Changing it ends your other sessions.</p>
       <Button onClick={() => begin('password')}>Change password</Button>
       <PasswordDialog key={opening} {...props('password')} />
     </section>
@@ -88,7 +87,7 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       title="Change your password"
       action="Change password"
       does="The new one holds at once, and your other sessions end."
-      ready={currentPassword !== '' && newPassword.length >= LEAST_LENGTH}
+      ready={currentPassword !== '' && newPassword.length >= LEAST_PASSWORD}
       act={() =>
         askActed<{ passkeys: string[] }>('POST', '/auth/change-password', {
           currentPassword,
@@ -113,7 +112,7 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       />
       <PasswordInput
         label="New password"
-        description={`At least ${LEAST_LENGTH} characters.`}
+        description={`At least ${LEAST_PASSWORD} characters.`}
         autoComplete="new-password"
         value={newPassword}
         onChange={(event) => setNew(event.currentTarget.value)}

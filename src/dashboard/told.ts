@@ -1,0 +1,75 @@
+// What an entry of the audit log tells of a request: whose row it is about, and fields that hold nothing private.
+import type { FastifyRequest } from 'fastify'
+import type { AuditAct } from '#domain/people/audit-log.ts'
+
+/**
+ * Fields of bodies and filters that are told: ids, amounts, times and decisions. No names, addresses or texts; nothing of
+ * what is not here.
+ */
+export const TOLD: ReadonlySet<string> = new Set([
+  'action',
+  'after',
+  'amount_max',
+  'amount_min',
+  'amount_minor',
+  'archived',
+  'before',
+  'channel',
+  'created_from',
+  'created_to',
+  'currency',
+  'customer_id',
+  'decision',
+  'deleted',
+  'event_id',
+  'idempotency_key',
+  'kind',
+  'limit',
+  'merchant_id',
+  'open',
+  'payment_id',
+  'reason',
+  'recipient_id',
+  'seq',
+  'since',
+  'state',
+  'status',
+  'subject_id',
+  'subject_type',
+  'type',
+  'types',
+  'until',
+])
+const LONGEST = { field: 255, filters: 1_000 }
+
+/** The row that a request is about, by the id in its path, and what may be told of its body and its filters. */
+export function askedOf({ params, routeOptions, query, body }: FastifyRequest): Omit<AuditAct, 'action'> {
+  const [first] = Object.entries((params ?? {}) as Record<string, string>)
+  const fields = Object.entries(Object(body) as Record<string, unknown>).flatMap(([name, value]) =>
+    TOLD.has(name) && isPlain(value) ? [[name, cut(String(value), LONGEST.field)] as const] : [],
+  )
+  const filters = Object.entries((query ?? {}) as Record<string, unknown>).map(
+    ([name, value]) => [name, TOLD.has(name) && [value].flat().every(isPlain) ? value : '...'] as const,
+  )
+  return {
+    ...(first !== undefined && {
+      subject: routeOptions.config.literal?.tag ?? first[0],
+      subject_id: first[1],
+    }),
+    details: {
+      ...Object.fromEntries(fields),
+      ...(filters.length > 0 && {
+        query: cut(JSON.stringify(Object.fromEntries(filters)), LONGEST.filters),
+      }),
+    },
+  }
+}
+
+function isPlain(value: unknown): boolean {
+  return ['string', 'number', 'boolean'].includes(typeof value)
+}
+
+/** The start of a text; half a character at its end, which the database does not take, is replaced. */
+function cut(text: string, length: number): string {
+  return text.slice(0, length).toWellFormed()
+}
