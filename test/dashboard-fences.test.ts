@@ -99,6 +99,10 @@ test('every route that answers something of a tenant puts on record that an oper
     // Each has a name for people.
     expect(after.at(-1)!.action).not.toContain('/')
   }
+  // Looking has no outcome of its own, so none is missing.
+  const { body } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=100`)
+  expect(body.length).toBeGreaterThan(paths.length)
+  for (const { action, expects_outcome } of body) expect([action, expects_outcome]).toEqual([action, false])
   await heldPayment(world.client)
   const [job] = await world.sql`select id from all_jobs where name = 'payment.authorize' limit 1`
   for (const time of [1, 2])

@@ -1,5 +1,6 @@
 // The audit of the installation: who did what, in all tenants.
 import { useAddressSearch } from '../../address.ts'
+import { EntryOutcome } from '../../audit/EntryOutcome.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
 import { Facts } from '../../kit/Facts.tsx'
@@ -22,6 +23,7 @@ type EntryRow = {
   request_id: string | null
   address: string | null
   outcome: Record<string, unknown> | null
+  expects_outcome: boolean
 }
 
 const FIELDS: FilterField[] = [
@@ -78,6 +80,7 @@ export function OperatorAuditPage() {
             facts={{
               When: <Instant at={entry.at} />,
               Who: entry.actor,
+              Outcome: <EntryOutcome of={entry} />,
               Request: entry.request_id === null ? null : <Id id={entry.request_id} label="request id" />,
             }}
           />
