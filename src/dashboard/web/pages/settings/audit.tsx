@@ -3,6 +3,7 @@ import { Modal } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../../address.ts'
 import { EntryOutcome } from '../../audit/EntryOutcome.tsx'
+import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
@@ -15,19 +16,7 @@ import { EmptyState, Failed } from '../../kit/states.tsx'
 import { useAnswer } from '../../queries.ts'
 import { actionInWords } from './audit-words.ts'
 
-type AuditRow = {
-  seq: number
-  at: string
-  actor: string
-  action: string
-  subject: string | null
-  subject_id: string | null
-  details: Record<string, unknown>
-  request_id: string | null
-  address: string | null
-  outcome: Record<string, unknown> | null
-  expects_outcome: boolean
-}
+type AuditRow = Answers['GET /audit'][number]
 
 const FIELDS: FilterField[] = [
   { kind: 'text', name: 'action', label: 'Action', placeholder: 'capturePayment' },
