@@ -1,7 +1,7 @@
 // Everything that is known of how a payment came to be as it is: read together, and again while something is under way.
 import type { Dispute, FeedEvent, Payment, Refund, TimelineEntry } from '#sdk/index.ts'
 import { useQuery } from '@tanstack/react-query'
-import { read, readPage } from '../api.ts'
+import { read, readPage, type PathTo } from '../api.ts'
 import type { Answers } from '../generated/answers.ts'
 import { answerKey, useAnswer } from '../queries.ts'
 
@@ -85,6 +85,6 @@ function idOf({ data, subject_id, type }: FeedEvent): string {
 }
 
 /** One refund or dispute, read again while its payment's story goes on. */
-export function usePart<T>(path: `/v1/${'refunds' | 'disputes'}/${string}`) {
+export function usePart<T extends Refund | Dispute>(path: PathTo<T>) {
   return useAnswer<T>(path, undefined, { every_ms: 3000 })
 }
