@@ -1,5 +1,6 @@
 // What the pages ask of the server: one function for an answer, and one for a page of a list. Typed calls are those of `sluice`.
 import { Sluice, SluiceError } from '#sdk/index.ts'
+import { nextQuery } from '#sdk/pages.ts'
 import type { Answers } from './generated/answers.ts'
 import { formatMoney } from './kit/Money.tsx'
 import { keyOf } from './outcomes.ts'
@@ -94,10 +95,10 @@ export async function readPage<T>(
 ): Promise<ListPage<T>> {
   const { body, headers } = await answered('GET', path, { query, signal })
   const found = body as T[] | { data: T[] }
-  const link = /<([^>]*)>;\s*rel="?next"?/.exec(headers.get('link') ?? '')?.[1]
+  const next = nextQuery(headers.get('link'))
   return {
     rows: Array.isArray(found) ? found : found.data,
-    next: link === undefined ? null : changed(new URL(link, location.origin).searchParams, query ?? {}),
+    next: next && changed(next, query ?? {}),
   }
 }
 
@@ -139,6 +140,8 @@ async function isOfOtherTenant(answer: Response): Promise<boolean> {
 }
 
 /** The parameters of a link that differ from what was asked. */
-function changed(link: URLSearchParams, asked: ApiQuery): Record<string, string> {
-  return Object.fromEntries([...link].filter(([name, value]) => String(asked[name] ?? '') !== value))
+function changed(link: Record<string, string>, asked: ApiQuery): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(link).filter(([name, value]) => String(asked[name] ?? '') !== value),
+  )
 }
