@@ -1,6 +1,7 @@
 // The generated files of the SDK and of the dashboard's pages, as they have to be.
 import { readFile } from 'node:fs/promises'
 import { format, type FormatConfig } from 'oxfmt'
+import { TYPE_PATTERNS } from '#domain/events.ts'
 import { generateSdk } from '../../sdk/generate.ts'
 import { answersFile } from '../../sdk/generate/answers.ts'
 import { dashboardAnswers } from './dashboard-routes.ts'
@@ -18,12 +19,16 @@ export async function sdkSources(): Promise<Map<string, string>> {
     ...style
   } = JSON.parse(config) as FormatConfig & object & Record<string, unknown>
   const { '/openapi.json': document } = await offlineDocuments(['/openapi.json'])
+  const patterns = `// What endpoints and filters can name: all events, those of a noun, and each type.
+
+export const EVENT_PATTERNS = ${JSON.stringify(TYPE_PATTERNS)}`
   const texts: [path: string, text: string][] = [
     ...Array.from(
       generateSdk(document),
       ([path, text]) => [`${GENERATED.sdk}/${path}`, text] as [string, string],
     ),
     [`${GENERATED.pages}/answers.ts`, answersFile(document, await dashboardAnswers())],
+    [`${GENERATED.pages}/event-patterns.ts`, patterns],
   ]
   const files = new Map<string, string>()
   for (const [path, text] of texts) {
