@@ -185,7 +185,7 @@ test('a circle would be found', () => {
 
 test('no file outside the tests is longer than 300 lines', async () => {
   const files = await sources(['src', 'sdk/src', 'sdk/generate', 'bench', 'fuzz', 'torture'])
-  const written = [...files].filter(([file]) => !file.startsWith('sdk/src/generated/'))
+  const written = [...files].filter(([file]) => !file.includes('/generated/'))
   const long = written.filter(([, text]) => text.trimEnd().split('\n').length > MOST_LINES)
   expect(long.map(([file]) => file)).toEqual([])
 })

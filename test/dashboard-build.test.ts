@@ -6,9 +6,7 @@ import { gzipSync } from 'node:zlib'
 import { build } from 'vite'
 import { expect, onTestFinished, test } from 'vitest'
 import { SCOPES } from '#domain/areas.ts'
-import { TYPE_PATTERNS } from '#domain/events.ts'
 import { makeFolder } from '#test/folders.ts'
-import { EVENT_PATTERNS } from '../src/dashboard/web/event-patterns.ts'
 import { SCOPE_WORDS } from '../src/dashboard/web/scopes.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
@@ -36,8 +34,4 @@ test('the first page needs less than 250 kB of script, and nothing that stands i
 
 test('the scopes that a key can be given are those of the API', () => {
   expect(Object.keys(SCOPE_WORDS).toSorted()).toEqual([...SCOPES].toSorted())
-})
-
-test('the types of events that the pages offer are those of the API', () => {
-  expect(EVENT_PATTERNS).toEqual(TYPE_PATTERNS)
 })

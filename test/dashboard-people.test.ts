@@ -147,6 +147,7 @@ test('what somebody does is on record before it happens, with what came of it, a
       request_id: captured.headers.get('x-request-id'),
       address: expect.stringMatching(/^203\.0\.113\./),
       outcome: { status: 200 },
+      expects_outcome: true,
     },
   ])
   const again = await by.support.post(`/api/v1/payments/${payment.id}/capture`)

@@ -18,10 +18,10 @@ import { BY_CARD } from '#test/client.ts'
 import { eventually } from '#test/payments.ts'
 import { startProxy } from '#test/proxy.ts'
 import { httpAnswer, openReceiver, type TestReceiver } from '#test/receiver.ts'
-import { sdkSources } from '#test/sdk-sources.ts'
+import { GENERATED, sdkSources } from '#test/sdk-sources.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const GENERATED = join(import.meta.dirname, '../sdk/src/generated')
+const ROOT = join(import.meta.dirname, '..')
 const JSON_TYPE = { 'content-type': 'application/json' }
 
 let world: World
@@ -69,12 +69,15 @@ function headersIn(request: string): Headers {
 
 const refusal = (code: string) => JSON.stringify({ error: { code, message: 'No.', request_id: 'req-1' } })
 
-test('what is committed is what the OpenAPI document makes: if not, run `npm run sdk`', async () => {
+test('what is committed is what the routes and their document make: if not, run `npm run sdk`', async () => {
   const made = await sdkSources()
-  const files = (await readdir(GENERATED, { recursive: true })).filter((name) => name.endsWith('.ts'))
+  const files: string[] = []
+  for (const folder of Object.values(GENERATED))
+    for (const name of await readdir(join(ROOT, folder), { recursive: true }))
+      if (name.endsWith('.ts')) files.push(`${folder}/${name}`)
   expect(files.toSorted()).toEqual([...made.keys()].toSorted())
   for (const [name, text] of made)
-    expect([name, await readFile(join(GENERATED, name), 'utf8')]).toEqual([name, text])
+    expect([name, await readFile(join(ROOT, name), 'utf8')]).toEqual([name, text])
 })
 
 test('a payment is held, captured and refunded, and a refusal says why', async () => {

@@ -61,6 +61,11 @@ const FINAL = new Set<string>([
   'misconfigured_gateway',
 ])
 
+/** Whether an error with this code is an outcome: it was tried, and failed. */
+export function isFinal(code: string): boolean {
+  return FINAL.has(code)
+}
+
 /** A client of the API at `base_url`. */
 export function createClient(settings: SluiceOptions): Client {
   const { fetch: send = (url, init) => fetch(url, init) } = settings
@@ -121,7 +126,7 @@ function goneAlready<T>(path: string, { request_id }: SluiceErrorOf): Received<T
 }
 
 /** A random name of 128 bits. */
-function randomId(): string {
+export function randomId(): string {
   // `crypto.randomUUID` is missing in pages that came over plain http.
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
@@ -206,7 +211,7 @@ function read<T>(response: Response, text: string, sent_id: string | null): Rece
 }
 
 function mayPass({ code, status, retry_after_s }: SluiceErrorOf): boolean {
-  if (FINAL.has(code) || (retry_after_s ?? 0) > LONGEST_WAIT_S) return false
+  if (isFinal(code) || (retry_after_s ?? 0) > LONGEST_WAIT_S) return false
   return status === null || status >= 500 || [408, 425, 429].includes(status)
 }
 

@@ -58,7 +58,7 @@ export class Pages<T> implements Promise<Page<T>>, AsyncIterable<T> {
 }
 
 /** The query of the address that a `Link` header calls next. */
-export function nextQuery(link: string | null): Query | null {
+export function nextQuery(link: string | null): Record<string, string> | null {
   const [, query] = /\?([^>]*)>; *rel="?next/.exec(link ?? '') ?? []
   return query === undefined ? null : Object.fromEntries(new URLSearchParams(query))
 }

@@ -1,10 +1,16 @@
-// The generated files of the SDK, as they have to be.
+// The generated files of the SDK and of the dashboard's pages, as they have to be.
 import { readFile } from 'node:fs/promises'
 import { format, type FormatConfig } from 'oxfmt'
+import { TYPE_PATTERNS } from '#domain/events.ts'
 import { generateSdk } from '../../sdk/generate.ts'
+import { answersFile } from '../../sdk/generate/answers.ts'
+import { dashboardAnswers } from './dashboard-routes.ts'
 import { offlineDocuments } from './offline-documents.ts'
 
-/** By path from `sdk/src/generated`, formatted. */
+/** The folders that hold nothing else. */
+export const GENERATED = { sdk: 'sdk/src/generated', pages: 'src/dashboard/web/generated' }
+
+/** By path from the root of the repository, formatted. */
 export async function sdkSources(): Promise<Map<string, string>> {
   const config = await readFile(new URL('../../.oxfmtrc.json', import.meta.url), 'utf8')
   const {
@@ -13,8 +19,19 @@ export async function sdkSources(): Promise<Map<string, string>> {
     ...style
   } = JSON.parse(config) as FormatConfig & object & Record<string, unknown>
   const { '/openapi.json': document } = await offlineDocuments(['/openapi.json'])
+  const patterns = `// What endpoints and filters can name: all events, those of a noun, and each type.
+
+export const EVENT_PATTERNS = ${JSON.stringify(TYPE_PATTERNS)}`
+  const texts: [path: string, text: string][] = [
+    ...Array.from(
+      generateSdk(document),
+      ([path, text]) => [`${GENERATED.sdk}/${path}`, text] as [string, string],
+    ),
+    [`${GENERATED.pages}/answers.ts`, answersFile(document, await dashboardAnswers())],
+    [`${GENERATED.pages}/event-patterns.ts`, patterns],
+  ]
   const files = new Map<string, string>()
-  for (const [path, text] of generateSdk(document)) {
+  for (const [path, text] of texts) {
     const { code, errors } = await format(path, text, style)
     if (errors.length > 0) throw new Error(`${path}: ${errors[0]!.message}\n${text}`)
     files.set(path, code)

@@ -1,16 +1,16 @@
-// `npm run sdk`: writes the generated files of the SDK, from the OpenAPI document that the routes of this folder make.
+// `npm run sdk`: writes what is generated for the SDK and the dashboard's pages, from the routes of this folder.
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { sdkSources } from './sdk-sources.ts'
+import { GENERATED, sdkSources } from './sdk-sources.ts'
 
-const FOLDER = join(import.meta.dirname, '../../sdk/src/generated')
+const ROOT = join(import.meta.dirname, '../..')
 
 const files = await sdkSources()
-await rm(FOLDER, { recursive: true, force: true })
+for (const folder of Object.values(GENERATED)) await rm(join(ROOT, folder), { recursive: true, force: true })
 for (const [path, text] of files) {
-  await mkdir(dirname(join(FOLDER, path)), { recursive: true })
-  await writeFile(join(FOLDER, path), text)
+  await mkdir(dirname(join(ROOT, path)), { recursive: true })
+  await writeFile(join(ROOT, path), text)
 }
-process.stdout.write(`sdk/src/generated: ${files.size} files\n`)
+process.stdout.write(`${Object.values(GENERATED).join(' and ')}: ${files.size} files\n`)
 // The document is made by an API, whose connections are still trying.
 process.exit(0)

@@ -21,7 +21,10 @@ const entrySchema = z.object({
   request_id: z.string().nullable(),
   address: z.string().nullable(),
   outcome: facts.nullable(),
+  /** What comes of it is on record apart: without an `outcome` nobody knows. */
+  expects_outcome: z.boolean(),
 })
+type ShownEntry = z.output<typeof entrySchema>
 const querystring = z.strictObject({
   before: z.coerce.number().int().positive().optional(),
   seq: z.coerce.number().int().positive().optional(),
@@ -31,36 +34,46 @@ const querystring = z.strictObject({
 })
 const schema = { querystring, response: { 200: z.array(entrySchema) } }
 
-export function auditLogRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
+export function auditLogRoutes(root: FastifyInstance, context: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
-  app.get('/api/audit', { schema }, async (request, reply) =>
-    page(lanes.long, reply, { ...request.query, tenant_id: inTenant(request).tenant.id }),
+  app.get('/api/audit', { schema, config: { look: 'listAuditEntries' } }, async (request, reply) =>
+    page(context, reply, { ...request.query, tenant_id: inTenant(request).tenant.id }),
   )
 }
 
 /** Of all tenants, for operators. */
-export function wholeAuditRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
+export function wholeAuditRoutes(root: FastifyInstance, context: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
   app.get('/api/ops/audit', { schema }, async (request, reply) =>
-    page(lanes.long, reply, { ...request.query, tenant_id: null }),
+    page(context, reply, { ...request.query, tenant_id: null }),
   )
 }
 
-async function page(sql: Sql, reply: FastifyReply, filters: AuditFilters): Promise<AuditEntry[]> {
+async function page(
+  { lanes, operations }: DashboardContext,
+  reply: FastifyReply,
+  filters: AuditFilters,
+): Promise<ShownEntry[]> {
+  const sql = lanes.long
   const entries = await findAuditEntries(sql, filters)
   const last = entries.at(-1)
   if (last !== undefined && entries.length >= filters.limit)
     reply.header('link', linkBefore(reply.request.url, String(last.seq)))
-  return await withActs(sql, entries)
+  return await withActs(sql, entries, operations)
 }
 
 /** An act of operators ends after its entry: how it stands now is its outcome. */
-async function withActs(sql: Sql, entries: AuditEntry[]): Promise<AuditEntry[]> {
+async function withActs(
+  sql: Sql,
+  entries: AuditEntry[],
+  operations: readonly string[],
+): Promise<ShownEntry[]> {
   const ids = entries.flatMap(({ details: { act_id } }) => (typeof act_id === 'string' ? [act_id] : []))
   const acts = await findActOutcomes(sql, ids)
   return entries.map((entry) => {
     const { act_id } = entry.details
     const act = typeof act_id === 'string' ? acts.get(act_id) : undefined
-    return { ...entry, outcome: entry.outcome ?? act ?? null }
+    const expects_outcome = operations.includes(entry.action) || typeof act_id === 'string'
+    return { ...entry, outcome: entry.outcome ?? act ?? null, expects_outcome }
   })
 }

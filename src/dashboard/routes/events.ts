@@ -30,7 +30,10 @@ export function eventFigureRoutes(root: FastifyInstance, { lanes }: DashboardCon
 
     app.get(
       '/api/events',
-      { schema: { querystring: latestQuery, response: { 200: z.array(eventSchema) } } },
+      {
+        schema: { querystring: latestQuery, response: { 200: z.array(eventSchema) } },
+        config: { look: 'listEvents' },
+      },
       async (request, reply) => {
         const { id } = inTenant(request).tenant
         const events = await listLatestEvents(lanes.long, id, request.query)
@@ -42,17 +45,23 @@ export function eventFigureRoutes(root: FastifyInstance, { lanes }: DashboardCon
     )
     app.get(
       '/api/events/:id/deliveries',
-      { schema: { params, response: { 200: z.array(deliverySchema) } } },
+      {
+        schema: { params, response: { 200: z.array(deliverySchema) } },
+        config: { look: 'listEventDeliveries' },
+      },
       async (request) => listDeliveriesOfEvent(lanes.long, inTenant(request).tenant.id, request.params.id),
     )
     app.get(
       '/api/webhook_endpoints/lines',
-      { schema: { response: { 200: z.array(endpointLineSchema) } } },
+      { schema: { response: { 200: z.array(endpointLineSchema) } }, config: { look: 'listWebhookLines' } },
       async (request) => findEndpointLines(lanes.long, inTenant(request).tenant.id),
     )
     app.get(
       '/api/webhook_endpoints/:id/hours',
-      { schema: { params, response: { 200: z.array(endpointHourSchema) } } },
+      {
+        schema: { params, response: { 200: z.array(endpointHourSchema) } },
+        config: { look: 'readWebhookFigures' },
+      },
       async (request) => findEndpointHours(lanes.long, inTenant(request).tenant.id, request.params.id),
     )
   })

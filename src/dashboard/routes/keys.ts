@@ -41,8 +41,10 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
   root.register(async (scope) => {
     const app = scope.withTypeProvider<ZodTypeProvider>()
 
-    app.get('/api/keys', { schema: { response: { 200: z.array(keySchema) } } }, async (request) =>
-      listApiKeys(sql, inTenant(request).tenant.id),
+    app.get(
+      '/api/keys',
+      { schema: { response: { 200: z.array(keySchema) } }, config: { look: 'listApiKeys' } },
+      async (request) => listApiKeys(sql, inTenant(request).tenant.id),
     )
 
     app.post(

@@ -77,14 +77,18 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
   root.register(async (scope) => {
     const app = scope.withTypeProvider<ZodTypeProvider>()
 
-    app.get('/api/members', { schema: { response: { 200: membersSchema } } }, async (request) => {
-      const { tenant } = inTenant(request)
-      const [members, invitations] = [
-        await findMembers(sql, tenant.id),
-        await findInvitations(sql, tenant.id),
-      ]
-      return { members, invitations }
-    })
+    app.get(
+      '/api/members',
+      { schema: { response: { 200: membersSchema } }, config: { look: 'listMembers' } },
+      async (request) => {
+        const { tenant } = inTenant(request)
+        const [members, invitations] = [
+          await findMembers(sql, tenant.id),
+          await findInvitations(sql, tenant.id),
+        ]
+        return { members, invitations }
+      },
+    )
 
     app.post(
       '/api/members/invitations',

@@ -1,5 +1,7 @@
 // What the pages ask of the server: one function for an answer, and one for a page of a list. Typed calls are those of `sluice`.
 import { Sluice, SluiceError } from '#sdk/index.ts'
+import { nextQuery } from '#sdk/pages.ts'
+import type { Answers } from './generated/answers.ts'
 import { formatMoney } from './kit/Money.tsx'
 import { keyOf } from './outcomes.ts'
 
@@ -9,6 +11,15 @@ const hearers = new Set<() => void>()
 
 /** An address below /api, e.g. `/v1/customers` or `/keys`. */
 type ApiPath = `/${string}`
+
+type Filled<Path extends string> = Path extends `${infer Start}{${string}}${infer Rest}`
+  ? `${Start}${string}${Filled<Rest>}`
+  : Path
+type PathOf<Route> = Route extends `GET ${infer Path extends ApiPath}` ? Filled<Path> : never
+/** The paths whose answer can be read as `T`. Of those of sign-in no schema is known. */
+export type PathTo<T> =
+  | { [Route in keyof Answers]: Answers[Route] extends T ? PathOf<Route> : never }[keyof Answers]
+  | `/auth/${string}`
 
 export type ApiQuery = Record<string, string | number | boolean | undefined | null>
 
@@ -66,7 +77,7 @@ async function ask<T>(method: string, path: ApiPath, asked: Asked = {}): Promise
 }
 
 /** Reads one resource. */
-export const read = <T>(path: ApiPath, query?: ApiQuery, signal?: AbortSignal): Promise<T> =>
+export const read = <T>(path: PathTo<T>, query?: ApiQuery, signal?: AbortSignal): Promise<T> =>
   ask<T>('GET', path, { query, signal })
 
 /** Posts `body`; an act of /v1 takes the `idempotency_key` of its dialog, all others are asked once. */
@@ -78,21 +89,25 @@ export type ListPage<T> = { rows: T[]; next: Record<string, string> | null }
 
 /** Reads one page of a list. The answer is an array, with the next page as its `Link`, or `{ data, next }`. */
 export async function readPage<T>(
-  path: ApiPath,
+  path: PathTo<T[]>,
   query?: ApiQuery,
   signal?: AbortSignal,
 ): Promise<ListPage<T>> {
   const { body, headers } = await answered('GET', path, { query, signal })
   const found = body as T[] | { data: T[] }
-  const link = /<([^>]*)>;\s*rel="?next"?/.exec(headers.get('link') ?? '')?.[1]
+  const next = nextQuery(headers.get('link'))
   return {
     rows: Array.isArray(found) ? found : found.data,
-    next: link === undefined ? null : changed(new URL(link, location.origin).searchParams, query ?? {}),
+    next: next && changed(next, query ?? {}),
   }
 }
 
 /** All rows of a list, page by page, for as long as somebody takes them. */
-export async function* readAll<T>(path: ApiPath, query: ApiQuery, signal: AbortSignal): AsyncGenerator<T[]> {
+export async function* readAll<T>(
+  path: PathTo<T[]>,
+  query: ApiQuery,
+  signal: AbortSignal,
+): AsyncGenerator<T[]> {
   let next: ApiQuery | null = { ...query, limit: 100 }
   while (next !== null) {
     const page: ListPage<T> = await readPage<T>(path, next, signal)
@@ -125,6 +140,8 @@ async function isOfOtherTenant(answer: Response): Promise<boolean> {
 }
 
 /** The parameters of a link that differ from what was asked. */
-function changed(link: URLSearchParams, asked: ApiQuery): Record<string, string> {
-  return Object.fromEntries([...link].filter(([name, value]) => String(asked[name] ?? '') !== value))
+function changed(link: Record<string, string>, asked: ApiQuery): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(link).filter(([name, value]) => String(asked[name] ?? '') !== value),
+  )
 }

@@ -1,22 +1,18 @@
 // What became of an act whose answer was lost, and the keys under which acts are asked again.
+import { isFinal, randomId } from '#sdk/client.ts'
 import { SluiceError, type RememberedRequest } from '#sdk/index.ts'
-
-/** Server errors that are outcomes: it was tried, and failed. */
-const KNOWN = new Set(['email_send_failed', 'sms_send_failed', 'processor_error', 'misconfigured_gateway'])
 
 /** Whether nobody knows, after this error, if the act was done. */
 export function isUnknown(error: Error): boolean {
   if (!(error instanceof SluiceError)) return false
   // It was asked again with other words: what was asked first has arrived.
   if (error.code === 'idempotency_key_reused') return true
-  return (error.status === null || error.status >= 500) && !KNOWN.has(error.code)
+  return (error.status === null || error.status >= 500) && !isFinal(error.code)
 }
 
 /** A key for one act: made when its dialog opens, kept while it is asked again. */
 export function newIdempotencyKey(): string {
-  // `crypto.randomUUID` is missing in pages that came over plain http.
-  const bytes = crypto.getRandomValues(new Uint8Array(16))
-  return `dashboard-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')}`
+  return `dashboard-${randomId()}`
 }
 
 /**

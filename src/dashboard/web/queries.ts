@@ -1,7 +1,7 @@
 // How answers are kept: one client, its retry rules, and hooks that read one resource or go on reading it.
 import { QueryCache, QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { SluiceError } from '#sdk/index.ts'
-import { read, type ApiQuery } from './api.ts'
+import { read, type ApiQuery, type PathTo } from './api.ts'
 
 export const SESSION_KEY = ['session'] as const
 
@@ -36,7 +36,7 @@ export const queryClient: QueryClient = new QueryClient({
 
 /** Reads one resource, e.g. `useAnswer<Customer>('/v1/customers/…')`. `every_ms`: reads it again and again. */
 export function useAnswer<T>(
-  path: `/${string}`,
+  path: PathTo<T>,
   query?: ApiQuery,
   { every_ms, enabled = true }: { every_ms?: number; enabled?: boolean } = {},
 ): UseQueryResult<T> {

@@ -2,35 +2,11 @@
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { createContext, use } from 'react'
 import { nameTenant, read } from './api.ts'
+import type { Answers } from './generated/answers.ts'
 import { queryClient, SESSION_KEY } from './queries.ts'
 
-type TenantRole = 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator'
-export type AreaState = 'deployed' | 'switched_off' | 'not_deployed' | 'without_credentials'
-
-export type WebSession = {
-  session_id: string
-  user: { id: string; email: string; name: string; two_factor_enabled: boolean }
-  is_operator: boolean
-  tenant: { id: string; slug: string; name: string } | null
-  role: TenantRole | null
-  /** Acts that the role may do in this tenant: operation ids of the API, `keys.manage` and `members.manage`. */
-  may: string[]
-  /** The roles of members that may do each of all these acts. */
-  who_may: Record<string, TenantRole[]>
-  /** The roles that the reader may give to members, change and take away. */
-  roles_to_give: string[]
-  /** The scopes that keys which the reader makes can have. */
-  key_scopes: string[]
-  tenants: { id: string; slug: string; name: string; role: TenantRole }[]
-  areas: { name: string; state: AreaState }[]
-  /** The providers that are stand-ins. */
-  emulators: string[]
-  /** Where the API is, e.g. `http://127.0.0.1:3000`; in curl blocks. */
-  api_url: string
-  /** Whether people can be invited by email. */
-  sends_email: boolean
-  version: string
-}
+export type WebSession = Answers['GET /session']
+export type AreaState = WebSession['areas'][number]['state']
 
 /** Reads the session; its error has status 401 when nobody is signed in. */
 export function useSessionQuery(): UseQueryResult<WebSession> {

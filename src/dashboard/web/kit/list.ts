@@ -1,13 +1,13 @@
 // A list of the API as the address says: its filters, and the page that is shown.
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useRouterState } from '@tanstack/react-router'
-import { readPage, type ApiQuery, type ListPage } from '../api.ts'
+import { readPage, type ApiQuery, type ListPage, type PathTo } from '../api.ts'
 import { useAddressSearch, type AddressSearch } from '../address.ts'
 import { answerKey } from '../queries.ts'
 
 /** A list as `DataTable` and `CsvExport` take it. */
 export type ListState<T> = {
-  path: `/${string}`
+  path: PathTo<T[]>
   /** What is asked without the page: the filters. */
   filters: ApiQuery
   query: UseQueryResult<ListPage<T>>
@@ -27,7 +27,7 @@ export const CURSORS = ['before', 'after'] as const
  * `cursor`: of a list that names no next page, the cursor of its last row; the next page is `before` that.
  */
 export function useList<T>(
-  path: `/${string}`,
+  path: PathTo<T[]>,
   names: readonly string[],
   {
     fixed = {},

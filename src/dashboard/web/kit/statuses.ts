@@ -24,14 +24,15 @@ export type StatusFacts = { word: string; tone: Tone; icon: LucideIcon }
 
 const is = (tone: Tone, icon: LucideIcon, word?: string) => ({ tone, icon, word })
 
-/** By status, or by `noun.status` where a noun means something else by it. */
-const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | undefined }> = {
+/** By status, or by `noun.status` where a noun means something else by it. A test compares it with what routes answer. */
+export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | undefined }> = {
   // What is under way.
   pending: is('going', CircleDashed),
   queued: is('idle', Clock),
   scheduled: is('idle', Clock),
   ready: is('idle', Clock),
   received: is('idle', Clock),
+  waiting: is('idle', Clock),
   returned: is('idle', Undo2),
   rotated: is('idle', Undo2),
   ignored: is('idle', CircleSlash),
@@ -40,7 +41,6 @@ const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | unde
   processing: is('going', LoaderCircle),
   capturing: is('going', LoaderCircle),
   canceling: is('going', LoaderCircle),
-  refunding: is('going', LoaderCircle),
   under_review: is('going', LoaderCircle),
   retry: is('warn', Clock),
   retrying: is('warn', Clock),
@@ -50,9 +50,6 @@ const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | unde
   requires_input: is('warn', UserRound),
   needs_response: is('warn', CircleAlert),
   warning: is('warn', CircleAlert),
-  expiring: is('warn', Hourglass),
-  invited: is('warn', Hourglass),
-  open: is('warn', CircleAlert),
   parked: is('warn', CirclePause),
   paused: is('warn', CirclePause),
   // What went well.
@@ -71,7 +68,6 @@ const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | unde
   active: is('good', CircleDot),
   enabled: is('good', CircleDot),
   up: is('good', CircleDot),
-  deployed: is('good', CircleDot),
   healthy: is('good', CircleDot),
   // What did not.
   failed: is('bad', CircleX),
@@ -82,14 +78,12 @@ const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | unde
   refused: is('bad', CircleX),
   bounced: is('bad', CircleX),
   lost: is('bad', CircleX),
-  down: is('bad', CircleX),
   misconfigured: is('bad', CircleAlert),
-  without_credentials: is('bad', CircleAlert),
   // What nobody knows yet.
   unknown: is('doubt', CircleHelp),
   ambiguous: is('doubt', CircleHelp),
   // What is over or off.
-  none: is('idle', Circle, 'Not verified'),
+  none: is('idle', Circle),
   canceled: is('idle', Ban),
   discarded: is('idle', Ban),
   suppressed: is('idle', CircleSlash),
@@ -99,19 +93,16 @@ const TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?: string | unde
   disabled: is('idle', CircleSlash),
   archived: is('idle', CircleSlash),
   deleted: is('idle', CircleSlash),
-  reversed: is('idle', Undo2),
-  switched_off: is('idle', CircleSlash),
-  not_deployed: is('idle', CircleSlash),
   asked: is('going', CircleDashed),
-  'queue.running': is('good', CircleDot),
-  'drift.ignored': is('idle', CircleSlash),
+  'kyc.none': is('idle', Circle, 'Not verified'),
+  'drift.stale': is('warn', Hourglass),
+  'drift.differs': is('bad', CircleAlert),
   'endpoint.disabled': is('bad', CircleSlash),
-  'kyc.pending': is('going', CircleDashed),
 }
 
 /** What is shown of a status; one that is not known is shown as it is written. */
 export function statusFacts(status: string, noun?: string): StatusFacts {
-  const found = (noun === undefined ? undefined : TABLE[`${noun}.${status}`]) ?? TABLE[status]
+  const found = (noun === undefined ? undefined : STATUS_TABLE[`${noun}.${status}`]) ?? STATUS_TABLE[status]
   return {
     word: found?.word ?? inWords(status),
     tone: found?.tone ?? 'idle',

@@ -25,7 +25,7 @@ export function JobActProgress({ id }: { id: string }) {
   return (
     <div>
       <div className="line" role="status">
-        <Status status={state} noun="act" />
+        <Status status={state} />
         <span className="figures">
           {done.toLocaleString()} done, {refused.toLocaleString()} refused
           {act.finished_at === null && `, ${waiting.toLocaleString()} to go`}

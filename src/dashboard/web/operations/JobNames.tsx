@@ -4,15 +4,11 @@ import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 import { wholeList } from './pages.ts'
-import type { JobNameRow } from './shapes.ts'
+import type { JobNameRow, JobNamesAnswer } from './shapes.ts'
 import { formatMs } from './words.ts'
 
 export function JobNames({ queue, window }: { queue: string; window: string }) {
-  const query = useAnswer<{ names: JobNameRow[] }>(
-    `/ops/queues/${queue}/names`,
-    { window },
-    { every_ms: 30_000 },
-  )
+  const query = useAnswer<JobNamesAnswer>(`/ops/queues/${queue}/names`, { window }, { every_ms: 30_000 })
   const open = (title: string, state: string, of: (row: JobNameRow) => number): TableColumn<JobNameRow> => ({
     title,
     align: 'end',

@@ -4,14 +4,7 @@ import { useAddressSearch } from '../address.ts'
 import { read } from '../api.ts'
 import type { TableList } from '../kit/DataTable.tsx'
 import { answerKey } from '../queries.ts'
-import type { JobRow } from './shapes.ts'
-
-type JobsAnswer = {
-  items: JobRow[]
-  next: string | null
-  previous: string | null
-  looked_until: string | null
-}
+import type { JobRow, JobsAnswer } from './shapes.ts'
 
 /** The filters of jobs in the address, by the names that the server has for them. */
 const JOB_FILTERS = ['queue', 'state', 'name', 'tenant', 'subject_id', 'search'] as const

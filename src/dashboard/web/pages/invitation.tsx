@@ -5,6 +5,7 @@ import { Link, useRouter } from '@tanstack/react-router'
 import { useState } from 'react'
 import { post, read } from '../api.ts'
 import { usePathParam } from '../address.ts'
+import type { Answers } from '../generated/answers.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { DialogError } from '../kit/ConfirmDialog.tsx'
 import { queryClient, useAnswer } from '../queries.ts'
@@ -13,7 +14,7 @@ import { AloneCard } from '../shell/AloneCard.tsx'
 import { LEAST_PASSWORD, LONGEST_NAME } from '../limits.ts'
 
 /** What `GET /api/invitations/{token}` tells of it. `has_user`: there is an account with this address; null: not told. */
-type InvitationView = { tenant: string; email: string; role: string; has_user: boolean | null }
+type InvitationView = Answers['GET /invitations/{token}']
 
 export function InvitationPage() {
   const token = usePathParam('token')

@@ -1,42 +1,20 @@
 // Overview: whether money moves, whether anything is stuck, and what needs a person.
 import { NativeSelect } from '@mantine/core'
 import { useAddressSearch } from '../address.ts'
+import type { Answers } from '../generated/answers.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/Money.tsx'
 import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState, useCurl } from '../kit/states.tsx'
-import { AttentionList, type AttentionLine } from '../payments/attention.tsx'
+import { AttentionList } from '../overview/attention.tsx'
 import { useAnswer } from '../queries.ts'
 import { useAreaState, useSession } from '../session.tsx'
 
-type Counts = {
-  captured: number
-  captured_minor: number
-  refunded_minor: number
-  authorized: number
-  failed: number
-}
-type CurrencyWeeks = {
-  currency: string
-  days: (Counts & { day: string })[]
-  week: Counts
-  week_before: Counts
-}
-type OverviewAnswer = {
-  currencies: CurrencyWeeks[]
-  balances: {
-    currency: string
-    balance_minor: number
-    pending_payouts_minor: number
-    available_minor: number
-  }[]
-  attention: AttentionLine[]
-  oldest_due_s: number
-  uncounted_events: number
-  as_of: string
-}
+type OverviewAnswer = Answers['GET /overview']
+type CurrencyWeeks = OverviewAnswer['currencies'][number]
+type Counts = CurrencyWeeks['week']
 
 const WEEK = 7
 

@@ -4,6 +4,7 @@ import { Plus } from 'lucide-react'
 import { useMemo } from 'react'
 import type { WebhookEndpoint } from '#sdk/index.ts'
 import { useDialogs } from '../dialogs.ts'
+import type { Answers } from '../generated/answers.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
@@ -16,17 +17,15 @@ import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 import { AddEndpointDialog } from '../webhooks/EndpointFields.tsx'
 
-type Line = { at: string; delivered: number; failed: number; failed_attempts: number }
+type EndpointLine = Answers['GET /webhook_endpoints/lines'][number]
 
 export function WebhooksPage() {
   const may_add = useMay('createWebhookEndpoint')
   const { opening, begin, props } = useDialogs<'add'>()
   const list = useList<WebhookEndpoint>('/v1/webhook_endpoints', [], { every_ms: 15_000 })
-  const { data: lines } = useAnswer<{ endpoint_id: string; line: Line[] }[]>(
-    '/webhook_endpoints/lines',
-    undefined,
-    { every_ms: 60_000 },
-  )
+  const { data: lines } = useAnswer<EndpointLine[]>('/webhook_endpoints/lines', undefined, {
+    every_ms: 60_000,
+  })
   const curl = useCurl('/v1/webhook_endpoints', {
     url: 'https://shop.example/webhooks',
     types: ['payment.*'],
@@ -113,7 +112,7 @@ export function WebhooksPage() {
   )
 }
 
-function Success({ line }: { line: Line[] | undefined }) {
+function Success({ line }: { line: EndpointLine['line'] | undefined }) {
   const [delivered, failed] = [total(line, 'delivered') ?? 0, total(line, 'failed') ?? 0]
   if (delivered + failed === 0) return <span className="dim">–</span>
   return (delivered / (delivered + failed)).toLocaleString(undefined, {
@@ -123,7 +122,7 @@ function Success({ line }: { line: Line[] | undefined }) {
 }
 
 function total(
-  line: Line[] | undefined,
+  line: EndpointLine['line'] | undefined,
   name: 'delivered' | 'failed' | 'failed_attempts',
 ): number | undefined {
   return line?.reduce((sum, point) => sum + point[name], 0)

@@ -14,7 +14,7 @@ const PATHS = {
 } as const satisfies Record<KycSubjectType, string>
 
 /** The page of a party; below `/v1`, where the API has it. */
-const partyPath = (type: KycSubjectType, id: string): `/${string}` => `${PATHS[type]}/${id}`
+const partyPath = (type: KycSubjectType, id: string) => `${PATHS[type]}/${id}` as const
 
 export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>): string =>
   name ?? email ?? 'No name'

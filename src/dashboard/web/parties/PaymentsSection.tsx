@@ -11,7 +11,7 @@ import { Status } from '../kit/Status.tsx'
 
 const COLUMNS: TableColumn<Payment>[] = [
   { title: 'Id', cell: ({ id }) => <span className="mono">…{id.slice(-8)}</span> },
-  { title: 'Status', cell: ({ status }) => <Status status={status} noun="payment" /> },
+  { title: 'Status', cell: ({ status }) => <Status status={status} /> },
   {
     title: 'Amount',
     cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,

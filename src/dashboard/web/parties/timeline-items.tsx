@@ -1,6 +1,7 @@
 // A timeline of the API as the waterfall shows it.
 import { BookOpen, Cpu, Plug, Radio, Webhook } from 'lucide-react'
 import type { TimelineEntry, TimelineKind } from '#sdk/index.ts'
+import type { PathTo } from '../api.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { Money } from '../kit/Money.tsx'
 import { Failed } from '../kit/states.tsx'
@@ -9,7 +10,13 @@ import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
 import { useAnswer } from '../queries.ts'
 
 /** The section with what happened to something, read from `path`, again and again. */
-export function TimelineSection({ path, every_ms = 5_000 }: { path: `/${string}`; every_ms?: number }) {
+export function TimelineSection({
+  path,
+  every_ms = 5_000,
+}: {
+  path: PathTo<TimelineEntry[]>
+  every_ms?: number
+}) {
   const { data, error, refetch } = useAnswer<TimelineEntry[]>(path, { limit: 100 }, { every_ms })
   return (
     <section className="section">

@@ -1,37 +1,13 @@
 // Everything that is known of how a payment came to be as it is: read together, and again while something is under way.
 import type { Dispute, FeedEvent, Payment, Refund, TimelineEntry } from '#sdk/index.ts'
 import { useQuery } from '@tanstack/react-query'
-import { read, readPage } from '../api.ts'
+import { read, readPage, type PathTo } from '../api.ts'
+import type { Answers } from '../generated/answers.ts'
 import { answerKey, useAnswer } from '../queries.ts'
 
-export type StoryJob = {
-  id: string
-  /** `payment.capture`. */
-  name: string
-  refund_id: string | null
-  state: string
-  attempt: number
-  created_at: string
-  finished_at: string | null
-  /** When it is due; null: it has ended. */
-  run_at: string | null
-  unknown_since: string | null
-}
-
-export type StoryDelivery = {
-  id: string
-  endpoint_id: string
-  url: string
-  event_id: string
-  type: string
-  status: string
-  attempts: number
-  next_attempt_at: string | null
-  last_status_code: number | null
-  last_error: string | null
-  delivered_at: string | null
-  created_at: string
-}
+type StoryAnswer = Answers['GET /stories/{id}']
+export type StoryJob = StoryAnswer['jobs'][number]
+export type StoryDelivery = StoryAnswer['deliveries'][number]
 
 export type PaymentStory = {
   entries: TimelineEntry[]
@@ -85,7 +61,7 @@ async function readStory(id: string, signal: AbortSignal): Promise<PaymentStory>
   const path = `/v1/payments/${id}` as const
   const [timeline, { jobs, deliveries }, events, refunds, disputes] = await Promise.all([
     readPage<TimelineEntry>(`${path}/timeline`, { limit: LIMIT }, signal),
-    read<{ jobs: StoryJob[]; deliveries: StoryDelivery[] }>(`/stories/${id}`, undefined, signal),
+    read<StoryAnswer>(`/stories/${id}`, undefined, signal),
     readPage<FeedEvent>(`${path}/events`, { limit: LIMIT }, signal),
     readPage<Refund>(`${path}/refunds`, { limit: LIMIT }, signal),
     readPage<Dispute>('/v1/disputes', { payment_id: id, limit: LIMIT }, signal),
@@ -109,6 +85,6 @@ function idOf({ data, subject_id, type }: FeedEvent): string {
 }
 
 /** One refund or dispute, read again while its payment's story goes on. */
-export function usePart<T>(path: `/v1/${'refunds' | 'disputes'}/${string}`) {
+export function usePart<T extends Refund | Dispute>(path: PathTo<T>) {
   return useAnswer<T>(path, undefined, { every_ms: 3000 })
 }

@@ -4,6 +4,7 @@ import { useDebouncedValue } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
 import { CornerDownLeft, FileSearch, ListChecks, Search, Zap, type LucideIcon } from 'lucide-react'
 import { useId, useState, type KeyboardEvent } from 'react'
+import type { Answers } from '../generated/answers.ts'
 import { FURTHER_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
 import { nounWords, pageOfNoun } from '../nouns.ts'
 import type { JobRow } from '../operations/shapes.ts'
@@ -12,7 +13,7 @@ import { useSession } from '../session.tsx'
 import { useOfferedActs } from './acts.ts'
 
 /** What `GET /api/find?q=` finds; `by`: the id, a reference at the provider, or an email. */
-type Found = { noun: string; id: string; by: string }
+type Found = Answers['GET /find'][number]
 type PaletteOption = { key: string; title: string; note?: string; icon: LucideIcon; run: () => void }
 
 export function PaletteButton({ open }: { open: () => void }) {

@@ -1,18 +1,12 @@
 // How an endpoint fared in the last seven days: its statistics, and the same over time.
 import type { WebhookEndpointStats } from '#sdk/index.ts'
+import type { Answers } from '../generated/answers.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { LineChart } from '../kit/LineChart.tsx'
 import { useAnswer } from '../queries.ts'
 
-type Hour = {
-  at: string
-  delivered: number
-  failed: number
-  failed_attempts: number
-  p50_ms: number | null
-  p95_ms: number | null
-}
+type Hour = Answers['GET /webhook_endpoints/{id}/hours'][number]
 
 export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpointStats | undefined }) {
   const { data: hours } = useAnswer<Hour[]>(`/webhook_endpoints/${id}/hours`, undefined, { every_ms: 60_000 })

@@ -1,5 +1,7 @@
 // The audit of the installation: who did what, in all tenants.
 import { useAddressSearch } from '../../address.ts'
+import { EntryOutcome } from '../../audit/EntryOutcome.tsx'
+import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
 import { Facts } from '../../kit/Facts.tsx'
@@ -10,19 +12,7 @@ import { useList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 
-type EntryRow = {
-  seq: number
-  at: string
-  tenant: string | null
-  actor: string
-  action: string
-  subject: string | null
-  subject_id: string | null
-  details: Record<string, unknown>
-  request_id: string | null
-  address: string | null
-  outcome: Record<string, unknown> | null
-}
+type EntryRow = Answers['GET /ops/audit'][number]
 
 const FIELDS: FilterField[] = [
   { kind: 'text', name: 'actor', label: 'Who', placeholder: 'Email' },
@@ -78,6 +68,7 @@ export function OperatorAuditPage() {
             facts={{
               When: <Instant at={entry.at} />,
               Who: entry.actor,
+              Outcome: <EntryOutcome of={entry} />,
               Request: entry.request_id === null ? null : <Id id={entry.request_id} label="request id" />,
             }}
           />

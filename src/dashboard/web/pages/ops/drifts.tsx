@@ -180,7 +180,7 @@ function Parked() {
 }
 
 /** One side in words: its money and its status. */
-function sideWords(side: Record<string, unknown>): string {
+function sideWords(side: DriftRow['ours']): string {
   const { status, currency, ...others } = side
   const amounts = Object.entries(others).flatMap(([name, value]) => {
     if (typeof value !== 'number') return []

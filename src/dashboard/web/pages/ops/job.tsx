@@ -36,7 +36,7 @@ const CALLS: TableColumn<CallRow>[] = [
         outcome === null ? (
           '–'
         ) : (
-          <Status status={outcome} noun="call" />
+          <Status status={outcome} />
         )
       ) : (
         <span className="line">

@@ -133,7 +133,7 @@ export function JobState({ job, pill = false }: { job: JobRow; pill?: boolean })
   if (job.parked && job.finished_at === null) return <Status status="parked" pill={pill} />
   if (job.state === 'ready' && job.attempt > 0)
     return <Status status="retrying" pill={pill} word="Ready to retry" />
-  return <Status status={job.state} noun="job" pill={pill} />
+  return <Status status={job.state} pill={pill} />
 }
 
 function RecentActs() {
@@ -145,7 +145,7 @@ function RecentActs() {
       <ul className="act-list">
         {data.slice(0, 5).map((act) => (
           <li key={act.id} className="line">
-            <Status status={act.state} noun="act" />
+            <Status status={act.state} />
             <Link to={`/ops/acts/${act.id}`}>
               {JOB_ACTS[act.act].title}{' '}
               {act.job_id === null ? `${act.found.toLocaleString()} jobs` : 'one job'}

@@ -1,4 +1,5 @@
 // Processes: which run, since when, and in which version.
+import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
@@ -7,17 +8,7 @@ import { Status, toneClass } from '../../kit/Status.tsx'
 import { wholeList } from '../../operations/pages.ts'
 import { useAnswer } from '../../queries.ts'
 
-type ProcessRow = {
-  id: string
-  name: string
-  version: string
-  host: string
-  pid: number
-  queues: string[] | null
-  started_at: string
-  seen_at: string
-  is_gone: boolean
-}
+type ProcessRow = Answers['GET /ops/processes'][number]
 
 export function ProcessesPage() {
   const query = useAnswer<ProcessRow[]>('/ops/processes', undefined, { every_ms: 5_000 })

@@ -1,26 +1,16 @@
 // Providers: what came of the calls to each in the last 15 minutes, and which are open and in doubt.
 import { Link } from '@tanstack/react-router'
+import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
 import { wholeList } from '../../operations/pages.ts'
-import type { PercentileRow } from '../../operations/shapes.ts'
 import { formatMs } from '../../operations/words.ts'
 import { useAnswer } from '../../queries.ts'
 
-type ProviderRow = {
-  provider: string
-  calls: number
-  done: number
-  declined: number
-  discarded: number
-  retries: number
-  took: PercentileRow
-  refused: number
-  in_doubt: number
-  unknown: number
-}
+type ProvidersAnswer = Answers['GET /ops/providers']
+type ProviderRow = ProvidersAnswer['providers'][number]
 
 const count = (
   title: string,
@@ -62,7 +52,7 @@ const COLUMNS: TableColumn<ProviderRow>[] = [
 ]
 
 export function ProvidersPage() {
-  const query = useAnswer<{ providers: ProviderRow[] }>('/ops/providers', undefined, { every_ms: 10_000 })
+  const query = useAnswer<ProvidersAnswer>('/ops/providers', undefined, { every_ms: 10_000 })
   return (
     <>
       <PageHeader title="Providers" description="Calls of the last 15 minutes, and what is open now." />

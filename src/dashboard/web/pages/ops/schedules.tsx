@@ -1,4 +1,5 @@
 // Schedules: work that comes again by the clock, with its last run and its next.
+import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { formatDuration, Instant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
@@ -7,17 +8,7 @@ import { Status } from '../../kit/Status.tsx'
 import { wholeList } from '../../operations/pages.ts'
 import { useAnswer } from '../../queries.ts'
 
-type ScheduleRow = {
-  name: string
-  about: string | null
-  state: 'new' | 'running' | 'ended' | 'lost'
-  worker: string | null
-  started_at: string | null
-  ended_at: string | null
-  duration_ms: number | null
-  next_run_at: string | null
-  result: unknown
-}
+type ScheduleRow = Answers['GET /ops/schedules'][number]
 
 const WORDS = { new: 'Not run yet', running: 'Running', ended: 'Ended', lost: 'Worker died' }
 const STATUSES = { new: 'scheduled', running: 'running', ended: 'done', lost: 'lost' }

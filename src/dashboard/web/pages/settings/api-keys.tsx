@@ -2,6 +2,7 @@
 import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
+import type { Answers } from '../../generated/answers.ts'
 import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
@@ -14,16 +15,7 @@ import { useMay, useRolesThatMay } from '../../session.tsx'
 import { usePaletteActs } from '../../shell/acts.ts'
 import { CreateKeyDialog, RotateKeyDialog } from './key-dialogs.tsx'
 
-type KeyRow = {
-  id: string
-  name: string
-  last_four: string
-  scopes: string[]
-  created_at: string
-  last_used_at: string | null
-  expires_at: string | null
-  revoked_at: string | null
-}
+type KeyRow = Answers['GET /keys'][number]
 
 export function ApiKeysTab() {
   const may_manage = useMay('keys.manage')

@@ -2,6 +2,8 @@
 import { Modal } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../../address.ts'
+import { EntryOutcome } from '../../audit/EntryOutcome.tsx'
+import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
@@ -11,22 +13,10 @@ import { formatInstant, Instant } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
 import { useList } from '../../kit/list.ts'
 import { EmptyState, Failed } from '../../kit/states.tsx'
-import { Status } from '../../kit/Status.tsx'
 import { useAnswer } from '../../queries.ts'
 import { actionInWords } from './audit-words.ts'
 
-type AuditRow = {
-  seq: number
-  at: string
-  actor: string
-  action: string
-  subject: string | null
-  subject_id: string | null
-  details: Record<string, unknown>
-  request_id: string | null
-  address: string | null
-  outcome: Record<string, unknown> | null
-}
+type AuditRow = Answers['GET /audit'][number]
 
 const FIELDS: FilterField[] = [
   { kind: 'text', name: 'action', label: 'Action', placeholder: 'capturePayment' },
@@ -57,7 +47,7 @@ const COLUMNS: TableColumn<AuditRow>[] = [
   },
   {
     title: 'Outcome',
-    cell: (row) => <Outcome row={row} />,
+    cell: (row) => <EntryOutcome of={row} />,
     csv: ({ outcome }) => (outcome === null ? '' : JSON.stringify(outcome)),
   },
   {
@@ -122,7 +112,7 @@ function Entry({ seq }: { seq: string }) {
               {row.subject} <Id id={row.subject_id} />
             </>
           ),
-          Outcome: row && <Outcome row={row} />,
+          Outcome: row && <EntryOutcome of={row} />,
           Request: row && row.request_id !== null && <Id id={row.request_id} label="request id" />,
           'From the address': row?.address === null ? null : row?.address,
         }}
@@ -130,25 +120,5 @@ function Entry({ seq }: { seq: string }) {
       {row && Object.keys(row.details).length > 0 && <Json value={row.details} label="details" />}
       {row?.outcome && <Json value={row.outcome} label="outcome" />}
     </>
-  )
-}
-
-/** By the status that was answered; an entry without one was made with what it tells of. */
-function Outcome({ row: { outcome, action } }: { row: AuditRow }) {
-  if (outcome === null)
-    return /^[a-z]+[A-Z]|^jobs\.(retry|discard|run_now)$/.test(action) && !/^(get|list)/.test(action) ? (
-      <Status status="unknown" word="Not on record" />
-    ) : (
-      <Status status="done" />
-    )
-  const { status, state, refused } = outcome
-  // An act of operators, as it stands.
-  if (typeof state === 'string')
-    return state === 'done' && refused !== 0 ? <Status status="refused" /> : <Status status={state} />
-  if (typeof status !== 'number') return <Status status="done" />
-  return status < 300 ? (
-    <Status status="done" word={status === 202 ? 'Accepted' : 'Done'} />
-  ) : (
-    <Status status="refused" word={`Refused, ${status}`} />
   )
 }

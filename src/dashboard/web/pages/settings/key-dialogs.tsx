@@ -1,6 +1,7 @@
 // The dialogs that end in a new key, which is shown once.
 import { Button, Checkbox, NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
+import type { Answers } from '../../generated/answers.ts'
 import { ActedOutcome, askActed, type Acted } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
@@ -9,7 +10,7 @@ import { SCOPE_WORDS } from '../../scopes.ts'
 import { useSession } from '../../session.tsx'
 import { LONGEST_NAME } from '../../limits.ts'
 
-type WithSecret = { secret: string }
+type WithSecret = Answers['POST /keys']
 
 const UNKNOWN_KEY =
   'It is not known whether the key was made. Look at the list below; revoke what you do not know.'

@@ -1,23 +1,18 @@
 // The dialogs in which somebody is invited and a role is changed.
 import { NativeSelect, TextInput } from '@mantine/core'
 import { useState } from 'react'
+import type { Answers } from '../../generated/answers.ts'
 import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { CopyField } from '../../kit/CopyField.tsx'
 import { invalidate } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
 
-export type MemberRow = {
-  user_id: string
-  name: string
-  email: string
-  email_verified: boolean
-  role: string
-  two_factor_enabled: boolean
-  created_at: string
-}
+export type MemberRow = Answers['GET /members']['members'][number]
 
-const ROLE_WORDS: Record<string, string> = {
+type OfferedRole = MemberRow['role']
+
+const ROLE_WORDS: Record<OfferedRole, string> = {
   owner: 'Everything, members and roles too',
   admin: 'Everything but owners',
   developer: 'Read all; keys, webhook endpoints, templates and replays',
@@ -25,7 +20,7 @@ const ROLE_WORDS: Record<string, string> = {
   'read-only': 'Read',
 }
 
-function RoleField({ role, set }: { role: string; set: (role: string) => void }) {
+function RoleField({ role, set }: { role: OfferedRole; set: (role: OfferedRole) => void }) {
   const { roles_to_give } = useSession()
   return (
     <NativeSelect
@@ -33,17 +28,17 @@ function RoleField({ role, set }: { role: string; set: (role: string) => void })
       description={ROLE_WORDS[role]}
       data={roles_to_give}
       value={role}
-      onChange={(event) => set(event.currentTarget.value)}
+      onChange={(event) => set(event.currentTarget.value as OfferedRole)}
     />
   )
 }
 
-type Invited = { email: string; role: string; link: string | null; sent: boolean }
+type Invited = Answers['POST /members/invitations']
 
 export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const { tenant, sends_email } = useSession()
   const [email, setEmail] = useState('')
-  const [role, setRole] = useState('read-only')
+  const [role, setRole] = useState<OfferedRole>('read-only')
   return (
     <ConfirmDialog
       opened={opened}

@@ -2,6 +2,7 @@
 import { Button } from '@mantine/core'
 import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
+import type { Answers } from '../../generated/answers.ts'
 import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { useDialogs } from '../../dialogs.ts'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
@@ -12,20 +13,14 @@ import { invalidate, useAnswer } from '../../queries.ts'
 import { useMay, useRolesThatMay, useSession } from '../../session.tsx'
 import { ChangeRoleDialog, InviteDialog, type MemberRow } from './member-dialogs.tsx'
 
-type InvitationRow = {
-  id: string
-  email: string
-  role: string
-  invited_by: string | null
-  created_at: string
-  expires_at: string
-}
+type MembersAnswer = Answers['GET /members']
+type InvitationRow = MembersAnswer['invitations'][number]
 
 export function MembersTab() {
   const may_manage = useMay('members.manage')
   const who_may = useRolesThatMay('members.manage')
   const { user, roles_to_give, tenant } = useSession()
-  const query = useAnswer<{ members: MemberRow[]; invitations: InvitationRow[] }>('/members')
+  const query = useAnswer<MembersAnswer>('/members')
   const { opening, begin, props } = useDialogs<'invite' | 'role' | 'remove' | 'revoke'>()
   const [member, setMember] = useState<MemberRow>()
   const [invitation, setInvitation] = useState<InvitationRow>()

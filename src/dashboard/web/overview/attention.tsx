@@ -13,18 +13,13 @@ import {
   type LucideIcon,
 } from 'lucide-react'
 import type { AddressSearch } from '../address.ts'
+import type { Answers } from '../generated/answers.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { Instant } from '../kit/Instant.tsx'
+import { inWords } from '../kit/statuses.ts'
 import { useSession } from '../session.tsx'
 
-export type AttentionLine = {
-  kind: string
-  count: number
-  is_more: boolean
-  oldest_at: string
-  /** Ids of the oldest. */
-  examples: string[]
-}
+type AttentionLine = Answers['GET /overview']['attention'][number]
 
 type KindWords = {
   icon: LucideIcon
@@ -41,7 +36,7 @@ type KindWords = {
   operators_only?: boolean
 }
 
-const KINDS: Record<string, KindWords> = {
+const KINDS: Record<AttentionLine['kind'], KindWords> = {
   hold_lapses: {
     icon: Hourglass,
     one: 'hold lapses within a day',
@@ -143,8 +138,9 @@ export function AttentionList({ lines }: { lines: AttentionLine[] | undefined })
 
 function AttentionRow({ line: { kind, count, is_more, oldest_at, examples } }: { line: AttentionLine }) {
   const { is_operator } = useSession()
-  const words = KINDS[kind]
-  if (words === undefined) return null
+  // A page that was loaded before the server was updated knows fewer kinds.
+  const words = KINDS[kind] as KindWords | undefined
+  if (words === undefined) return `${count.toLocaleString()}: ${inWords(kind)}. Reload the page.`
   const { icon: Icon, one, many, since, act, one_at, all_at, search = {}, operators_only = false } = words
   const text = (
     <>

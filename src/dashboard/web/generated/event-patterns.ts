@@ -1,6 +1,5 @@
-// The types of events, and the patterns that stand for several, in the order of the API. A test compares them.
+// What endpoints and filters can name: all events, those of a noun, and each type.
 
-/** `*`, `<noun>.*` of each noun, and each type. */
 export const EVENT_PATTERNS = [
   '*',
   'customer.*',

@@ -1,0 +1,20 @@
+// What came of an act on record.
+import { Status } from '../kit/Status.tsx'
+
+type Outcome = { outcome: Record<string, unknown> | null; expects_outcome: boolean }
+
+/** By the status that was answered. What has no outcome of its own was done with the entry. */
+export function EntryOutcome({ of: { outcome, expects_outcome } }: { of: Outcome }) {
+  if (outcome === null)
+    return expects_outcome ? <Status status="unknown" word="Not on record" /> : <Status status="done" />
+  const { status, state, refused } = outcome
+  // An act of operators, as it stands.
+  if (typeof state === 'string')
+    return state === 'done' && refused !== 0 ? <Status status="refused" /> : <Status status={state} />
+  if (typeof status !== 'number') return <Status status="done" />
+  return status < 300 ? (
+    <Status status="done" word={status === 202 ? 'Accepted' : 'Done'} />
+  ) : (
+    <Status status="refused" word={`Refused, ${status}`} />
+  )
+}

@@ -1,0 +1,1024 @@
+// What routes answer to the pages, by their schemas. `npm run sdk` writes this.
+
+import type {
+  AiTask,
+  Customer,
+  Dispute,
+  Drift,
+  DriftSide,
+  DriftState,
+  DriftSubject,
+  FeedEvent,
+  Merchant,
+  Message,
+  MessageTemplate,
+  Payment,
+  Payout,
+  Recipient,
+  Refund,
+  RememberedRequest,
+  Suppression,
+  TimelineEntry,
+  TopUp,
+  Verification,
+  WalletBalance,
+  WalletTransaction,
+  WebhookDelivery,
+  WebhookDeliveryDetail,
+  WebhookDeliveryStatus,
+  WebhookEndpoint,
+  WebhookEndpointStats,
+  WebhookRecovery,
+} from '#sdk/index.ts'
+
+interface OverviewShape {
+  currencies: {
+    /** ISO 4217 currency code, in lower case. */
+    currency: string
+    /** The last 14 days, the oldest first; the last is today. */
+    days: {
+      /** The day, UTC. */
+      day: string
+      /** Payments that were captured. */
+      captured: number
+      /** What was captured. */
+      captured_minor: number
+      /** Refunds that succeeded; one that failed later is still counted. */
+      refunded: number
+      /** What was refunded, with what of it failed later. */
+      refunded_minor: number
+      /** Payments that were authorized. */
+      authorized: number
+      /** Payments whose authorization failed. */
+      failed: number
+      /** The part of authorizations that succeeded; null: there were none. */
+      success_rate: number | null
+    }[]
+    /** The last seven of these together. */
+    week: {
+      /** Payments that were captured. */
+      captured: number
+      /** What was captured. */
+      captured_minor: number
+      /** Refunds that succeeded; one that failed later is still counted. */
+      refunded: number
+      /** What was refunded, with what of it failed later. */
+      refunded_minor: number
+      /** Payments that were authorized. */
+      authorized: number
+      /** Payments whose authorization failed. */
+      failed: number
+      /** The part of authorizations that succeeded; null: there were none. */
+      success_rate: number | null
+    }
+    /** The seven before. */
+    week_before: {
+      /** Payments that were captured. */
+      captured: number
+      /** What was captured. */
+      captured_minor: number
+      /** Refunds that succeeded; one that failed later is still counted. */
+      refunded: number
+      /** What was refunded, with what of it failed later. */
+      refunded_minor: number
+      /** Payments that were authorized. */
+      authorized: number
+      /** Payments whose authorization failed. */
+      failed: number
+      /** The part of authorizations that succeeded; null: there were none. */
+      success_rate: number | null
+    }
+  }[]
+  balances: WalletBalance[]
+  attention: AttentionShape[]
+  /** For how long the oldest of its jobs has been due, in seconds; 0: none waits. */
+  oldest_due_s: number
+  /** Events that are not yet in the numbers of days: as a rule those of the last seconds. */
+  uncounted_events: number
+  /** When this was read. */
+  as_of: string
+}
+
+interface AttentionShape {
+  /**
+   * `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not
+   * known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not
+   * arrive within the last day; `endpoint_disabled`: endpoints that get none any more.
+   * `verification_open`: people of whom nobody has decided. `dispute_needs_response`: disputes that wait
+   * for an answer.
+   */
+  kind:
+    | 'hold_lapses'
+    | 'effect_unknown'
+    | 'drift'
+    | 'deliveries_failed'
+    | 'endpoint_disabled'
+    | 'verification_open'
+    | 'dispute_needs_response'
+  /** How many; counting stops at 1,000. */
+  count: number
+  /** Whether there are more than that. */
+  is_more: boolean
+  /** Since when the oldest is so; of holds, when the first lapses. */
+  oldest_at: string
+  /**
+   * The ids of up to three, the oldest first: payments, jobs, drifts, endpoints, verifications or
+   * disputes.
+   */
+  examples: string[]
+}
+
+interface StoryShape {
+  jobs: {
+    id: string
+    name: string
+    /** The refund that it is for; null: it is for none. */
+    refund_id: string | null
+    state: string
+    /** Attempts so far. */
+    attempt: number
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    finished_at: string | null
+    /** When it is due next; null: it has ended. */
+    run_at: string | null
+    /** Since when its effect is not known. */
+    unknown_since: string | null
+  }[]
+  deliveries: {
+    /** The id of the delivery. */
+    id: string
+    /** The endpoint. */
+    endpoint_id: string
+    /** The event, and the header `webhook-id` of each attempt. */
+    event_id: string
+    /** The type of the event. */
+    type: string
+    status: WebhookDeliveryStatus
+    /** Scheduled attempts so far; replays do not count. */
+    attempts: number
+    /**
+     * When the next attempt is due; null: there is none. It may come later: an endpoint that only fails
+     * gets one request at a time, and an ordered one its events in turn.
+     */
+    next_attempt_at: string | null
+    /** The status of the last answer; null: there was none. */
+    last_status_code: number | null
+    /** Why there was no answer to the last attempt. */
+    last_error: string | null
+    /** When it arrived. */
+    delivered_at: string | null
+    /** The cursor of lists. */
+    created_at: string
+    /** When it last changed. */
+    updated_at: string
+    /** Where it goes. */
+    url: string
+  }[]
+  /** ISO 8601 in UTC, with microseconds. */
+  as_of: string
+}
+
+interface QueuesFiguresShape {
+  queues: {
+    /** Its name. */
+    queue: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
+    /** Jobs that could begin now. */
+    due: number
+    /** Jobs that wait for their time. */
+    later: number
+    /** Jobs under way. */
+    running: number
+    /** Jobs whose effect is not known. */
+    unknown: number
+    /** Jobs that wait for an operator. */
+    parked: number
+    /** For how long the oldest has been due, in seconds. */
+    oldest_due_s: number
+    /** Jobs that came, each second of the last whole minute. */
+    in_per_s_1m: number
+    /** Jobs that finished. */
+    out_per_s_1m: number
+    /** Jobs that came, each second of the last five minutes. */
+    in_per_s_5m: number
+    /** Jobs that finished. */
+    out_per_s_5m: number
+    /** From when a job was due to when its last attempt began. */
+    wait: {
+      last_5m: {
+        /** How long half of them took at most; null: there were none. */
+        p50_ms: number | null
+        /** How long 95 in 100 took at most, within a quarter. */
+        p95_ms: number | null
+        /** How long 99 in 100 took at most. */
+        p99_ms: number | null
+      }
+      last_1h: {
+        /** How long half of them took at most; null: there were none. */
+        p50_ms: number | null
+        /** How long 95 in 100 took at most, within a quarter. */
+        p95_ms: number | null
+        /** How long 99 in 100 took at most. */
+        p99_ms: number | null
+      }
+    }
+    /** From when its last attempt began to when it finished. */
+    run: {
+      last_5m: {
+        /** How long half of them took at most; null: there were none. */
+        p50_ms: number | null
+        /** How long 95 in 100 took at most, within a quarter. */
+        p95_ms: number | null
+        /** How long 99 in 100 took at most. */
+        p99_ms: number | null
+      }
+      last_1h: {
+        /** How long half of them took at most; null: there were none. */
+        p50_ms: number | null
+        /** How long 95 in 100 took at most, within a quarter. */
+        p95_ms: number | null
+        /** How long 99 in 100 took at most. */
+        p99_ms: number | null
+      }
+    }
+    /** Jobs that failed or were discarded in the last hour. */
+    failed_1h: number
+    /** Jobs that finished in each of the last 60 minutes. */
+    out_by_minute: number[]
+    /** Whether nothing of it begins. */
+    paused: boolean
+    /** Of how many tenants nothing of it begins. */
+    paused_tenants: number
+    /** Up to when the numbers hold; null before the first count. */
+    as_of: string | null
+  }[]
+  /** Up to when the numbers hold; null before the first count. */
+  as_of: string | null
+}
+
+interface JobNameFiguresShape {
+  names: {
+    /** The name of the job. */
+    name: string
+    /** Jobs that came. */
+    in: number
+    /** Jobs that finished. */
+    out: number
+    /** Of these, those that succeeded. */
+    succeeded: number
+    /** Those that failed. */
+    failed: number
+    /** Those that were ended without being done. */
+    discarded: number
+    /** Attempts beyond the first. */
+    retries: number
+    /** From when a job was due to its last attempt. */
+    wait: {
+      /** How long half of them took at most; null: there were none. */
+      p50_ms: number | null
+      /** How long 95 in 100 took at most, within a quarter. */
+      p95_ms: number | null
+      /** How long 99 in 100 took at most. */
+      p99_ms: number | null
+    }
+    /** From the beginning of that to its end. */
+    run: {
+      /** How long half of them took at most; null: there were none. */
+      p50_ms: number | null
+      /** How long 95 in 100 took at most, within a quarter. */
+      p95_ms: number | null
+      /** How long 99 in 100 took at most. */
+      p99_ms: number | null
+    }
+    /** Jobs that could begin now. */
+    due: number
+    /** Jobs that wait for their time. */
+    later: number
+    /** Jobs under way. */
+    running: number
+    /** Jobs whose effect is not known. */
+    unknown: number
+    /** Jobs that wait for an operator. */
+    parked: number
+    /** For how long the oldest has been due, in seconds. */
+    oldest_due_s: number
+  }[]
+  /** Up to when the numbers hold; null before the first count. */
+  as_of: string | null
+}
+
+interface JobSeriesShape {
+  /** How many seconds each point stands for. */
+  step_s: number
+  points: {
+    /** Where it begins. */
+    at: string
+    /** Jobs that came. */
+    in: number
+    /** Jobs that finished. */
+    out: number
+    /** Those of them that failed or were discarded. */
+    failed: number
+    /** The most that were seen due; null: nobody looked. */
+    due: number | null
+    /** The most that one had been due, in seconds. */
+    oldest_due_s: number | null
+    /** From when a job was due to its last attempt. */
+    wait: {
+      /** How long half of them took at most; null: there were none. */
+      p50_ms: number | null
+      /** How long 95 in 100 took at most, within a quarter. */
+      p95_ms: number | null
+      /** How long 99 in 100 took at most. */
+      p99_ms: number | null
+    }
+    /** From the beginning of that to its end. */
+    run: {
+      /** How long half of them took at most; null: there were none. */
+      p50_ms: number | null
+      /** How long 95 in 100 took at most, within a quarter. */
+      p95_ms: number | null
+      /** How long 99 in 100 took at most. */
+      p99_ms: number | null
+    }
+  }[]
+  /** Up to when the numbers hold; null before the first count. */
+  as_of: string | null
+}
+
+interface TenantSharesShape {
+  /** How far back it goes. */
+  window: '5m' | '15m' | '1h' | '24h' | '7d'
+  /** Jobs that finished. */
+  finished: number
+  /** How long their last attempts took, together. */
+  run_ms: number
+  tenants: {
+    /** Whose; null: of all others. */
+    tenant_id: string | null
+    /** The name of the tenant. */
+    slug: string | null
+    /** Jobs of this tenant that finished. */
+    finished: number
+    /** How long their last attempts took, together. */
+    run_ms: number
+    /** The part of all that finished. */
+    share: number
+  }[]
+  /** Up to when the numbers hold; null before the first count. */
+  as_of: string | null
+}
+
+interface ProviderHealthShape {
+  providers: {
+    /** Its name. */
+    provider: string
+    /** Jobs with a call to it that finished in the last 15 minutes. */
+    calls: number
+    /** Those whose effect happened. */
+    done: number
+    /** Those that it declined. */
+    declined: number
+    /** Those that were ended without being done. */
+    discarded: number
+    /** Attempts beyond the first. */
+    retries: number
+    /** How long the last attempt took, from claim to end. */
+    took: {
+      /** How long half of them took at most; null: there were none. */
+      p50_ms: number | null
+      /** How long 95 in 100 took at most, within a quarter. */
+      p95_ms: number | null
+      /** How long 99 in 100 took at most. */
+      p99_ms: number | null
+    }
+    /** Jobs whose calls are turned away now, before they have an effect. */
+    refused: number
+    /** Jobs of which an attempt may have reached it without an answer. */
+    in_doubt: number
+    /** Jobs whose effect is not known. */
+    unknown: number
+  }[]
+  /** Up to when the numbers hold; null before the first count. */
+  as_of: string | null
+}
+
+interface TenantsDriftShape {
+  /** The id of the drift. */
+  id: string
+  /** Whose it is. */
+  tenant_id: string
+  subject: DriftSubject
+  /** The row that differs. */
+  subject_id: string
+  /** The payment; null for what belongs to none. */
+  payment_id: string | null
+  state: DriftState
+  /** What we think. */
+  ours: DriftSide
+  /** What the processor says, in our words; null while it is not known, or where it knows none. */
+  theirs: DriftSide | null
+  /** What else is known. */
+  detail: string | null
+  /** Since when. */
+  since: string
+  /** For how many seconds. */
+  age_s: number
+  /** When the processor was last asked. */
+  checked_at: string | null
+  /** When it was noticed: the cursor of lists. */
+  created_at: string
+  tenant: string
+}
+
+/** By what is asked. Paths are those below `/api`. */
+export interface Answers {
+  'GET /v1/ai/tasks': AiTask[]
+  'GET /v1/ai/tasks/{id}': AiTask
+  'GET /v1/compliance/kyc': Verification[]
+  'GET /v1/compliance/kyc/{id}': Verification
+  'GET /v1/compliance/kyc/{id}/timeline': TimelineEntry[]
+  'GET /v1/customers': Customer[]
+  'GET /v1/customers/{id}': Customer
+  'GET /v1/disputes': Dispute[]
+  'GET /v1/disputes/{id}': Dispute
+  'GET /v1/events': FeedEvent[]
+  'GET /v1/events/{id}': FeedEvent
+  'GET /v1/idempotency_keys/{key}': RememberedRequest[]
+  'GET /v1/merchants': Merchant[]
+  'GET /v1/merchants/{id}': Merchant
+  'GET /v1/messages': Message[]
+  'GET /v1/messages/suppressions': Suppression[]
+  'GET /v1/messages/suppressions/{id}': Suppression
+  'GET /v1/messages/templates': MessageTemplate[]
+  'GET /v1/messages/templates/{id}': MessageTemplate
+  'GET /v1/messages/{id}': Message
+  'GET /v1/messages/{id}/timeline': TimelineEntry[]
+  'GET /v1/payments': Payment[]
+  'GET /v1/payments/{id}': Payment
+  'GET /v1/payments/{id}/events': FeedEvent[]
+  'GET /v1/payments/{id}/refunds': Refund[]
+  'GET /v1/payments/{id}/timeline': TimelineEntry[]
+  'GET /v1/payouts': Payout[]
+  'GET /v1/payouts/{id}': Payout
+  'GET /v1/payouts/{id}/timeline': TimelineEntry[]
+  'GET /v1/recipients': Recipient[]
+  'GET /v1/recipients/{id}': Recipient
+  'GET /v1/reconciliation': Drift[]
+  'GET /v1/refunds': Refund[]
+  'GET /v1/refunds/{id}': Refund
+  'GET /v1/wallet/balances': WalletBalance[]
+  'GET /v1/wallet/top_ups': TopUp[]
+  'GET /v1/wallet/top_ups/{id}': TopUp
+  'GET /v1/wallet/top_ups/{id}/timeline': TimelineEntry[]
+  'GET /v1/wallet/transactions': WalletTransaction[]
+  'GET /v1/webhook_deliveries/{id}': WebhookDeliveryDetail
+  'GET /v1/webhook_endpoints': WebhookEndpoint[]
+  'GET /v1/webhook_endpoints/{id}': WebhookEndpoint
+  'GET /v1/webhook_endpoints/{id}/deliveries': WebhookDelivery[]
+  'GET /v1/webhook_endpoints/{id}/stats': WebhookEndpointStats
+  'GET /v1/webhook_recoveries/{id}': WebhookRecovery
+  'GET /session': {
+    session_id: string
+    user: {
+      id: string
+      name: string
+      email: string
+      two_factor_enabled: boolean
+    }
+    is_operator: boolean
+    tenant: {
+      id: string
+      slug: string
+      name: string
+    } | null
+    role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator' | null
+    may: string[]
+    who_may: Record<string, ('owner' | 'admin' | 'developer' | 'support' | 'read-only')[]>
+    key_scopes: string[]
+    tenants: {
+      id: string
+      slug: string
+      name: string
+      role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only'
+    }[]
+    areas: {
+      name:
+        | 'customers'
+        | 'payments'
+        | 'payouts'
+        | 'wallet'
+        | 'recipients'
+        | 'merchants'
+        | 'compliance'
+        | 'messages'
+        | 'ai'
+        | 'events'
+      state: 'deployed' | 'switched_off' | 'not_deployed' | 'without_credentials'
+    }[]
+    emulators: string[]
+    api_url: string
+    sends_email: boolean
+    version: string
+  }
+  'GET /invitations/{token}': {
+    tenant: string
+    email: string
+    role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only'
+    has_user: boolean | null
+  }
+  'POST /invitations/{token}/accept': {
+    email: string
+  }
+  'GET /audit': {
+    seq: number
+    at: string
+    tenant: string | null
+    actor: string
+    action: string
+    subject: string | null
+    subject_id: string | null
+    details: Record<string, unknown>
+    request_id: string | null
+    address: string | null
+    outcome: Record<string, unknown> | null
+    expects_outcome: boolean
+  }[]
+  'GET /keys': {
+    id: string
+    name: string
+    last_four: string
+    scopes: (
+      | 'customer:write'
+      | 'payments:read'
+      | 'payments:write'
+      | 'payouts:read'
+      | 'payouts:write'
+      | 'wallet:read'
+      | 'wallet:write'
+      | 'recipients:read'
+      | 'recipients:write'
+      | 'merchants:read'
+      | 'merchants:write'
+      | 'compliance:read'
+      | 'compliance:write'
+      | 'messaging:read'
+      | 'messaging:write'
+      | 'ai:read'
+      | 'ai:write'
+      | 'events:read'
+      | 'webhooks:write'
+    )[]
+    created_at: string
+    last_used_at: string | null
+    expires_at: string | null
+    revoked_at: string | null
+  }[]
+  'POST /keys': {
+    id: string
+    name: string
+    last_four: string
+    scopes: (
+      | 'customer:write'
+      | 'payments:read'
+      | 'payments:write'
+      | 'payouts:read'
+      | 'payouts:write'
+      | 'wallet:read'
+      | 'wallet:write'
+      | 'recipients:read'
+      | 'recipients:write'
+      | 'merchants:read'
+      | 'merchants:write'
+      | 'compliance:read'
+      | 'compliance:write'
+      | 'messaging:read'
+      | 'messaging:write'
+      | 'ai:read'
+      | 'ai:write'
+      | 'events:read'
+      | 'webhooks:write'
+    )[]
+    created_at: string
+    last_used_at: string | null
+    expires_at: string | null
+    revoked_at: string | null
+    secret: string
+  }
+  'POST /keys/{id}/rotate': {
+    id: string
+    name: string
+    last_four: string
+    scopes: (
+      | 'customer:write'
+      | 'payments:read'
+      | 'payments:write'
+      | 'payouts:read'
+      | 'payouts:write'
+      | 'wallet:read'
+      | 'wallet:write'
+      | 'recipients:read'
+      | 'recipients:write'
+      | 'merchants:read'
+      | 'merchants:write'
+      | 'compliance:read'
+      | 'compliance:write'
+      | 'messaging:read'
+      | 'messaging:write'
+      | 'ai:read'
+      | 'ai:write'
+      | 'events:read'
+      | 'webhooks:write'
+    )[]
+    created_at: string
+    last_used_at: string | null
+    expires_at: string | null
+    revoked_at: string | null
+    secret: string
+  }
+  'GET /members': {
+    members: {
+      user_id: string
+      name: string
+      email: string
+      role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only'
+      two_factor_enabled: boolean
+      created_at: string
+    }[]
+    invitations: {
+      id: string
+      email: string
+      role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only'
+      invited_by: string | null
+      created_at: string
+      expires_at: string
+    }[]
+  }
+  'POST /members/invitations': {
+    id: string
+    email: string
+    role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only'
+    expires_at: string
+    link: string | null
+    sent: boolean
+  }
+  'GET /overview': OverviewShape
+  'GET /stories/{id}': StoryShape
+  'GET /find': {
+    noun:
+      | 'customer'
+      | 'recipient'
+      | 'merchant'
+      | 'payment'
+      | 'refund'
+      | 'dispute'
+      | 'payout'
+      | 'top_up'
+      | 'kyc'
+      | 'ai_task'
+      | 'message'
+      | 'template'
+      | 'suppression'
+      | 'webhook_endpoint'
+      | 'webhook_delivery'
+      | 'webhook_recovery'
+      | 'event'
+    id: string
+    by: 'id' | 'reference' | 'email'
+  }[]
+  'GET /events': FeedEvent[]
+  'GET /events/{id}/deliveries': WebhookDelivery[]
+  'GET /webhook_endpoints/lines': {
+    endpoint_id: string
+    line: {
+      at: string
+      delivered: number
+      failed: number
+      failed_attempts: number
+    }[]
+  }[]
+  'GET /webhook_endpoints/{id}/hours': {
+    at: string
+    delivered: number
+    failed: number
+    failed_attempts: number
+    p50_ms: number | null
+    p95_ms: number | null
+  }[]
+  'GET /ops/queues': QueuesFiguresShape
+  'GET /ops/queues/{queue}/names': JobNameFiguresShape
+  'GET /ops/series': JobSeriesShape
+  'GET /ops/shares': TenantSharesShape
+  'GET /ops/tenants': {
+    id: string
+    slug: string
+    name: string
+  }[]
+  'GET /ops/providers': ProviderHealthShape
+  'GET /ops/processes': {
+    id: string
+    name: string
+    version: string
+    host: string
+    pid: number
+    queues: string[] | null
+    /** ISO 8601 in UTC, with microseconds. */
+    started_at: string
+    /** ISO 8601 in UTC, with microseconds. */
+    seen_at: string
+    is_gone: boolean
+  }[]
+  'GET /ops/schedules': {
+    name: string
+    about: string | null
+    state: 'new' | 'running' | 'ended' | 'lost'
+    worker: string | null
+    started_at: string | null
+    ended_at: string | null
+    duration_ms: number | null
+    next_run_at: string | null
+    result: unknown
+  }[]
+  'GET /ops/drifts': TenantsDriftShape[]
+  'GET /ops/parked': {
+    id: string
+    provider: string
+    event_id: string
+    kind: string
+    object_id: string | null
+    reason: string | null
+    waits_for: string | null
+    tenant: string | null
+    subject: string | null
+    subject_id: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    received_at: string
+    /** ISO 8601 in UTC, with microseconds. */
+    parked_at: string
+    age_s: number
+  }[]
+  'GET /ops/jobs': {
+    items: {
+      id: string
+      tenant: string | null
+      tenant_id: string
+      queue: string
+      name: string
+      state: string
+      parked: boolean
+      subject:
+        | 'customer'
+        | 'recipient'
+        | 'merchant'
+        | 'payment'
+        | 'refund'
+        | 'dispute'
+        | 'payout'
+        | 'top_up'
+        | 'kyc'
+        | 'ai_task'
+        | 'message'
+        | 'template'
+        | 'suppression'
+        | 'webhook_endpoint'
+        | 'webhook_delivery'
+        | 'webhook_recovery'
+        | null
+      subject_id: string | null
+      attempt: number
+      run_at: string | null
+      unknown_since: string | null
+      first_sent_at: string | null
+      error: string | null
+      /** ISO 8601 in UTC, with microseconds. */
+      created_at: string
+      finished_at: string | null
+    }[]
+    next: string | null
+    previous: string | null
+    looked_until: string | null
+  }
+  'GET /ops/jobs/count': {
+    count: number
+    more: boolean
+    filter: {
+      state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
+      queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
+      name?: string
+      tenant_id?: string
+      subject_id?: string
+      created_from?: string
+      created_to?: string
+    } | null
+  }
+  'GET /ops/jobs/{id}': {
+    id: string
+    tenant: string | null
+    tenant_id: string
+    queue: string
+    name: string
+    state: string
+    parked: boolean
+    subject:
+      | 'customer'
+      | 'recipient'
+      | 'merchant'
+      | 'payment'
+      | 'refund'
+      | 'dispute'
+      | 'payout'
+      | 'top_up'
+      | 'kyc'
+      | 'ai_task'
+      | 'message'
+      | 'template'
+      | 'suppression'
+      | 'webhook_endpoint'
+      | 'webhook_delivery'
+      | 'webhook_recovery'
+      | null
+    subject_id: string | null
+    attempt: number
+    run_at: string | null
+    unknown_since: string | null
+    first_sent_at: string | null
+    error: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    finished_at: string | null
+    payload: unknown
+    max_attempts: number
+    request_id: string | null
+    started_at: string | null
+    worker: string | null
+    lease_until: string | null
+    works_on: {
+      noun:
+        | 'customer'
+        | 'recipient'
+        | 'merchant'
+        | 'payment'
+        | 'refund'
+        | 'dispute'
+        | 'payout'
+        | 'top_up'
+        | 'kyc'
+        | 'ai_task'
+        | 'message'
+        | 'template'
+        | 'suppression'
+        | 'webhook_endpoint'
+        | 'webhook_delivery'
+        | 'webhook_recovery'
+      id: string
+      status: string | null
+      amount_minor: number | null
+      currency: string | null
+      provider_reference: string | null
+      idempotency_key: string | null
+    } | null
+    attempts: {
+      attempt: number
+      worker: string
+      /** ISO 8601 in UTC, with microseconds. */
+      started_at: string
+      ended_at: string | null
+      outcome: string | null
+      error: string | null
+    }[]
+    calls: {
+      generation: number
+      key: string
+      operation: string
+      first_sent_at: string | null
+      last_sent_at: string | null
+      refused_since: string | null
+      outcome: string | null
+      provider_reference: string | null
+    }[]
+    interventions: {
+      /** ISO 8601 in UTC, with microseconds. */
+      at: string
+      who: string
+      act: string
+      reason: string
+      before: string
+      after: string
+    }[]
+  }
+  'POST /ops/acts': {
+    id: string
+    act: 'retry' | 'discard' | 'run_now'
+    job_id: string | null
+    filter: {
+      state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
+      queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
+      name?: string
+      tenant_id?: string
+      subject_id?: string
+      created_from?: string
+      created_to?: string
+    } | null
+    who: string
+    reason: string
+    state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
+    matched: number
+    found: number
+    done: number
+    refused: number
+    more: boolean
+    error: string | null
+    canceled_by: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    started_at: string | null
+    finished_at: string | null
+  }
+  'GET /ops/acts': {
+    id: string
+    act: 'retry' | 'discard' | 'run_now'
+    job_id: string | null
+    filter: {
+      state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
+      queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
+      name?: string
+      tenant_id?: string
+      subject_id?: string
+      created_from?: string
+      created_to?: string
+    } | null
+    who: string
+    reason: string
+    state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
+    matched: number
+    found: number
+    done: number
+    refused: number
+    more: boolean
+    error: string | null
+    canceled_by: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    started_at: string | null
+    finished_at: string | null
+  }[]
+  'GET /ops/acts/{id}': {
+    id: string
+    act: 'retry' | 'discard' | 'run_now'
+    job_id: string | null
+    filter: {
+      state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
+      queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
+      name?: string
+      tenant_id?: string
+      subject_id?: string
+      created_from?: string
+      created_to?: string
+    } | null
+    who: string
+    reason: string
+    state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
+    matched: number
+    found: number
+    done: number
+    refused: number
+    more: boolean
+    error: string | null
+    canceled_by: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    started_at: string | null
+    finished_at: string | null
+  }
+  'GET /ops/acts/{id}/items': {
+    job_id: string
+    at: string | null
+    before: string | null
+    after: string | null
+    look_only: boolean
+    refused: string | null
+  }[]
+  'GET /ops/pauses': {
+    queue: string | null
+    tenant: string | null
+    tenant_id: string | null
+    reason: string | null
+    who: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    since: string
+  }[]
+  'GET /ops/audit': {
+    seq: number
+    at: string
+    tenant: string | null
+    actor: string
+    action: string
+    subject: string | null
+    subject_id: string | null
+    details: Record<string, unknown>
+    request_id: string | null
+    address: string | null
+    outcome: Record<string, unknown> | null
+    expects_outcome: boolean
+  }[]
+}

@@ -1,0 +1,39 @@
+// The routes of the dashboard's own, without one that listens: nothing is asked.
+import Fastify, { type RouteOptions } from 'fastify'
+import { z } from 'zod'
+import type { DashboardContext } from '#dashboard/context.ts'
+import { DASHBOARD_ROUTES } from '#dashboard/routes/index.ts'
+import type { AnswerSchemas } from '../../sdk/generate/answers.ts'
+
+/** Each as it is registered, without those of other packages. */
+export async function dashboardRoutes(): Promise<RouteOptions[]> {
+  const app = Fastify()
+  const routes: RouteOptions[] = []
+  app.addHook('onRoute', (route) => {
+    if (route.url.startsWith('/api/') && route.method !== 'HEAD') routes.push(route)
+  })
+  app.setValidatorCompiler(() => () => true)
+  app.setSerializerCompiler(() => () => '')
+  app.decorateRequest('signed_in')
+  // Only what they are called and answer is wanted; none is called.
+  const nothing = { config: {}, lanes: {}, areas: {}, operations: [] } as unknown as DashboardContext
+  for (const add of DASHBOARD_ROUTES) add(app, nothing)
+  await app.ready()
+  await app.close()
+  return routes
+}
+
+/** What they answer when all is well, by `GET /members/{id}`. */
+export async function dashboardAnswers(): Promise<AnswerSchemas> {
+  const answers: Record<string, z.ZodType> = {}
+  for (const { method, url, schema } of await dashboardRoutes()) {
+    const responses = (schema?.response ?? {}) as Record<string, z.ZodType>
+    const answer = responses[200] ?? responses[201] ?? responses[202]
+    const path = url.slice('/api'.length).replaceAll(/:(\w+)/g, '{$1}')
+    if (answer !== undefined) answers[`${String(method)} ${path}`] = answer
+  }
+  return z.toJSONSchema(z.object(answers), {
+    io: 'output',
+    unrepresentable: 'any',
+  }) as AnswerSchemas
+}
