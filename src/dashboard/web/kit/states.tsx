@@ -4,12 +4,11 @@ import { CircleAlert, Construction, Inbox, Lock, type LucideIcon } from 'lucide-
 import type { ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { wordsOf } from '../api.ts'
-import { useSession } from '../session.tsx'
 import { CodeBlock } from './CodeBlock.tsx'
 import { Id } from './Id.tsx'
 import { PageHeader } from './PageHeader.tsx'
 
-/** Nothing there yet. `curl` makes the first one: see `curlOf`. */
+/** Nothing there yet. `curl` makes the first one: see curl.ts. */
 export function EmptyState({
   title,
   children,
@@ -30,17 +29,6 @@ export function EmptyState({
       {curl !== undefined && <CodeBlock text={curl} label="command" />}
     </div>
   )
-}
-
-/** The curl that posts `body` to a path of the API, at the tenant's own base URL. */
-export function useCurl(path: string, body: Record<string, unknown>): string {
-  const { api_url } = useSession()
-  return [
-    `curl ${api_url}${path} \\`,
-    `  -H "Authorization: Bearer $SLUICE_API_KEY" \\`,
-    `  -H "Content-Type: application/json" \\`,
-    `  -d '${JSON.stringify(body)}'`,
-  ].join('\n')
 }
 
 /**

@@ -1,13 +1,14 @@
 // Customers: the list.
 import type { Customer } from '#sdk/index.ts'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_CUSTOMER, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { customerName } from '../parties/PartyName.tsx'
 
@@ -52,7 +53,7 @@ const COLUMNS: TableColumn<Customer>[] = [
 
 export function CustomersPage() {
   const list = useList<Customer>('/v1/customers', ['email', 'external_id', 'deleted'], { every_ms: 30_000 })
-  const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
+  const curl = useCurl('/v1/customers', FIRST_CUSTOMER)
   return (
     <>
       <PageHeader title="Customers" description="The people and companies that pay." />

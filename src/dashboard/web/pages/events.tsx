@@ -3,13 +3,14 @@ import type { FeedEvent } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { EventSubject } from '../events/subjects.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_CUSTOMER, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { useSession } from '../session.tsx'
 
 const FIELDS: FilterField[] = [
@@ -53,7 +54,7 @@ export function EventsPage() {
   })
   // The feed always leads on, to what will happen.
   const ended = list.rows !== undefined && list.rows.length < PAGE_SIZE
-  const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
+  const curl = useCurl('/v1/customers', FIRST_CUSTOMER)
   return (
     <>
       <PageHeader

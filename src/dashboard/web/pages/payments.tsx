@@ -5,6 +5,7 @@ import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../address.ts'
 import { read, type ApiQuery } from '../api.ts'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { shortId } from '../kit/Id.tsx'
@@ -12,7 +13,7 @@ import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { Money, typedMoney } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { CURRENCIES, UUID } from '../payments/filters.ts'
 import { answerKey } from '../queries.ts'
@@ -127,12 +128,7 @@ export function PaymentsPage() {
   const list = { ...found, filtered: found.filtered || is_searched }
   const [search] = useAddressSearch()
   const linked = LINKED.filter((field) => field.kind === 'text' && search[field.name] !== undefined)
-  const curl = useCurl('/v1/payments', {
-    idempotency_key: 'payment-1',
-    amount_minor: 4000,
-    currency: 'usd',
-    method: 'card',
-  })
+  const curl = useCurl('/v1/payments', FIRST_PAYMENT)
   return (
     <>
       <PageHeader

@@ -2,13 +2,14 @@
 import type { TopUp } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_TOP_UP, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { Money, typedMoney } from '../kit/Money.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { useCurrencyFilter } from '../wallet/balances.ts'
 import { WalletFrame } from '../wallet/WalletFrame.tsx'
@@ -67,12 +68,7 @@ function TopUps() {
     useCurrencyFilter(search['currency']),
     { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
   ]
-  const curl = useCurl('/v1/wallet/top_ups', {
-    idempotency_key: 'top-up-1',
-    amount_minor: 10_000,
-    currency: 'usd',
-    source: 'src_success',
-  })
+  const curl = useCurl('/v1/wallet/top_ups', FIRST_TOP_UP)
   return (
     <>
       <Filters fields={fields} end={<CsvExport list={list} columns={COLUMNS} name="top-ups.csv" />} />

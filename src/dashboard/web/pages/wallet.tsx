@@ -2,13 +2,14 @@
 import type { WalletTransaction, WalletTransactionKind } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_TOP_UP, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { shortId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { Money, typedMoney } from '../kit/Money.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { useCurrencyFilter } from '../wallet/balances.ts'
 import { WalletFrame } from '../wallet/WalletFrame.tsx'
@@ -97,12 +98,7 @@ function Transactions() {
     { kind: 'days', from: 'created_from', to: 'created_to', label: 'Posted' },
     { kind: 'text', name: 'subject_id', label: 'Id of its cause' },
   ]
-  const curl = useCurl('/v1/wallet/top_ups', {
-    idempotency_key: 'top-up-1',
-    amount_minor: 10_000,
-    currency: 'usd',
-    source: 'src_success',
-  })
+  const curl = useCurl('/v1/wallet/top_ups', FIRST_TOP_UP)
   return (
     <>
       <Filters fields={fields} end={<CsvExport list={list} columns={COLUMNS} name="transactions.csv" />} />

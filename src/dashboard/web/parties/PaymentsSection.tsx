@@ -1,12 +1,13 @@
 // The newest payments of a customer or a merchant, on its page.
 import { Link } from '@tanstack/react-router'
 import type { Payment } from '#sdk/index.ts'
+import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { Id } from '../kit/Id.tsx'
 import { Money } from '../kit/Money.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 
 const COLUMNS: TableColumn<Payment>[] = [
@@ -27,14 +28,7 @@ const COLUMNS: TableColumn<Payment>[] = [
 
 export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id'; id: string }) {
   const list = useList<Payment>('/v1/payments', [], { fixed: { [by]: id }, limit: 10, every_ms: 15_000 })
-  const curl = useCurl('/v1/payments', {
-    idempotency_key: 'payment-1',
-    amount_minor: 1000,
-    currency: 'USD',
-    method: 'card',
-    payment_method: '<token of the processor>',
-    [by]: id,
-  })
+  const curl = useCurl('/v1/payments', { ...FIRST_PAYMENT, [by]: id })
   return (
     <section className="section">
       <div className="line">

@@ -3,12 +3,13 @@ import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { FastForward, RotateCcw, Trash2 } from 'lucide-react'
 import { useMemo, useState } from 'react'
+import { FIRST_PAYMENT, useCurl } from '../../kit/curl.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
 import { shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../../kit/states.tsx'
+import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { inWords } from '../../kit/statuses.ts'
 import { JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
@@ -68,7 +69,7 @@ export function JobsPage() {
       [filters_text],
     ),
   )
-  const curl = useCurl('/v1/payments', { amount_minor: 1200, currency: 'usd', idempotency_key: 'first' })
+  const curl = useCurl('/v1/payments', FIRST_PAYMENT)
   const none = list.rows?.length === 0
   return (
     <>
