@@ -11,6 +11,11 @@ export function Id({ id, short = false, label = 'id' }: { id: string; short?: bo
   )
 }
 
+/** The same, or a dash where there is none. */
+export function MaybeId({ id, ...others }: { id: string | null; short?: boolean; label: string }) {
+  return id === null ? '–' : <Id id={id} {...others} />
+}
+
 /** An id as tables show it: its last eight characters, which differ where the first are a time. */
 export function shortId(id: string): string {
   return id.length <= 14 ? id : `…${id.slice(-8)}`

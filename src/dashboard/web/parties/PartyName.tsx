@@ -7,14 +7,14 @@ import { shortId } from '../kit/Id.tsx'
 import { useAnswer } from '../queries.ts'
 import { useAreaState } from '../session.tsx'
 
-const PATHS = {
+/** The pages of parties; below `/v1`, where the API has them. */
+export const PARTY_PATHS = {
   customer: '/customers',
   merchant: '/merchants',
   recipient: '/recipients',
 } as const satisfies Record<KycSubjectType, string>
 
-/** The page of a party; below `/v1`, where the API has it. */
-const partyPath = (type: KycSubjectType, id: string): `/${string}` => `${PATHS[type]}/${id}`
+const partyPath = (type: KycSubjectType, id: string): `/${string}` => `${PARTY_PATHS[type]}/${id}`
 
 export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>): string =>
   name ?? email ?? 'No name'
@@ -25,7 +25,7 @@ export function PartyName({ type, id, link = false }: { type: KycSubjectType; id
   const { data, error } = useAnswer<Customer | Recipient | Merchant>(`/v1${partyPath(type, id)}`, undefined, {
     enabled: deployed,
   })
-  const name = data === undefined ? undefined : nameOf(data)
+  const name = data === undefined ? undefined : partyName(data)
   if (name === undefined && error === null && deployed)
     return (
       <>
@@ -38,7 +38,7 @@ export function PartyName({ type, id, link = false }: { type: KycSubjectType; id
   return link ? <Link to={partyPath(type, id)}>{shown}</Link> : <span>{shown}</span>
 }
 
-function nameOf(party: Customer | Recipient | Merchant): string {
+export function partyName(party: Customer | Recipient | Merchant): string {
   if ('display_name' in party) return party.display_name
   return 'deleted_at' in party && party.deleted_at !== null ? 'Deleted customer' : customerName(party)
 }

@@ -9,6 +9,7 @@ import { Id } from '../kit/Id.tsx'
 import { Money } from '../kit/Money.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
+import { useAreaState } from '../session.tsx'
 
 const COLUMNS: TableColumn<Payment>[] = [
   { title: 'Id', cell: ({ id }) => <span className="mono">…{id.slice(-8)}</span> },
@@ -27,8 +28,15 @@ const COLUMNS: TableColumn<Payment>[] = [
 ]
 
 export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id'; id: string }) {
-  const list = useList<Payment>('/v1/payments', [], { fixed: { [by]: id }, limit: 10, every_ms: 15_000 })
+  const deployed = useAreaState('payments') === 'deployed'
+  const list = useList<Payment>('/v1/payments', [], {
+    fixed: { [by]: id },
+    limit: 10,
+    every_ms: 15_000,
+    enabled: deployed,
+  })
   const curl = useCurl('/v1/payments', { ...FIRST_PAYMENT, [by]: id })
+  if (!deployed) return null
   return (
     <section className="section">
       <div className="line">

@@ -4,12 +4,20 @@ import type { Payout } from '#sdk/index.ts'
 import { DataTable } from '../kit/DataTable.tsx'
 import { useList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
+import { useAreaState } from '../session.tsx'
 import { AMOUNT, OTHERS } from './columns.tsx'
 
 const COLUMNS = [AMOUNT, ...OTHERS]
 
 export function PayoutsSection({ recipient_id }: { recipient_id: string }) {
-  const list = useList<Payout>('/v1/payouts', [], { fixed: { recipient_id }, limit: 10, every_ms: 10_000 })
+  const deployed = useAreaState('payouts') === 'deployed'
+  const list = useList<Payout>('/v1/payouts', [], {
+    fixed: { recipient_id },
+    limit: 10,
+    every_ms: 10_000,
+    enabled: deployed,
+  })
+  if (!deployed) return null
   return (
     <section className="section">
       <div className="line">
