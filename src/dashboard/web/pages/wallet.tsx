@@ -10,7 +10,7 @@ import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { Money, typedMoney } from '../kit/Money.tsx'
 import { EmptyState } from '../kit/states.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { nounWords, pageOfNoun } from '../nouns.ts'
 import { useCurrencyFilter } from '../wallet/balances.ts'
 import { WalletFrame } from '../wallet/WalletFrame.tsx'
 
@@ -26,14 +26,6 @@ const KINDS: Record<WalletTransactionKind, string> = {
   dispute_reinstated: 'Dispute reinstated',
   fee: 'Fee',
   correction: 'Correction',
-}
-
-const PAGES: Record<NonNullable<WalletTransaction['subject_type']>, string> = {
-  payment: '/payments',
-  refund: '/refunds',
-  dispute: '/disputes',
-  payout: '/payouts',
-  top_up: '/wallet/top-ups',
 }
 
 const COLUMNS: TableColumn<WalletTransaction>[] = [
@@ -62,8 +54,7 @@ const COLUMNS: TableColumn<WalletTransaction>[] = [
         '–'
       ) : (
         <>
-          {subject_type === 'top_up' ? 'Top-up' : inWords(subject_type)}{' '}
-          <span className="mono dim">{shortId(subject_id)}</span>
+          {nounWords(subject_type)} <span className="mono dim">{shortId(subject_id)}</span>
         </>
       ),
     csv: ({ subject_type, subject_id }) => `${subject_type ?? ''} ${subject_id}`,
@@ -108,7 +99,7 @@ function Transactions() {
         columns={COLUMNS}
         rowKey={({ id }) => id}
         to={({ subject_type, subject_id }) =>
-          subject_type === null ? '/wallet' : `${PAGES[subject_type]}/${subject_id}`
+          subject_type === null ? '/wallet' : pageOfNoun(subject_type, subject_id)
         }
         empty={
           <EmptyState title="No transactions yet" curl={curl}>

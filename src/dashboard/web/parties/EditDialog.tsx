@@ -2,8 +2,8 @@
 import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answer } from '#sdk/index.ts'
-import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { acted, noteActed } from '../kit/Acted.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 
 /** A field of what the API takes as a change: required where it cannot be emptied. */
 export type EditField<Update> = {

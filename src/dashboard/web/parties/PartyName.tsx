@@ -4,17 +4,9 @@ import { Link } from '@tanstack/react-router'
 import type { Customer, KycSubjectType, Merchant, Recipient } from '#sdk/index.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { shortId } from '../kit/Id.tsx'
+import { pageOfNoun } from '../nouns.ts'
 import { useAnswer } from '../queries.ts'
 import { useAreaState } from '../session.tsx'
-
-/** The pages of parties; below `/v1`, where the API has them. */
-export const PARTY_PATHS = {
-  customer: '/customers',
-  merchant: '/merchants',
-  recipient: '/recipients',
-} as const satisfies Record<KycSubjectType, string>
-
-const partyPath = (type: KycSubjectType, id: string): `/${string}` => `${PARTY_PATHS[type]}/${id}`
 
 export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>): string =>
   name ?? email ?? 'No name'
@@ -22,9 +14,13 @@ export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>):
 /** Its name, read by its id; where that cannot be read, the end of the id. `link`: leads to its page. */
 export function PartyName({ type, id, link = false }: { type: KycSubjectType; id: string; link?: boolean }) {
   const deployed = useAreaState(`${type}s`) === 'deployed'
-  const { data, error } = useAnswer<Customer | Recipient | Merchant>(`/v1${partyPath(type, id)}`, undefined, {
-    enabled: deployed,
-  })
+  const { data, error } = useAnswer<Customer | Recipient | Merchant>(
+    `/v1${pageOfNoun(type, id)}`,
+    undefined,
+    {
+      enabled: deployed,
+    },
+  )
   const name = data === undefined ? undefined : partyName(data)
   if (name === undefined && error === null && deployed)
     return (
@@ -35,7 +31,7 @@ export function PartyName({ type, id, link = false }: { type: KycSubjectType; id
       </>
     )
   const shown = name ?? <code className="mono">{shortId(id)}</code>
-  return link ? <Link to={partyPath(type, id)}>{shown}</Link> : <span>{shown}</span>
+  return link ? <Link to={pageOfNoun(type, id)}>{shown}</Link> : <span>{shown}</span>
 }
 
 export function partyName(party: Customer | Recipient | Merchant): string {

@@ -11,11 +11,12 @@ import { Facts, type Shown } from '../kit/Facts.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Status } from '../kit/Status.tsx'
+import { NOUN_PAGES, nounWords } from '../nouns.ts'
 import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { EditDialog, type EditField } from './EditDialog.tsx'
 import { Note } from './Note.tsx'
-import { PARTY_PATHS, partyName } from './PartyName.tsx'
+import { partyName } from './PartyName.tsx'
 import { VerificationSection } from './VerificationSection.tsx'
 
 type Operation = Parameters<typeof useMay>[0]
@@ -51,12 +52,12 @@ export function PartyPage<T extends Customer | Merchant | Recipient, Update exte
   of: Party<T, Update>
 }) {
   const id = usePathParam('id')
-  const path = PARTY_PATHS[type]
+  const path = NOUN_PAGES[type].page
   const query = useAnswer<T>(`/v1${path}/${id}`)
   const may_edit = useMay(update.may)
   const may_end = useMay(end.may)
   const { begin, props } = useDialogs<'edit' | 'end'>()
-  const word = `${type.charAt(0).toUpperCase()}${type.slice(1)}`
+  const word = nounWords(type)
   const name = query.data === undefined ? word : partyName(query.data)
   const ended = end.verb === 'Delete' ? 'deleted' : 'archived'
   const EndIcon = end.verb === 'Delete' ? Trash2 : Archive
