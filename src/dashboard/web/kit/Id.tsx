@@ -16,6 +16,9 @@ export function MaybeId({ id, ...others }: { id: string | null; short?: boolean;
   return id === null ? '–' : <Id id={id} {...others} />
 }
 
+/** A whole id. */
+export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
 /** An id as tables show it: its last eight characters, which differ where the first are a time. */
 export function shortId(id: string): string {
   return id.length <= 14 ? id : `…${id.slice(-8)}`

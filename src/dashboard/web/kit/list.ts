@@ -4,6 +4,7 @@ import { useNavigate, useRouterState } from '@tanstack/react-router'
 import { readPage, type ApiQuery, type ListPage } from '../api.ts'
 import { useAddressSearch, type AddressSearch } from '../address.ts'
 import { answerKey } from '../queries.ts'
+import type { TableList } from './DataTable.tsx'
 
 /** A list as `DataTable` and `CsvExport` take it. */
 export type ListState<T> = {
@@ -16,6 +17,11 @@ export type ListState<T> = {
   goNext: (() => void) | undefined
   goPrevious: (() => void) | undefined
   filtered: boolean
+}
+
+/** What a table needs of a list that comes in one answer. */
+export function wholeList<T>(query: TableList<T>['query'], rows: T[] | undefined): TableList<T> {
+  return { query, rows, filtered: false, goNext: undefined, goPrevious: undefined }
 }
 
 /** The words of the address that say which page of a list is shown. */

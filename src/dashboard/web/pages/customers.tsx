@@ -1,15 +1,13 @@
 // Customers: the list.
 import type { Customer } from '#sdk/index.ts'
+import { ID_COLUMN, CREATED_COLUMN, VERIFICATION_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { FIRST_CUSTOMER, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
-import { Status } from '../kit/Status.tsx'
 import { customerName } from '../parties/PartyName.tsx'
 
 const FIELDS: FilterField[] = [
@@ -38,17 +36,9 @@ const COLUMNS: TableColumn<Customer>[] = [
     clip: true,
     csv: ({ external_id }) => external_id,
   },
-  {
-    title: 'Verification',
-    cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
-    csv: ({ kyc_status }) => kyc_status,
-  },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  VERIFICATION_COLUMN,
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function CustomersPage() {

@@ -4,12 +4,11 @@ import { Mail, Smartphone } from 'lucide-react'
 import { useMemo } from 'react'
 import type { Message } from '#sdk/index.ts'
 import { useDialogs } from '../dialogs.ts'
+import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
@@ -74,12 +73,8 @@ const COLUMNS: TableColumn<Message>[] = [
     clip: true,
     csv: ({ failure }) => failure?.code,
   },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function MessagesPage() {

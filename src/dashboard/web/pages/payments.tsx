@@ -4,18 +4,18 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../address.ts'
 import { read, type ApiQuery } from '../api.ts'
+import { ID_COLUMN, CREATED_COLUMN, AMOUNT_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { shortId } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
+import { shortId, UUID } from '../kit/Id.tsx'
 import { useList } from '../kit/list.ts'
 import { Money, typedMoney } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
-import { CURRENCIES, UUID } from '../payments/filters.ts'
+import { CURRENCIES } from '../payments/filters.ts'
 import { answerKey } from '../queries.ts'
 
 const FIELDS: FilterField[] = [
@@ -55,12 +55,7 @@ const NAMES = [
 ]
 
 const COLUMNS: TableColumn<Payment>[] = [
-  {
-    title: 'Amount',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-    align: 'end',
-    csv: ({ amount_minor, currency }) => typedMoney(amount_minor, currency),
-  },
+  AMOUNT_COLUMN,
   {
     title: 'Status',
     cell: ({ status, dispute }) => (
@@ -100,25 +95,13 @@ const COLUMNS: TableColumn<Payment>[] = [
     align: 'end',
     csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
   },
-  {
-    title: 'Id',
-    cell: ({ id }) => (
-      <span className="mono" title={id}>
-        {shortId(id)}
-      </span>
-    ),
-    csv: ({ id }) => id,
-  },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 /** Only in the file. */
 const FILE_COLUMNS: TableColumn<Payment>[] = [
   ...COLUMNS,
-  { title: 'Currency', cell: () => null, csv: ({ currency }) => currency },
+  CURRENCY_COLUMN,
   { title: 'Processor reference', cell: () => null, csv: ({ processor_reference }) => processor_reference },
 ]
 

@@ -1,14 +1,13 @@
 // Wallet: balances and transactions.
 import type { WalletTransaction, WalletTransactionKind } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
+import { CURRENCY_COLUMN, momentColumn, moneyColumn } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { FIRST_TOP_UP, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { shortId } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
-import { Money, typedMoney } from '../kit/Money.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { nounWords, pageOfNoun } from '../nouns.ts'
 import { useCurrencyFilter } from '../wallet/balances.ts'
@@ -30,23 +29,9 @@ const KINDS: Record<WalletTransactionKind, string> = {
 
 const COLUMNS: TableColumn<WalletTransaction>[] = [
   { title: 'Kind', cell: ({ kind }) => KINDS[kind], csv: ({ kind }) => kind },
-  {
-    title: 'Amount',
-    align: 'end',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} signed />,
-    csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
-  },
-  {
-    title: 'Balance after',
-    align: 'end',
-    cell: ({ balance_after_minor, currency }) => <Money minor={balance_after_minor} currency={currency} />,
-    csv: ({ balance_after_minor, currency }) => Number(typedMoney(balance_after_minor, currency)),
-  },
-  {
-    title: 'Currency',
-    cell: ({ currency }) => currency.toUpperCase(),
-    csv: ({ currency }) => currency,
-  },
+  moneyColumn('Amount', ({ amount_minor }) => amount_minor, { signed: true }),
+  moneyColumn('Balance after', ({ balance_after_minor }) => balance_after_minor),
+  CURRENCY_COLUMN,
   {
     title: 'Of',
     cell: ({ subject_type, subject_id }) =>
@@ -59,11 +44,7 @@ const COLUMNS: TableColumn<WalletTransaction>[] = [
       ),
     csv: ({ subject_type, subject_id }) => `${subject_type ?? ''} ${subject_id}`,
   },
-  {
-    title: 'Posted',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  momentColumn('Posted', ({ created_at }) => created_at),
 ]
 
 export function WalletPage() {

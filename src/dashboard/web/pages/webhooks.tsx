@@ -4,9 +4,9 @@ import { Plus } from 'lucide-react'
 import { useMemo } from 'react'
 import type { WebhookEndpoint } from '#sdk/index.ts'
 import { useDialogs } from '../dialogs.ts'
+import { CREATED_COLUMN } from '../kit/columns.tsx'
 import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Sparkline } from '../kit/Sparkline.tsx'
@@ -87,7 +87,7 @@ export function WebhooksPage() {
         </div>
       ),
     },
-    { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+    CREATED_COLUMN,
   ]
 
   return (

@@ -1,30 +1,25 @@
 // The newest payments of a customer or a merchant, on its page.
 import { Link } from '@tanstack/react-router'
 import type { Payment } from '#sdk/index.ts'
+import { CREATED_COLUMN, AMOUNT_COLUMN } from '../kit/columns.tsx'
 import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
+import { shortId, Id } from '../kit/Id.tsx'
 import { useList } from '../kit/list.ts'
-import { Money } from '../kit/Money.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { useAreaState } from '../session.tsx'
 
 const COLUMNS: TableColumn<Payment>[] = [
-  { title: 'Id', cell: ({ id }) => <span className="mono">…{id.slice(-8)}</span> },
+  { title: 'Id', cell: ({ id }) => <span className="mono">{shortId(id)}</span> },
   { title: 'Status', cell: ({ status }) => <Status status={status} noun="payment" /> },
-  {
-    title: 'Amount',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-    align: 'end',
-  },
+  AMOUNT_COLUMN,
   {
     title: 'Reference',
     cell: ({ processor_reference }) =>
       processor_reference === null ? '–' : <Id id={processor_reference} short label="reference" />,
   },
-  { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+  CREATED_COLUMN,
 ]
 
 export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id'; id: string }) {

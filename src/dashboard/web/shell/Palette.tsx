@@ -5,6 +5,7 @@ import { useNavigate } from '@tanstack/react-router'
 import { CornerDownLeft, FileSearch, ListChecks, Search, Zap, type LucideIcon } from 'lucide-react'
 import { useId, useState, type KeyboardEvent } from 'react'
 import type { AddressSearch } from '../address.ts'
+import { UUID } from '../kit/Id.tsx'
 import { FURTHER_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
 import { nounWords, pageOfNoun } from '../nouns.ts'
 import type { JobRow } from '../operations/shapes.ts'
@@ -165,5 +166,4 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
 
 /** No more can be asked. */
 const MOST_LETTERS = 255
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const JOBS_OF = (search: string) => ({ search, state: 'all', limit: 5 })

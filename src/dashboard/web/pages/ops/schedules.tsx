@@ -1,10 +1,10 @@
 // Schedules: work that comes again by the clock, with its last run and its next.
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { formatDuration, Instant } from '../../kit/Instant.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { wholeList } from '../../operations/pages.ts'
 import { useAnswer } from '../../queries.ts'
 
 type ScheduleRow = {
@@ -66,7 +66,7 @@ export function SchedulesPage() {
       />
       <DataTable
         label="Schedules"
-        list={wholeList(query, (rows) => rows)}
+        list={wholeList(query, query.data)}
         columns={COLUMNS}
         rowKey={({ name }) => name}
         paged={false}

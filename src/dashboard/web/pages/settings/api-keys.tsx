@@ -3,6 +3,7 @@ import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
+import { CREATED_COLUMN } from '../../kit/columns.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
@@ -52,7 +53,7 @@ export function ApiKeysTab() {
     },
     { title: 'Last used', cell: ({ last_used_at }) => <Instant at={last_used_at} none="never" /> },
     { title: 'Expires', cell: ({ expires_at }) => <Instant at={expires_at} none="never" /> },
-    { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+    CREATED_COLUMN,
     {
       title: '',
       align: 'end',

@@ -2,11 +2,12 @@
 import { Button } from '@mantine/core'
 import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
-import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { useDialogs } from '../../dialogs.ts'
+import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { useMay, useRolesThatMay, useSession } from '../../session.tsx'
@@ -31,7 +32,6 @@ export function MembersTab() {
   const [invitation, setInvitation] = useState<InvitationRow>()
   // Only owners have a say about owners.
   const mayChange = (role: string) => may_manage && (role !== 'owner' || own_role === 'owner')
-  const only = { goNext: undefined, goPrevious: undefined, filtered: false }
 
   const columns: TableColumn<MemberRow>[] = [
     {
@@ -122,7 +122,7 @@ export function MembersTab() {
       </div>
       <DataTable
         label="Members"
-        list={{ query, rows: query.data?.members, ...only }}
+        list={wholeList(query, query.data?.members)}
         columns={columns}
         rowKey={({ user_id }) => user_id}
         paged={false}
@@ -133,7 +133,7 @@ export function MembersTab() {
           <h2>Open invitations</h2>
           <DataTable
             label="Open invitations"
-            list={{ query, rows: query.data.invitations, ...only }}
+            list={wholeList(query, query.data.invitations)}
             columns={open}
             rowKey={({ id }) => id}
             paged={false}
