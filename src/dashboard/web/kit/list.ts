@@ -25,7 +25,7 @@ export function wholeList<T>(query: TableList<T>['query'], rows: T[] | undefined
 }
 
 /** The words of the address that say which page of a list is shown. */
-export const CURSORS = ['before', 'after'] as const
+const CURSORS = ['before', 'after'] as const
 
 /**
  * Reads the page of a list that the address names: of its query, `names` are filters and go to the API as they are, and
