@@ -4,7 +4,6 @@ import { useNavigate, useRouterState } from '@tanstack/react-router'
 import { readPage, type ApiQuery, type ListPage } from '../api.ts'
 import { useAddressSearch, type AddressSearch } from '../address.ts'
 import { answerKey } from '../queries.ts'
-import type { TableList } from './DataTable.tsx'
 
 /** A list as `DataTable` and `CsvExport` take it. */
 export type ListState<T> = {
@@ -17,6 +16,11 @@ export type ListState<T> = {
   goNext: (() => void) | undefined
   goPrevious: (() => void) | undefined
   filtered: boolean
+}
+
+/** What is needed of a list; also of one that comes in one answer. */
+export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
+  query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
 }
 
 /** What a table needs of a list that comes in one answer. */
