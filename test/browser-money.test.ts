@@ -148,6 +148,13 @@ test('filters are in the address: they outlive a reload, and Back undoes them', 
   await page.waitForURL(/status=authorized&currency=EUR/)
 })
 
+test('the id of a payment finds it alone', async () => {
+  const { id } = await heldPayment(dashboard.world.client, { amount_minor: 700 })
+  const page = await dashboard.open(`/payments?search=${id}`, { as: 'read-only' })
+  await page.getByRole('link', { name: '$7.00' }).waitFor()
+  expect(await page.getByRole('row').count()).toBe(2)
+})
+
 test('a verification is decided by hand, once', async () => {
   const { client } = dashboard.world
   const { id } = await verificationOf(client)

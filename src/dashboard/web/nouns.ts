@@ -1,36 +1,41 @@
-// The nouns of the API: how people call them, and where their pages are.
+// The nouns of the API: how people call them, and where their pages are. A test compares them with the API and the routes.
 import { inWords } from './kit/statuses.ts'
 
-const PAGES: Record<string, string> = {
-  customer: '/customers',
-  recipient: '/recipients',
-  merchant: '/merchants',
-  payment: '/payments',
-  refund: '/refunds',
-  dispute: '/disputes',
-  payout: '/payouts',
-  top_up: '/wallet/top-ups',
-  kyc: '/compliance',
-  ai_task: '/ai-tasks',
-  message: '/messages',
-  webhook_endpoint: '/webhooks',
-  webhook_delivery: '/webhooks/deliveries',
-  event: '/events',
-}
-/** Those without a page of their own are on that of all. */
-const LISTS: Record<string, string> = {
-  template: '/messages/templates',
-  suppression: '/messages/suppressions',
-  webhook_recovery: '/webhooks',
-}
-const WORDS: Record<string, string> = { kyc: 'Verification', ai_task: 'AI task' }
+/** `page`: each row has one below it. `list`: they are only on the page of all. `word`: where it is not the noun itself. */
+export const NOUN_PAGES = {
+  customer: { page: '/customers' },
+  recipient: { page: '/recipients' },
+  merchant: { page: '/merchants' },
+  payment: { page: '/payments' },
+  refund: { page: '/refunds' },
+  dispute: { page: '/disputes' },
+  payout: { page: '/payouts' },
+  top_up: { page: '/wallet/top-ups', word: 'Top-up' },
+  kyc: { page: '/compliance', word: 'Verification' },
+  ai_task: { page: '/ai-tasks', word: 'AI task' },
+  message: { page: '/messages' },
+  template: { page: '/messages/templates' },
+  suppression: { list: '/messages/suppressions' },
+  webhook_endpoint: { page: '/webhooks' },
+  webhook_delivery: { page: '/webhooks/deliveries' },
+  webhook_recovery: { list: '/webhooks' },
+  event: { page: '/events' },
+} as const
 
-/** The address of a row's page; undefined where the pages show no such noun. */
+type Place = { word?: string } & ({ page: string } | { list: string })
+
+const placeOf = (noun: string): Place | undefined =>
+  Object.entries<Place>(NOUN_PAGES).find(([name]) => name === noun)?.[1]
+
+/** The address of a row's page; undefined for a noun that the pages do not know. */
+export function pageOfNoun(noun: keyof typeof NOUN_PAGES, id: string): string
+export function pageOfNoun(noun: string, id: string): string | undefined
 export function pageOfNoun(noun: string, id: string): string | undefined {
-  return PAGES[noun] === undefined ? LISTS[noun] : `${PAGES[noun]}/${id}`
+  const place = placeOf(noun)
+  return place && ('page' in place ? `${place.page}/${id}` : place.list)
 }
 
-/** A noun for people: `top_up` is `Top up`. */
+/** A noun for people: `webhook_endpoint` is `Webhook endpoint`. */
 export function nounWords(noun: string): string {
-  return WORDS[noun] ?? inWords(noun)
+  return placeOf(noun)?.word ?? inWords(noun)
 }

@@ -495,6 +495,7 @@ export interface Answers {
     role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only' | 'operator' | null
     may: string[]
     who_may: Record<string, ('owner' | 'admin' | 'developer' | 'support' | 'read-only')[]>
+    roles_to_give: ('owner' | 'admin' | 'developer' | 'support' | 'read-only')[]
     key_scopes: string[]
     tenants: {
       id: string
@@ -641,6 +642,7 @@ export interface Answers {
       user_id: string
       name: string
       email: string
+      email_verified: boolean
       role: 'owner' | 'admin' | 'developer' | 'support' | 'read-only'
       two_factor_enabled: boolean
       created_at: string

@@ -3,6 +3,7 @@ import { Button } from '@mantine/core'
 import { Download } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { readAll } from '../api.ts'
+import { csvLine } from './csv.ts'
 import type { TableColumn } from './DataTable.tsx'
 import type { ListState } from './list.ts'
 import { notify } from './notices.tsx'
@@ -56,15 +57,6 @@ export function CsvExport<T>({
       <Button onClick={() => under_way.current?.abort()}>Cancel export</Button>
     </div>
   )
-}
-
-/** A line of CSV. A text that a spreadsheet would take for a formula begins with an apostrophe. */
-function csvLine(values: (string | number | null | undefined)[]): string {
-  const cells = values.map((value) => {
-    const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value ?? '')
-    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-  })
-  return `${cells.join(',')}\r\n`
 }
 
 function save(file: Blob, name: string): void {

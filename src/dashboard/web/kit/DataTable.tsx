@@ -1,6 +1,5 @@
 // A table of a list: each row a link to its page, with pages, and with all that a table may show instead of rows.
 import { Button } from '@mantine/core'
-import type { UseQueryResult } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight } from 'lucide-react'
 import { useState, type KeyboardEvent, type ReactNode } from 'react'
@@ -10,7 +9,7 @@ import { wordsOf } from '../api.ts'
 
 import { Bone } from './Bone.tsx'
 import { Instant } from './Instant.tsx'
-import type { ListState } from './list.ts'
+import type { TableList } from './list.ts'
 import { EmptyState, Failed } from './states.tsx'
 
 export type TableColumn<T> = {
@@ -22,11 +21,6 @@ export type TableColumn<T> = {
   clip?: boolean
   /** In a file; left out, the column is in none. */
   csv?: (row: T) => string | number | null | undefined
-}
-
-/** What is needed of a list; also of one that comes in one answer. */
-export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
-  query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
 }
 
 /**

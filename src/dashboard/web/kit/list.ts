@@ -18,8 +18,18 @@ export type ListState<T> = {
   filtered: boolean
 }
 
+/** What is needed of a list; also of one that comes in one answer. */
+export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
+  query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
+}
+
+/** What a table needs of a list that comes in one answer. */
+export function wholeList<T>(query: TableList<T>['query'], rows: T[] | undefined): TableList<T> {
+  return { query, rows, filtered: false, goNext: undefined, goPrevious: undefined }
+}
+
 /** The words of the address that say which page of a list is shown. */
-export const CURSORS = ['before', 'after'] as const
+const CURSORS = ['before', 'after'] as const
 
 /**
  * Reads the page of a list that the address names: of its query, `names` are filters and go to the API as they are, and

@@ -1,15 +1,13 @@
-// What a page or a table shows instead of its content: nothing there, failed, forbidden, not built yet.
+// What a page or a table shows instead of its content: nothing there, failed, forbidden.
 import { Button } from '@mantine/core'
-import { CircleAlert, Construction, Inbox, Lock, type LucideIcon } from 'lucide-react'
+import { CircleAlert, Inbox, Lock, type LucideIcon } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { wordsOf } from '../api.ts'
-import { useSession } from '../session.tsx'
 import { CodeBlock } from './CodeBlock.tsx'
 import { Id } from './Id.tsx'
-import { PageHeader } from './PageHeader.tsx'
 
-/** Nothing there yet. `curl` makes the first one: see `curlOf`. */
+/** Nothing there yet. `curl` makes the first one: see curl.ts. */
 export function EmptyState({
   title,
   children,
@@ -30,17 +28,6 @@ export function EmptyState({
       {curl !== undefined && <CodeBlock text={curl} label="command" />}
     </div>
   )
-}
-
-/** The curl that posts `body` to a path of the API, at the tenant's own base URL. */
-export function useCurl(path: string, body: Record<string, unknown>): string {
-  const { api_url } = useSession()
-  return [
-    `curl ${api_url}${path} \\`,
-    `  -H "Authorization: Bearer $SLUICE_API_KEY" \\`,
-    `  -H "Content-Type: application/json" \\`,
-    `  -d '${JSON.stringify(body)}'`,
-  ].join('\n')
 }
 
 /**
@@ -81,24 +68,4 @@ export function Failed({
 const WHY: Record<number, { icon: LucideIcon; title: string }> = {
   403: { icon: Lock, title: 'Your role does not include this' },
   404: { icon: CircleAlert, title: 'Not found' },
-}
-
-/** A page that is not there yet. */
-export function BeingBuilt({ title }: { title: string }) {
-  return (
-    <>
-      <PageHeader title={title} />
-      <NotBuilt />
-    </>
-  )
-}
-
-/** The same for a part of a page. */
-export function NotBuilt() {
-  return (
-    <div className="state">
-      <Construction size={24} strokeWidth={1.5} aria-hidden />
-      <h2>This page is being built</h2>
-    </div>
-  )
 }

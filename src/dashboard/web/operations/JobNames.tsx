@@ -1,9 +1,9 @@
 // The jobs of a queue by name.
 import { Link } from '@tanstack/react-router'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { wholeList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
-import { wholeList } from './pages.ts'
 import type { JobNameRow, JobNamesAnswer } from './shapes.ts'
 import { formatMs } from './words.ts'
 
@@ -36,7 +36,7 @@ export function JobNames({ queue, window }: { queue: string; window: string }) {
   return (
     <DataTable
       label="Jobs by name"
-      list={wholeList(query, ({ names }) => names)}
+      list={wholeList(query, query.data?.names)}
       columns={columns}
       rowKey={({ name }) => name}
       to={({ name }) => `/ops/jobs?queue=${queue}&name=${name}&state=all`}

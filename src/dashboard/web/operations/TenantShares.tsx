@@ -1,9 +1,9 @@
 // Whose jobs keep a queue busy, or all of them.
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
+import { wholeList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
-import { wholeList } from './pages.ts'
 import type { ShareRow, SharesAnswer } from './shapes.ts'
 
 const COLUMNS: TableColumn<ShareRow>[] = [
@@ -29,7 +29,7 @@ export function TenantShares({ queue, window }: { queue?: string; window: string
   return (
     <DataTable
       label="Tenants by share"
-      list={wholeList(query, ({ tenants }) => tenants)}
+      list={wholeList(query, query.data?.tenants)}
       columns={COLUMNS}
       rowKey={({ tenant_id }) => tenant_id ?? 'others'}
       to={({ slug }) =>

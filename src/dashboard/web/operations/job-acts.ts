@@ -1,23 +1,28 @@
 // What operators may do about jobs: by which name, what it does, and which jobs it can be for.
+import { FastForward, RotateCcw, Trash2, type LucideIcon } from 'lucide-react'
 import type { JobActKind, JobDetails } from './shapes.ts'
 
-export const JOB_ACTS: Record<JobActKind, { title: string; going: string; does: string }> = {
-  retry: {
-    title: 'Retry',
-    going: 'Retrying',
-    does: 'Performed again with all attempts; its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up where that key is too old.',
-  },
-  discard: {
-    title: 'Discard',
-    going: 'Discarding',
-    does: 'Ended without being done. Refused where a call is under way whose outcome nobody knows yet.',
-  },
-  run_now: {
-    title: 'Run now',
-    going: 'Making due',
-    does: 'Made due at once instead of waiting for its time. Attempts stay counted.',
-  },
-}
+export const JOB_ACTS: Record<JobActKind, { title: string; icon: LucideIcon; going: string; does: string }> =
+  {
+    retry: {
+      title: 'Retry',
+      icon: RotateCcw,
+      going: 'Retrying',
+      does: 'Performed again with all attempts; its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up where that key is too old.',
+    },
+    discard: {
+      title: 'Discard',
+      icon: Trash2,
+      going: 'Discarding',
+      does: 'Ended without being done. Refused where a call is under way whose outcome nobody knows yet.',
+    },
+    run_now: {
+      title: 'Run now',
+      icon: FastForward,
+      going: 'Making due',
+      does: 'Made due at once instead of waiting for its time. Attempts stay counted.',
+    },
+  }
 export const JOB_ACT_KINDS = ['retry', 'discard', 'run_now'] as const satisfies JobActKind[]
 
 /** Whether the job's state allows the act; the server looks again. */

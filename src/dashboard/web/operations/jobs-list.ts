@@ -2,7 +2,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useAddressSearch } from '../address.ts'
 import { read } from '../api.ts'
-import type { TableList } from '../kit/DataTable.tsx'
+import type { TableList } from '../kit/list.ts'
 import { answerKey } from '../queries.ts'
 import type { JobRow, JobsAnswer } from './shapes.ts'
 

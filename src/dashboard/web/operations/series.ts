@@ -20,3 +20,11 @@ export function useSeries(
     placeholderData: keepPreviousData,
   })
 }
+
+/** The times that figures can be of, with the points that their lines have. */
+export const RANGES = [
+  { value: '1h', label: '1 h', ms: 3600_000, points: 60 },
+  { value: '24h', label: '24 h', ms: 86_400_000, points: 48 },
+  { value: '7d', label: '7 d', ms: 604_800_000, points: 84 },
+]
+export const RANGE_OPTIONS = RANGES.map(({ value, label }) => ({ value, label }))

@@ -1,18 +1,16 @@
 // One AI task: what came of it, and when.
 import { Button } from '@mantine/core'
 import { CircleAlert, Clock, Cpu, Flag } from 'lucide-react'
-import { useState } from 'react'
 import type { AiTask } from '#sdk/index.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
+import { useDialogs } from '../dialogs.ts'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
-import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
-import { PageHeader } from '../kit/PageHeader.tsx'
+import { RowPage } from '../kit/RowPage.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
@@ -21,48 +19,35 @@ import { useMay } from '../session.tsx'
 
 export function AiTaskPage() {
   const id = usePathParam('id')
-  const {
-    data: task,
-    error,
-    refetch,
-    dataUpdatedAt,
-  } = useAnswer<AiTask>(`/v1/ai/tasks/${id}`, undefined, {
-    every_ms: 3_000,
-  })
+  const query = useAnswer<AiTask>(`/v1/ai/tasks/${id}`, undefined, { every_ms: 3_000 })
   const may_cancel = useMay('cancelAiTask')
-  const [canceling, setCanceling] = useState(false)
-  const above = { to: '/ai-tasks', title: 'AI tasks' }
-  if (error !== null && task === undefined)
-    return <FailedPage title="AI task" above={above} error={error} retry={refetch} />
-  const open = task?.status === 'queued' || task?.status === 'running'
-  const title = task === undefined ? 'AI task' : inWords(task.kind)
+  const { begin, props } = useDialogs<'cancel'>()
+  const task = query.data
   return (
-    <>
-      <PageHeader
-        title={title}
-        heading={
-          task && (
-            <span className="line">
-              {title} <Status status={task.status} pill />
-            </span>
-          )
-        }
-        above={above}
-        as_of={dataUpdatedAt}
-        description={<Id id={id} />}
-        actions={may_cancel && open && <Button onClick={() => setCanceling(true)}>Cancel task</Button>}
-      />
-      {task?.failure && (
-        <div className="note" data-tone="bad" role="note">
-          <CircleAlert size={16} aria-hidden />
-          <div>
-            <strong>{inWords(task.failure.code)}</strong>
-            {task.failure.message} It is not tried again by itself.
-          </div>
-        </div>
-      )}
-      <div className="columns">
-        <div>
+    <RowPage
+      query={query}
+      id={id}
+      above={{ to: '/ai-tasks', title: 'AI tasks' }}
+      word="AI task"
+      title={({ kind }) => inWords(kind)}
+      status={({ status }) => ({ status })}
+      actions={({ status }) =>
+        may_cancel &&
+        (status === 'queued' || status === 'running') && (
+          <Button onClick={() => begin('cancel')}>Cancel task</Button>
+        )
+      }
+      main={
+        <>
+          {task?.failure && (
+            <div className="note" data-tone="bad" role="note">
+              <CircleAlert size={16} aria-hidden />
+              <div>
+                <strong>{inWords(task.failure.code)}</strong>
+                {task.failure.message} It is not tried again by itself.
+              </div>
+            </div>
+          )}
           <section className="section">
             <h2>Output</h2>
             {task && <TaskOutput task={task} />}
@@ -71,35 +56,29 @@ export function AiTaskPage() {
             <h2>Timeline</h2>
             {task && <Timeline items={taskTimeline(task)} />}
           </section>
-        </div>
-        <div>
-          <Facts
-            facts={{
-              Model: task && <span className="mono">{task.model ?? 'The usual one'}</span>,
-              'Output tokens':
-                task &&
-                (task.max_output_tokens === null
-                  ? 'No limit of yours'
-                  : `${task.max_output_tokens.toLocaleString()} at most`),
-              'Tokens in': task && (task.usage?.input_tokens.toLocaleString() ?? '–'),
-              'Tokens out': task && (task.usage?.output_tokens.toLocaleString() ?? '–'),
-              Attempts: task?.attempts,
-              Created: task && <Instant at={task.created_at} />,
-              Started: task && <Instant at={task.started_at} />,
-              Finished: task && <Instant at={task.finished_at} />,
-            }}
-          />
-          {task && Object.keys(task.metadata ?? {}).length > 0 && (
-            <section className="section">
-              <h2 className="side-title">Metadata</h2>
-              <Json value={task.metadata} label="metadata" />
-            </section>
-          )}
-        </div>
-      </div>
+        </>
+      }
+      side={
+        <Facts
+          of={task}
+          facts={{
+            Model: ({ model }) => <span className="mono">{model ?? 'The usual one'}</span>,
+            'Output tokens': ({ max_output_tokens }) =>
+              max_output_tokens === null
+                ? 'No limit of yours'
+                : `${max_output_tokens.toLocaleString()} at most`,
+            'Tokens in': ({ usage }) => usage?.input_tokens.toLocaleString() ?? '–',
+            'Tokens out': ({ usage }) => usage?.output_tokens.toLocaleString() ?? '–',
+            Attempts: ({ attempts }) => attempts,
+            Created: ({ created_at }) => <Instant at={created_at} />,
+            Started: ({ started_at }) => <Instant at={started_at} />,
+            Finished: ({ finished_at }) => <Instant at={finished_at} />,
+          }}
+        />
+      }
+    >
       <ConfirmDialog
-        opened={canceling}
-        onClose={() => setCanceling(false)}
+        {...props('cancel')}
         title="Cancel this task?"
         action="Cancel task"
         tone="bad"
@@ -112,7 +91,7 @@ export function AiTaskPage() {
           </ActedOutcome>
         )}
       />
-    </>
+    </RowPage>
   )
 }
 

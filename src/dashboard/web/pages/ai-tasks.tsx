@@ -1,13 +1,14 @@
 // AI tasks: the list.
 import type { AiTask } from '#sdk/index.ts'
+import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { formatDuration, Instant } from '../kit/Instant.tsx'
+import { formatDuration } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 
@@ -53,12 +54,8 @@ const COLUMNS: TableColumn<AiTask>[] = [
     clip: true,
     csv: ({ failure }) => failure?.code,
   },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function AiTasksPage() {

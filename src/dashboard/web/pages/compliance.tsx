@@ -3,14 +3,14 @@ import { Button } from '@mantine/core'
 import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { Verification } from '#sdk/index.ts'
+import { ID_COLUMN, momentColumn } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords, statusFacts } from '../kit/statuses.ts'
 import { PartyName } from '../parties/PartyName.tsx'
@@ -61,12 +61,8 @@ const COLUMNS: TableColumn<Verification>[] = [
     csv: ({ failure }) => failure?.code,
   },
   { title: 'Decided', cell: (row) => decidedBy(row) ?? '–', csv: ({ decided_by }) => decided_by },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Begun',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  momentColumn('Begun', ({ created_at }) => created_at),
 ]
 
 const NAMES = ['open', 'status', 'subject_type', 'subject_id', 'created_from', 'created_to']

@@ -1,14 +1,13 @@
 // Customers: the list.
 import type { Customer } from '#sdk/index.ts'
+import { ID_COLUMN, CREATED_COLUMN, VERIFICATION_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_CUSTOMER, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
-import { Status } from '../kit/Status.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { customerName } from '../parties/PartyName.tsx'
 
 const FIELDS: FilterField[] = [
@@ -37,22 +36,14 @@ const COLUMNS: TableColumn<Customer>[] = [
     clip: true,
     csv: ({ external_id }) => external_id,
   },
-  {
-    title: 'Verification',
-    cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
-    csv: ({ kyc_status }) => kyc_status,
-  },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  VERIFICATION_COLUMN,
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function CustomersPage() {
   const list = useList<Customer>('/v1/customers', ['email', 'external_id', 'deleted'], { every_ms: 30_000 })
-  const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
+  const curl = useCurl('/v1/customers', FIRST_CUSTOMER)
   return (
     <>
       <PageHeader title="Customers" description="The people and companies that pay." />

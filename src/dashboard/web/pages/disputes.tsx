@@ -2,13 +2,13 @@
 import type { Dispute } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../address.ts'
+import { AMOUNT_COLUMN, CURRENCY_COLUMN, momentColumn } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { shortId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
-import { Money, typedMoney } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -26,13 +26,8 @@ const FIELDS: FilterField[] = [
 const OF_PAYMENT: FilterField = { kind: 'text', name: 'payment_id', label: 'Payment' }
 
 const COLUMNS: TableColumn<Dispute>[] = [
-  {
-    title: 'Amount',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-    align: 'end',
-    csv: ({ amount_minor, currency }) => typedMoney(amount_minor, currency),
-  },
-  { title: 'Currency', cell: ({ currency }) => currency, csv: ({ currency }) => currency },
+  AMOUNT_COLUMN,
+  CURRENCY_COLUMN,
   { title: 'Status', cell: ({ status }) => <Status status={status} />, csv: ({ status }) => status },
   {
     title: 'Reason',
@@ -56,11 +51,7 @@ const COLUMNS: TableColumn<Dispute>[] = [
     ),
     csv: ({ payment_id }) => payment_id,
   },
-  {
-    title: 'Opened',
-    cell: ({ opened_at }) => <Instant at={opened_at} />,
-    csv: ({ opened_at }) => opened_at,
-  },
+  momentColumn('Opened', ({ opened_at }) => opened_at),
 ]
 
 export function DisputesPage() {

@@ -4,10 +4,11 @@ import { usePathParam } from '../address.ts'
 import { EventSubject } from '../events/subjects.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Facts } from '../kit/Facts.tsx'
+import { FailedPage } from '../kit/FailedPage.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Json } from '../kit/Json.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
+import { wholeList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
@@ -55,13 +56,7 @@ export function EventPage() {
         <h2>Deliveries</h2>
         <DataTable
           label="Deliveries"
-          list={{
-            query: deliveries,
-            rows: deliveries.data,
-            goNext: undefined,
-            goPrevious: undefined,
-            filtered: false,
-          }}
+          list={wholeList(deliveries, deliveries.data)}
           columns={columns}
           rowKey={(delivery) => delivery.id}
           to={(delivery) => `/webhooks/deliveries/${delivery.id}`}

@@ -2,14 +2,14 @@
 import type { FeedEvent } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { EventSubject } from '../events/subjects.tsx'
+import { ID_COLUMN, momentColumn } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_CUSTOMER, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { useSession } from '../session.tsx'
 
 const FIELDS: FilterField[] = [
@@ -33,12 +33,8 @@ const COLUMNS: TableColumn<FeedEvent>[] = [
     csv: ({ subject_id }) => subject_id,
   },
   { title: 'Sequence', cell: ({ sequence }) => sequence, align: 'end', csv: ({ sequence }) => sequence },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Happened',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  momentColumn('Happened', ({ created_at }) => created_at),
 ]
 
 export function EventsPage() {
@@ -53,7 +49,7 @@ export function EventsPage() {
   })
   // The feed always leads on, to what will happen.
   const ended = list.rows !== undefined && list.rows.length < PAGE_SIZE
-  const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
+  const curl = useCurl('/v1/customers', FIRST_CUSTOMER)
   return (
     <>
       <PageHeader

@@ -1,14 +1,13 @@
 // Merchants: the list.
 import type { Merchant } from '#sdk/index.ts'
+import { ID_COLUMN, CREATED_COLUMN, VERIFICATION_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
-import { Status } from '../kit/Status.tsx'
+import { EmptyState } from '../kit/states.tsx'
 
 const FIELDS: FilterField[] = [
   {
@@ -39,17 +38,9 @@ const COLUMNS: TableColumn<Merchant>[] = [
     clip: true,
     csv: ({ support_email }) => support_email,
   },
-  {
-    title: 'Verification',
-    cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
-    csv: ({ kyc_status }) => kyc_status,
-  },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  VERIFICATION_COLUMN,
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function MerchantsPage() {

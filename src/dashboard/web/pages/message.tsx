@@ -1,20 +1,18 @@
 // One message: what was sent, to whom, and what became of it.
 import { Button } from '@mantine/core'
 import { CircleAlert } from 'lucide-react'
-import { useState } from 'react'
 import type { Message, TimelineEntry } from '#sdk/index.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
+import { useDialogs } from '../dialogs.ts'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { Bone } from '../kit/Bone.tsx'
 import { CodeBlock } from '../kit/CodeBlock.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
-import { Json } from '../kit/Json.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
-import { PageHeader } from '../kit/PageHeader.tsx'
+import { RowPage } from '../kit/RowPage.tsx'
 import { Status } from '../kit/Status.tsx'
 import { Timeline } from '../kit/Timeline.tsx'
 import { MessageContent } from '../messages/MessageContent.tsx'
@@ -27,44 +25,32 @@ const OVER = ['delivered', 'undelivered', 'failed', 'canceled', 'suppressed']
 export function MessagePage() {
   const id = usePathParam('id')
   const path = `/v1/messages/${id}` as const
-  const {
-    data: message,
-    error,
-    refetch,
-    dataUpdatedAt,
-  } = useAnswer<Message>(path, undefined, { every_ms: 5_000 })
+  const query = useAnswer<Message>(path, undefined, { every_ms: 5_000 })
+  const message = query.data
   const { data: entries } = useAnswer<TimelineEntry[]>(`${path}/timeline`, undefined, {
     every_ms: message !== undefined && OVER.includes(message.status) ? 30_000 : 5_000,
   })
   const may_cancel = useMay('cancelMessage')
-  const [canceling, setCanceling] = useState(false)
-  const above = { to: '/messages', title: 'Messages' }
-  if (error !== null && message === undefined)
-    return <FailedPage title="Message" above={above} error={error} retry={refetch} />
-  const cancelable = message?.status === 'scheduled' || message?.status === 'queued'
-  const title = message && (message.subject ?? (message.channel === 'sms' ? 'SMS' : 'Email'))
-  const to = message && [message.to].flat()
+  const { begin, props } = useDialogs<'cancel'>()
+  const to = message === undefined ? [] : [message.to].flat()
   return (
-    <>
-      <PageHeader
-        title={title ?? 'Message'}
-        heading={
-          message && (
-            <span className="line">
-              {title} <Status status={message.status} pill />
-            </span>
-          )
-        }
-        above={above}
-        as_of={dataUpdatedAt}
-        description={message && `To ${to?.join(', ') ?? ''}`}
-        actions={
-          may_cancel && cancelable && <Button onClick={() => setCanceling(true)}>Cancel message</Button>
-        }
-      />
-      {message && <MessageStory message={message} />}
-      <div className="columns">
-        <div>
+    <RowPage
+      query={query}
+      id={id}
+      above={{ to: '/messages', title: 'Messages' }}
+      word="Message"
+      title={({ subject, channel }) => subject ?? (channel === 'sms' ? 'SMS' : 'Email')}
+      status={({ status }) => ({ status })}
+      description={() => `To ${to.join(', ')}`}
+      actions={({ status }) =>
+        may_cancel &&
+        (status === 'scheduled' || status === 'queued') && (
+          <Button onClick={() => begin('cancel')}>Cancel message</Button>
+        )
+      }
+      main={
+        <>
+          {message && <MessageStory message={message} />}
           <section className="section">
             <h2>What was sent</h2>
             {message === undefined ? <Bone width="80%" /> : <MessageContent message={message} />}
@@ -79,15 +65,11 @@ export function MessagePage() {
             <h2>Timeline</h2>
             {entries && <Timeline items={messageTimeline(entries)} />}
           </section>
-        </div>
-        <div>
+        </>
+      }
+      side={
+        <>
           <MessageFacts message={message} id={id} />
-          {message && Object.keys(message.metadata ?? {}).length > 0 && (
-            <section className="section">
-              <h2 className="side-title">Metadata</h2>
-              <Json value={message.metadata} label="metadata" />
-            </section>
-          )}
           {message?.headers && Object.keys(message.headers).length > 0 && (
             <section className="section">
               <h2 className="side-title">Headers</h2>
@@ -99,15 +81,15 @@ export function MessagePage() {
               />
             </section>
           )}
-        </div>
-      </div>
+        </>
+      }
+    >
       <ConfirmDialog
-        opened={canceling}
-        onClose={() => setCanceling(false)}
+        {...props('cancel')}
         title="Cancel this message?"
         action="Cancel message"
         tone="bad"
-        does={`Nothing is sent to ${to?.length === 1 ? to[0] : `the ${to?.length ?? 0} recipients`}. This cannot be undone.`}
+        does={`Nothing is sent to ${to.length === 1 ? to[0] : `the ${to.length} recipients`}. This cannot be undone.`}
         act={(idempotency_key) => acted(sluice.messages.cancel(id, {}, { idempotency_key }))}
         onDone={() => invalidate('/v1/messages')}
         outcome={(asked) => (
@@ -116,7 +98,7 @@ export function MessagePage() {
           </ActedOutcome>
         )}
       />
-    </>
+    </RowPage>
   )
 }
 
@@ -171,30 +153,27 @@ function Recipients({ recipients }: { recipients: NonNullable<Message['recipient
 }
 
 function MessageFacts({ message, id }: { message: Message | undefined; id: string }) {
-  const listed = (values: string[] | null | undefined) => values && values.length > 0 && values.join(', ')
+  const listed = (values: string[] | null) => values && values.length > 0 && values.join(', ')
   return (
     <Facts
+      of={message}
       facts={{
         Id: <Id id={id} />,
-        Channel: message && (message.channel === 'sms' ? 'SMS' : 'Email'),
-        From: message?.from,
-        'Copies to': message && listed(message.cc),
-        'Blind copies to': message && listed(message.bcc),
-        'Answers to': message && message.reply_to,
-        Tags: message && listed(message.tags),
-        Provider: message?.provider,
-        Reference: message && message.provider_reference !== null && (
-          <Id id={message.provider_reference} label="reference" />
-        ),
-        Segments: message && message.segments !== null && `${message.segments}, ${message.encoding ?? ''}`,
-        Price:
-          message &&
-          message.price !== null &&
-          `${message.price.amount} ${message.price.currency.toUpperCase()}`,
-        'Send at': message && message.send_at !== null && <Instant at={message.send_at} />,
-        Sent: message && message.sent_at !== null && <Instant at={message.sent_at} />,
-        Delivered: message && message.delivered_at !== null && <Instant at={message.delivered_at} />,
-        Created: message && <Instant at={message.created_at} />,
+        Channel: ({ channel }) => (channel === 'sms' ? 'SMS' : 'Email'),
+        From: ({ from }) => from,
+        'Copies to': ({ cc }) => listed(cc),
+        'Blind copies to': ({ bcc }) => listed(bcc),
+        'Answers to': ({ reply_to }) => reply_to,
+        Tags: ({ tags }) => listed(tags),
+        Provider: ({ provider }) => provider,
+        Reference: ({ provider_reference }) =>
+          provider_reference && <Id id={provider_reference} label="reference" />,
+        Segments: ({ segments, encoding }) => segments !== null && `${segments}, ${encoding ?? ''}`,
+        Price: ({ price }) => price && `${price.amount} ${price.currency.toUpperCase()}`,
+        'Send at': ({ send_at }) => send_at && <Instant at={send_at} />,
+        Sent: ({ sent_at }) => sent_at && <Instant at={sent_at} />,
+        Delivered: ({ delivered_at }) => delivered_at && <Instant at={delivered_at} />,
+        Created: ({ created_at }) => <Instant at={created_at} />,
       }}
     />
   )

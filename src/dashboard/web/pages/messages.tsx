@@ -4,14 +4,14 @@ import { Mail, Smartphone } from 'lucide-react'
 import { useMemo } from 'react'
 import type { Message } from '#sdk/index.ts'
 import { useDialogs } from '../dialogs.ts'
+import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { MessagesTabs } from '../messages/MessagesTabs.tsx'
 import { SendEmailDialog, SendSmsDialog } from '../messages/SendDialogs.tsx'
@@ -73,12 +73,8 @@ const COLUMNS: TableColumn<Message>[] = [
     clip: true,
     csv: ({ failure }) => failure?.code,
   },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function MessagesPage() {

@@ -2,12 +2,13 @@
 import { NativeSelect } from '@mantine/core'
 import { useAddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
+import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/Money.tsx'
 import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { AttentionList } from '../overview/attention.tsx'
 import { useAnswer } from '../queries.ts'
 import { useAreaState, useSession } from '../session.tsx'
@@ -24,12 +25,7 @@ export function OverviewPage() {
   const wallet = useAreaState('wallet') === 'deployed'
   const { data, error, refetch } = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
   const [search, change] = useAddressSearch()
-  const curl = useCurl('/v1/payments', {
-    idempotency_key: 'payment-1',
-    amount_minor: 4000,
-    currency: 'usd',
-    method: 'card',
-  })
+  const curl = useCurl('/v1/payments', FIRST_PAYMENT)
   if (error !== null && data === undefined)
     return <FailedPage title="Overview" error={error} retry={refetch} />
   const known = currenciesOf(data)

@@ -1,21 +1,20 @@
 // Payments: the list, with what it can be searched by.
 import type { Payment } from '#sdk/index.ts'
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../address.ts'
-import { read, type ApiQuery } from '../api.ts'
+import { ID_COLUMN, CREATED_COLUMN, AMOUNT_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { shortId } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
-import { useList } from '../kit/list.ts'
+import { shortId, UUID } from '../kit/Id.tsx'
+import { useList, wholeList, type ListState, type TableList } from '../kit/list.ts'
 import { Money, typedMoney } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
-import { CURRENCIES, UUID } from '../payments/filters.ts'
-import { answerKey } from '../queries.ts'
+import { CURRENCIES } from '../payments/filters.ts'
+import { useAnswer } from '../queries.ts'
 
 const FIELDS: FilterField[] = [
   {
@@ -54,12 +53,7 @@ const NAMES = [
 ]
 
 const COLUMNS: TableColumn<Payment>[] = [
-  {
-    title: 'Amount',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-    align: 'end',
-    csv: ({ amount_minor, currency }) => typedMoney(amount_minor, currency),
-  },
+  AMOUNT_COLUMN,
   {
     title: 'Status',
     cell: ({ status, dispute }) => (
@@ -99,40 +93,21 @@ const COLUMNS: TableColumn<Payment>[] = [
     align: 'end',
     csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
   },
-  {
-    title: 'Id',
-    cell: ({ id }) => (
-      <span className="mono" title={id}>
-        {shortId(id)}
-      </span>
-    ),
-    csv: ({ id }) => id,
-  },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 /** Only in the file. */
 const FILE_COLUMNS: TableColumn<Payment>[] = [
   ...COLUMNS,
-  { title: 'Currency', cell: () => null, csv: ({ currency }) => currency },
+  CURRENCY_COLUMN,
   { title: 'Processor reference', cell: () => null, csv: ({ processor_reference }) => processor_reference },
 ]
 
 export function PaymentsPage() {
-  const { asked, is_ready, is_searched } = useSearched()
-  const found = useList<Payment>('/v1/payments', NAMES, { fixed: asked, every_ms: 10_000, enabled: is_ready })
-  const list = { ...found, filtered: found.filtered || is_searched }
+  const { list, exported } = useSearched()
   const [search] = useAddressSearch()
   const linked = LINKED.filter((field) => field.kind === 'text' && search[field.name] !== undefined)
-  const curl = useCurl('/v1/payments', {
-    idempotency_key: 'payment-1',
-    amount_minor: 4000,
-    currency: 'usd',
-    method: 'card',
-  })
+  const curl = useCurl('/v1/payments', FIRST_PAYMENT)
   return (
     <>
       <PageHeader
@@ -142,7 +117,7 @@ export function PaymentsPage() {
       />
       <Filters
         fields={[...FIELDS, ...linked]}
-        end={<CsvExport list={list} columns={FILE_COLUMNS} name="payments.csv" />}
+        end={exported && <CsvExport list={exported} columns={FILE_COLUMNS} name="payments.csv" />}
       />
       <DataTable
         label="Payments"
@@ -160,35 +135,19 @@ export function PaymentsPage() {
   )
 }
 
-/** What is asked for the text of `Search`: a processor's reference, a payment's id, or else a customer's. */
-function useSearched(): { asked: ApiQuery; is_ready: boolean; is_searched: boolean } {
+/** What the text of `Search` finds: the payment of that id, or else those of a customer or a processor's reference. */
+function useSearched(): { list: TableList<Payment>; exported?: ListState<Payment> } {
   const [address] = useAddressSearch()
   const text = address['search']?.trim() ?? ''
   const is_id = UUID.test(text)
-  const { data, isPending } = useQuery({
-    queryKey: answerKey('/find', { q: text }),
-    queryFn: async ({ signal }) => {
-      const found = await read<{ noun: string }[]>('/find', { q: text }, signal)
-      if (!found.some(({ noun }) => noun === 'payment')) return null
-      return await read<Payment>(`/v1/payments/${text}`, undefined, signal)
-    },
-    enabled: is_id,
+  const nouns = useAnswer<{ noun: string }[]>('/find', { q: text }, { enabled: is_id })
+  const is_one = is_id && nouns.data?.some(({ noun }) => noun === 'payment') === true
+  const payment = useAnswer<Payment>(`/v1/payments/${text}`, undefined, { every_ms: 10_000, enabled: is_one })
+  const list = useList<Payment>('/v1/payments', NAMES, {
+    fixed: text === '' ? {} : is_id ? { customer_id: text } : { processor_reference: text },
+    every_ms: 10_000,
+    enabled: !is_id || (!nouns.isPending && !is_one),
   })
-  if (text === '') return { asked: {}, is_ready: true, is_searched: false }
-  if (!is_id) return { asked: { processor_reference: text }, is_ready: true, is_searched: true }
-  const asked = data ? onlyThis(data) : { customer_id: text }
-  return { asked, is_ready: !isPending, is_searched: true }
-}
-
-/** Creation is unique among the payments of a tenant: the moment after it is exclusive. */
-function onlyThis({ processor_reference, created_at }: Payment): ApiQuery {
-  if (processor_reference !== null) return { processor_reference }
-  return { created_from: created_at, created_to: afterMoment(created_at) }
-}
-
-/** One microsecond later. */
-function afterMoment(at: string): string {
-  const micros = Number(at.slice(20, 26)) + 1
-  if (micros < 1_000_000) return `${at.slice(0, 20)}${String(micros).padStart(6, '0')}Z`
-  return new Date(Date.parse(`${at.slice(0, 19)}Z`) + 1000).toISOString()
+  if (is_one) return { list: wholeList(payment, payment.data && [payment.data]) }
+  return { list: { ...list, filtered: list.filtered || text !== '' }, exported: list }
 }

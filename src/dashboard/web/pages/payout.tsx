@@ -2,17 +2,14 @@
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { Ban, CircleX } from 'lucide-react'
-import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
+import { useDialogs } from '../dialogs.ts'
 import { Facts } from '../kit/Facts.tsx'
-import { Id } from '../kit/Id.tsx'
+import { MaybeId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
-import { Json } from '../kit/Json.tsx'
 import { formatMoney, Money } from '../kit/Money.tsx'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { Status } from '../kit/Status.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
+import { RowPage } from '../kit/RowPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { TimelineSection } from '../parties/timeline-items.tsx'
@@ -23,100 +20,79 @@ import { useMay } from '../session.tsx'
 export function PayoutPage() {
   const id = usePathParam('id')
   const path = `/v1/payouts/${id}` as const
-  const {
-    data: payout,
-    error,
-    refetch,
-    dataUpdatedAt,
-  } = useAnswer<Payout>(path, undefined, { every_ms: 5_000 })
+  const query = useAnswer<Payout>(path, undefined, { every_ms: 5_000 })
   const may_cancel = useMay('cancelPayout')
   const may_fail = useMay('failPayout')
-  const [open, setOpen] = useState<'cancel' | 'fail'>()
-  const close = () => setOpen(undefined)
-  const above = { to: '/payouts', title: 'Payouts' }
-  if (error !== null && payout === undefined)
-    return <FailedPage title="Payout" above={above} error={error} retry={refetch} />
-  const on_its_way = payout?.status === 'pending' || payout?.status === 'processing'
+  const { begin, props } = useDialogs<'cancel' | 'fail'>()
   return (
-    <>
-      <PageHeader
-        title={
-          payout === undefined ? 'Payout' : `Payout of ${formatMoney(payout.amount_minor, payout.currency)}`
-        }
-        heading={
-          payout && (
-            <span className="line">
-              Payout of <Money minor={payout.amount_minor} currency={payout.currency} />
-              <Status status={payout.status} pill />
-            </span>
-          )
-        }
-        above={above}
-        as_of={dataUpdatedAt}
-        description={<Id id={id} />}
-        actions={
-          on_its_way && (
-            <>
-              {may_fail && (
-                <Button leftSection={<CircleX size={14} />} onClick={() => setOpen('fail')}>
-                  Mark as failed
-                </Button>
-              )}
-              {may_cancel && (
-                <Button leftSection={<Ban size={14} />} onClick={() => setOpen('cancel')}>
-                  Cancel payout
-                </Button>
-              )}
-            </>
-          )
-        }
-      />
-      <div className="columns">
-        <div>
-          {payout && (
-            <Note status={payout.status}>
-              <Sentence payout={payout} />
+    <RowPage
+      query={query}
+      id={id}
+      above={{ to: '/payouts', title: 'Payouts' }}
+      word="Payout"
+      title={({ amount_minor, currency }) => `Payout of ${formatMoney(amount_minor, currency)}`}
+      heading={({ amount_minor, currency }) => (
+        <>
+          Payout of <Money minor={amount_minor} currency={currency} />
+        </>
+      )}
+      status={({ status }) => ({ status })}
+      actions={({ status }) =>
+        (status === 'pending' || status === 'processing') && (
+          <>
+            {may_fail && (
+              <Button leftSection={<CircleX size={14} />} onClick={() => begin('fail')}>
+                Mark as failed
+              </Button>
+            )}
+            {may_cancel && (
+              <Button leftSection={<Ban size={14} />} onClick={() => begin('cancel')}>
+                Cancel payout
+              </Button>
+            )}
+          </>
+        )
+      }
+      main={
+        <>
+          {query.data && (
+            <Note status={query.data.status}>
+              <Sentence payout={query.data} />
             </Note>
           )}
           <TimelineSection path={`${path}/timeline`} />
-        </div>
-        <section>
-          <Facts
-            facts={{
-              Recipient: payout && <PartyName type="recipient" id={payout.recipient_id} link />,
-              Description: payout && (payout.description ?? '–'),
-              Processor: payout?.processor,
-              Reference:
-                payout &&
-                (payout.processor_reference === null ? (
-                  '–'
-                ) : (
-                  <Id id={payout.processor_reference} label="reference" />
-                )),
-              'Expected on': payout && payout.arrival_date !== null && dayText(payout.arrival_date),
-              Created: payout && <Instant at={payout.created_at} />,
-              Processing: payout && payout.processing_at !== null && <Instant at={payout.processing_at} />,
-              Paid: payout && payout.paid_at !== null && <Instant at={payout.paid_at} />,
-              Failed: payout && payout.failed_at !== null && <Instant at={payout.failed_at} />,
-              Canceled: payout && payout.canceled_at !== null && <Instant at={payout.canceled_at} />,
-              Transactions: (
-                <Link to="/wallet" search={{ subject_id: id }}>
-                  In the wallet
-                </Link>
-              ),
-            }}
-          />
-          <h2 className="side-title section">Metadata</h2>
-          <Json value={payout?.metadata ?? {}} label="metadata" />
-        </section>
-      </div>
-      {payout !== undefined && (
+        </>
+      }
+      side={
+        <Facts
+          of={query.data}
+          facts={{
+            Recipient: ({ recipient_id }) => <PartyName type="recipient" id={recipient_id} link />,
+            Description: ({ description }) => description ?? '–',
+            Processor: ({ processor }) => processor,
+            Reference: ({ processor_reference }) => <MaybeId id={processor_reference} label="reference" />,
+            'Expected on': ({ arrival_date }) => arrival_date && dayText(arrival_date),
+            Created: ({ created_at }) => <Instant at={created_at} />,
+            Processing: ({ processing_at }) => processing_at && <Instant at={processing_at} />,
+            Paid: ({ paid_at }) => paid_at && <Instant at={paid_at} />,
+            Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
+            Canceled: ({ canceled_at }) => canceled_at && <Instant at={canceled_at} />,
+            Transactions: (
+              <Link to="/wallet" search={{ subject_id: id }}>
+                In the wallet
+              </Link>
+            ),
+          }}
+        />
+      }
+    >
+      {(payout) => (
         <>
-          <CancelPayoutDialog opened={open === 'cancel'} onClose={close} payout={payout} />
-          <FailPayoutDialog opened={open === 'fail'} onClose={close} payout={payout} />
+          <CancelPayoutDialog {...props('cancel')} payout={payout} />
+          <FailPayoutDialog {...props('fail')} payout={payout} />
         </>
       )}
-    </>
+    </RowPage>
   )
 }
 

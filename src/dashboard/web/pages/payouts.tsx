@@ -4,20 +4,22 @@ import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
+import { AMOUNT_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
-import { AMOUNT, CURRENCY, OTHERS, PAYOUT_STATUSES, RECIPIENT } from '../payouts/columns.tsx'
+import { EmptyState } from '../kit/states.tsx'
+import { OTHERS, PAYOUT_STATUSES, RECIPIENT } from '../payouts/columns.tsx'
 import { NewPayout } from '../payouts/NewPayout.tsx'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 import { useCurrencyFilter } from '../wallet/balances.ts'
 
-const SHOWN = [AMOUNT, RECIPIENT, ...OTHERS]
-const EXPORTED = [AMOUNT, CURRENCY, RECIPIENT, ...OTHERS]
+const SHOWN = [AMOUNT_COLUMN, RECIPIENT, ...OTHERS]
+const EXPORTED = [AMOUNT_COLUMN, CURRENCY_COLUMN, RECIPIENT, ...OTHERS]
 const FILTERS = ['status', 'currency', 'recipient_id', 'created_from', 'created_to']
 
 export function PayoutsPage() {

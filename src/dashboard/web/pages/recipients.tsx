@@ -1,14 +1,13 @@
 // Recipients: the list.
 import type { Recipient } from '#sdk/index.ts'
+import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN, VERIFICATION_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
-import { Status } from '../kit/Status.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { inWords } from '../kit/statuses.ts'
 
 const FIELDS: FilterField[] = [
@@ -27,23 +26,11 @@ const COLUMNS: TableColumn<Recipient>[] = [
   { title: 'Name', cell: ({ name }) => name, clip: true, csv: ({ name }) => name },
   { title: 'Email', cell: ({ email }) => email ?? '–', clip: true, csv: ({ email }) => email },
   { title: 'Type', cell: ({ type }) => inWords(type), csv: ({ type }) => type },
-  {
-    title: 'Currency',
-    cell: ({ currency }) => currency.toUpperCase(),
-    csv: ({ currency }) => currency,
-  },
+  CURRENCY_COLUMN,
   { title: 'Country', cell: ({ country }) => country, csv: ({ country }) => country },
-  {
-    title: 'Verification',
-    cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
-    csv: ({ kyc_status }) => kyc_status,
-  },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  VERIFICATION_COLUMN,
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function RecipientsPage() {

@@ -4,13 +4,10 @@ import { Link } from '@tanstack/react-router'
 import { usePathParam } from '../address.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { Facts } from '../kit/Facts.tsx'
-import { Id } from '../kit/Id.tsx'
+import { Id, MaybeId } from '../kit/Id.tsx'
 import { Instant, useNow } from '../kit/Instant.tsx'
-import { Json } from '../kit/Json.tsx'
 import { Money } from '../kit/Money.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { Status } from '../kit/Status.tsx'
+import { RowPage } from '../kit/RowPage.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { jobSaid, Outlook, type Said } from '../payments/outlook.tsx'
 import { usePart, usePaymentStory, type PaymentStory } from '../payments/story.ts'
@@ -20,77 +17,61 @@ import { useSession } from '../session.tsx'
 
 export function RefundPage() {
   const id = usePathParam('id')
-  const { data: refund, error, refetch, dataUpdatedAt } = usePart<Refund>(`/v1/refunds/${id}`)
-  const { payment, story } = usePaymentStory(refund?.payment_id)
-  const above = { to: '/refunds', title: 'Refunds' }
-  if (error !== null && refund === undefined)
-    return <FailedPage title="Refund" above={above} error={error} retry={refetch} />
+  const query = usePart<Refund>(`/v1/refunds/${id}`)
+  const { payment, story } = usePaymentStory(query.data?.payment_id)
   return (
-    <>
-      <PageHeader
-        title={refund === undefined ? 'Refund' : `Refund of ${moneyOf(refund)}`}
-        heading={
-          refund && (
-            <span className="line">
-              Refund of <Money minor={refund.amount_minor} currency={refund.currency} />
-              <span key={refund.status} className="marked">
-                <Status status={refund.status} pill />
-              </span>
-            </span>
-          )
-        }
-        above={above}
-        as_of={dataUpdatedAt}
-        description={
-          payment.data === undefined ? (
-            <Bone width={240} />
-          ) : (
-            <>
-              Of the payment of {moneyOf(payment.data)}
-              {payment.data.description !== null && `: ${payment.data.description}`}
-            </>
-          )
-        }
-      />
-      {refund && <RefundOutlook refund={refund} payment={payment.data} story={story.data} />}
-      <div className="columns section">
-        <section>
-          <Facts
-            facts={{
-              Payment: refund && (
-                <Link to="/payments/$id" params={{ id: refund.payment_id }} className="mono">
-                  {refund.payment_id}
-                </Link>
-              ),
-              Reason: refund && (refund.reason === null ? '–' : inWords(refund.reason)),
-              Origin: refund && refund.imported && "Made in the processor's dashboard",
-              'Processor reference':
-                refund &&
-                (refund.processor_reference === null ? (
-                  '–'
-                ) : (
-                  <Id id={refund.processor_reference} label="processor reference" />
-                )),
-              'Refund id': <Id id={id} label="refund id" />,
-              'Idempotency key': refund && refund.idempotency_key !== null && (
-                <Id id={refund.idempotency_key} label="idempotency key" />
-              ),
-              Created: refund && <Instant at={refund.created_at} />,
-              Updated: refund && <Instant at={refund.updated_at} />,
-            }}
-          />
-        </section>
-        <section>
-          <h2 className="side-title">Metadata</h2>
-          <Json value={refund?.metadata ?? {}} label="metadata" />
-        </section>
-      </div>
+    <RowPage
+      query={query}
+      id={id}
+      above={{ to: '/refunds', title: 'Refunds' }}
+      word="Refund"
+      title={(refund) => `Refund of ${moneyOf(refund)}`}
+      heading={({ amount_minor, currency }) => (
+        <>
+          Refund of <Money minor={amount_minor} currency={currency} />
+        </>
+      )}
+      status={({ status }) => ({ status })}
+      description={
+        payment.data === undefined ? (
+          <Bone width={240} />
+        ) : (
+          <>
+            Of the payment of {moneyOf(payment.data)}
+            {payment.data.description !== null && `: ${payment.data.description}`}
+          </>
+        )
+      }
+      head={(refund) => <RefundOutlook refund={refund} payment={payment.data} story={story.data} />}
+      main={
+        <Facts
+          of={query.data}
+          facts={{
+            Payment: ({ payment_id }) => (
+              <Link to="/payments/$id" params={{ id: payment_id }} className="mono">
+                {payment_id}
+              </Link>
+            ),
+            Reason: ({ reason }) => (reason === null ? '–' : inWords(reason)),
+            Origin: ({ imported }) => imported && "Made in the processor's dashboard",
+            'Processor reference': ({ processor_reference }) => (
+              <MaybeId id={processor_reference} label="processor reference" />
+            ),
+            'Refund id': <Id id={id} label="refund id" />,
+            'Idempotency key': ({ idempotency_key }) =>
+              idempotency_key && <Id id={idempotency_key} label="idempotency key" />,
+            Created: ({ created_at }) => <Instant at={created_at} />,
+            Updated: ({ updated_at }) => <Instant at={updated_at} />,
+          }}
+        />
+      }
+    >
       <StoryTimeline
-        payment={refund && payment.data}
+        payment={query.data && payment.data}
         story={story}
-        part={{ id, reference: refund?.processor_reference ?? null }}
+        part={{ id, reference: query.data?.processor_reference ?? null }}
       />
-    </>
+    </RowPage>
   )
 }
 

@@ -2,15 +2,15 @@
 import type { Refund } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../address.ts'
+import { ID_COLUMN, CREATED_COLUMN, AMOUNT_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { shortId } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
-import { Money, typedMoney } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { CURRENCIES } from '../payments/filters.ts'
@@ -23,13 +23,8 @@ const FIELDS: FilterField[] = [
 ]
 
 const COLUMNS: TableColumn<Refund>[] = [
-  {
-    title: 'Amount',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-    align: 'end',
-    csv: ({ amount_minor, currency }) => typedMoney(amount_minor, currency),
-  },
-  { title: 'Currency', cell: ({ currency }) => currency, csv: ({ currency }) => currency },
+  AMOUNT_COLUMN,
+  CURRENCY_COLUMN,
   { title: 'Status', cell: ({ status }) => <Status status={status} />, csv: ({ status }) => status },
   {
     title: 'Reason',
@@ -47,20 +42,8 @@ const COLUMNS: TableColumn<Refund>[] = [
     ),
     csv: ({ payment_id }) => payment_id,
   },
-  {
-    title: 'Id',
-    cell: ({ id }) => (
-      <span className="mono" title={id}>
-        {shortId(id)}
-      </span>
-    ),
-    csv: ({ id }) => id,
-  },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function RefundsPage() {

@@ -4,14 +4,14 @@ import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useState } from 'react'
 import type { MessageChannel, Suppression } from '#sdk/index.ts'
-import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
+import { acted, ActedOutcome } from '../kit/Acted.tsx'
+import { CREATED_COLUMN } from '../kit/columns.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
@@ -69,11 +69,7 @@ export function SuppressionsPage() {
         ),
       csv: ({ message_id }) => message_id,
     },
-    {
-      title: 'Created',
-      cell: ({ created_at }) => <Instant at={created_at} />,
-      csv: ({ created_at }) => created_at,
-    },
+    CREATED_COLUMN,
     {
       title: '',
       align: 'end',

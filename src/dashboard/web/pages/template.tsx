@@ -3,7 +3,7 @@ import { Button, Textarea, TextInput } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import type { MessageTemplate } from '#sdk/index.ts'
+import type { MessageTemplate, UpdateMessageTemplate } from '#sdk/index.ts'
 import { acted, noteActed } from '../kit/Acted.tsx'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
@@ -33,7 +33,8 @@ export function TemplatePage() {
   )
 }
 
-type Texts = Pick<MessageTemplate, 'name' | 'subject' | 'text' | 'html' | 'body'>
+const TEXTS = ['name', 'subject', 'text', 'html', 'body'] as const satisfies (keyof UpdateMessageTemplate)[]
+type Texts = Pick<MessageTemplate, (typeof TEXTS)[number]>
 
 function TemplateEditor({ template }: { template: MessageTemplate }) {
   const { id, channel, name, subject, text, html, body, updated_at } = template
@@ -44,8 +45,8 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
   const saved: Texts = { name, subject, text, html, body }
   const [texts, set] = useState(saved)
   const [deleting, setDeleting] = useState(false)
-  const changes = Object.fromEntries(
-    Object.entries(texts).filter(([field, value]) => value !== saved[field as keyof Texts]),
+  const changes: UpdateMessageTemplate = Object.fromEntries(
+    TEXTS.filter((each) => texts[each] !== saved[each]).map((each) => [each, texts[each]]),
   )
   const changed = Object.keys(changes).length > 0
   const save = useMutation({

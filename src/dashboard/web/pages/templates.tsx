@@ -5,15 +5,16 @@ import { Plus } from 'lucide-react'
 import { useState } from 'react'
 import type { MessageChannel, MessageTemplate } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
-import { acted, noteActed } from '../kit/Acted.tsx'
 import { useDialogs } from '../dialogs.ts'
+import { acted, noteActed } from '../kit/Acted.tsx'
+import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { MessagesTabs } from '../messages/MessagesTabs.tsx'
 import { invalidate } from '../queries.ts'
 import { useMay } from '../session.tsx'
@@ -21,9 +22,9 @@ import { useMay } from '../session.tsx'
 const COLUMNS: TableColumn<MessageTemplate>[] = [
   { title: 'Name', cell: ({ name }) => <span className="mono">{name}</span>, clip: true },
   { title: 'Channel', cell: ({ channel }) => (channel === 'sms' ? 'SMS' : 'Email') },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short /> },
+  ID_COLUMN,
   { title: 'Changed', cell: ({ updated_at }) => <Instant at={updated_at} /> },
-  { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+  CREATED_COLUMN,
 ]
 
 export function TemplatesPage() {

@@ -2,13 +2,10 @@
 import type { TopUp } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { Facts } from '../kit/Facts.tsx'
-import { Id } from '../kit/Id.tsx'
+import { MaybeId } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
-import { Json } from '../kit/Json.tsx'
 import { formatMoney, Money } from '../kit/Money.tsx'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { Status } from '../kit/Status.tsx'
-import { FailedPage } from '../kit/FailedPage.tsx'
+import { RowPage } from '../kit/RowPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { TimelineSection } from '../parties/timeline-items.tsx'
 import { useAnswer } from '../queries.ts'
@@ -16,63 +13,42 @@ import { useAnswer } from '../queries.ts'
 export function TopUpPage() {
   const id = usePathParam('id')
   const path = `/v1/wallet/top_ups/${id}` as const
-  const {
-    data: top_up,
-    error,
-    refetch,
-    dataUpdatedAt,
-  } = useAnswer<TopUp>(path, undefined, { every_ms: 5_000 })
-  const above = { to: '/wallet/top-ups', title: 'Top-ups' }
-  if (error !== null && top_up === undefined)
-    return <FailedPage title="Top-up" above={above} error={error} retry={refetch} />
+  const query = useAnswer<TopUp>(path, undefined, { every_ms: 5_000 })
   return (
-    <>
-      <PageHeader
-        title={
-          top_up === undefined ? 'Top-up' : `Top-up of ${formatMoney(top_up.amount_minor, top_up.currency)}`
-        }
-        heading={
-          top_up && (
-            <span className="line">
-              Top-up of <Money minor={top_up.amount_minor} currency={top_up.currency} />
-              <Status status={top_up.status} pill />
-            </span>
-          )
-        }
-        above={above}
-        as_of={dataUpdatedAt}
-        description={<Id id={id} />}
-      />
-      <div className="columns">
-        <div>
-          {top_up && <Note status={top_up.status}>{sentence(top_up)}</Note>}
+    <RowPage
+      query={query}
+      id={id}
+      above={{ to: '/wallet/top-ups', title: 'Top-ups' }}
+      word="Top-up"
+      title={({ amount_minor, currency }) => `Top-up of ${formatMoney(amount_minor, currency)}`}
+      heading={({ amount_minor, currency }) => (
+        <>
+          Top-up of <Money minor={amount_minor} currency={currency} />
+        </>
+      )}
+      status={({ status }) => ({ status })}
+      main={
+        <>
+          {query.data && <Note status={query.data.status}>{sentence(query.data)}</Note>}
           <TimelineSection path={`${path}/timeline`} />
-        </div>
-        <section>
-          <Facts
-            facts={{
-              Source:
-                top_up &&
-                (top_up.source === null ? 'Platform account' : <span className="mono">{top_up.source}</span>),
-              Description: top_up && (top_up.description ?? '–'),
-              Processor: top_up?.processor,
-              Reference:
-                top_up &&
-                (top_up.processor_reference === null ? (
-                  '–'
-                ) : (
-                  <Id id={top_up.processor_reference} label="reference" />
-                )),
-              Created: top_up && <Instant at={top_up.created_at} />,
-              Succeeded: top_up && top_up.succeeded_at !== null && <Instant at={top_up.succeeded_at} />,
-              Failed: top_up && top_up.failed_at !== null && <Instant at={top_up.failed_at} />,
-            }}
-          />
-          <h2 className="side-title section">Metadata</h2>
-          <Json value={top_up?.metadata ?? {}} label="metadata" />
-        </section>
-      </div>
-    </>
+        </>
+      }
+      side={
+        <Facts
+          of={query.data}
+          facts={{
+            Source: ({ source }) =>
+              source === null ? 'Platform account' : <span className="mono">{source}</span>,
+            Description: ({ description }) => description ?? '–',
+            Processor: ({ processor }) => processor,
+            Reference: ({ processor_reference }) => <MaybeId id={processor_reference} label="reference" />,
+            Created: ({ created_at }) => <Instant at={created_at} />,
+            Succeeded: ({ succeeded_at }) => succeeded_at && <Instant at={succeeded_at} />,
+            Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
+          }}
+        />
+      }
+    />
   )
 }
 

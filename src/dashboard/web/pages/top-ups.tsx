@@ -1,30 +1,20 @@
 // Wallet: balances and top-ups.
 import type { TopUp } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
+import { ID_COLUMN, CREATED_COLUMN, AMOUNT_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_TOP_UP, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
-import { Money, typedMoney } from '../kit/Money.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { useCurrencyFilter } from '../wallet/balances.ts'
 import { WalletFrame } from '../wallet/WalletFrame.tsx'
 
 const COLUMNS: TableColumn<TopUp>[] = [
-  {
-    title: 'Amount',
-    align: 'end',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-    csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
-  },
-  {
-    title: 'Currency',
-    cell: ({ currency }) => currency.toUpperCase(),
-    csv: ({ currency }) => currency,
-  },
+  AMOUNT_COLUMN,
+  CURRENCY_COLUMN,
   { title: 'Status', cell: ({ status }) => <Status status={status} />, csv: ({ status }) => status },
   {
     title: 'Source',
@@ -37,12 +27,8 @@ const COLUMNS: TableColumn<TopUp>[] = [
     clip: true,
     csv: ({ description }) => description,
   },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
 
 export function TopUpsPage() {
@@ -67,12 +53,7 @@ function TopUps() {
     useCurrencyFilter(search['currency']),
     { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
   ]
-  const curl = useCurl('/v1/wallet/top_ups', {
-    idempotency_key: 'top-up-1',
-    amount_minor: 10_000,
-    currency: 'usd',
-    source: 'src_success',
-  })
+  const curl = useCurl('/v1/wallet/top_ups', FIRST_TOP_UP)
   return (
     <>
       <Filters fields={fields} end={<CsvExport list={list} columns={COLUMNS} name="top-ups.csv" />} />

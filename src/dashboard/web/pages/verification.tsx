@@ -1,17 +1,14 @@
 // One verification: of whom, how it stands, what can be decided, and what happened to it.
 import { Button } from '@mantine/core'
 import { Check, Link2, X } from 'lucide-react'
-import { useState } from 'react'
 import type { Verification } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
+import { useDialogs } from '../dialogs.ts'
 import { Facts } from '../kit/Facts.tsx'
-import { Id } from '../kit/Id.tsx'
+import { MaybeId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
-import { Json } from '../kit/Json.tsx'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { Status } from '../kit/Status.tsx'
+import { RowPage } from '../kit/RowPage.tsx'
 import { inWords } from '../kit/statuses.ts'
-import { FailedPage } from '../kit/FailedPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { TimelineSection } from '../parties/timeline-items.tsx'
@@ -24,100 +21,86 @@ import { decidedBy } from '../verifications/words.ts'
 export function VerificationPage() {
   const id = usePathParam('id')
   const path = `/v1/compliance/kyc/${id}` as const
-  const { data, error, refetch, dataUpdatedAt } = useAnswer<Verification>(path, undefined, {
-    every_ms: 5_000,
-  })
+  const query = useAnswer<Verification>(path, undefined, { every_ms: 5_000 })
   const may_decide = useMay('decideKyc')
   const may_link = useMay('linkKyc')
-  const [open, setOpen] = useState<'approve' | 'reject' | 'link'>()
-  const close = () => setOpen(undefined)
-  const above = { to: '/compliance', title: 'Compliance' }
-  if (error !== null && data === undefined)
-    return <FailedPage title="Verification" above={above} error={error} retry={refetch} />
-  // By hand it is decided once, also over what the provider has decided.
-  const decidable = data !== undefined && data.decided_by !== 'manual'
+  const { begin, props } = useDialogs<'approve' | 'reject' | 'link'>()
+  const { data } = query
   return (
-    <>
-      <PageHeader
-        title={data === undefined ? 'Verification' : `Verification of a ${data.subject_type}`}
-        heading={
-          data && (
-            <span className="line">
-              Verification of <PartyName type={data.subject_type} id={data.subject_id} />
-              <Status status={data.status} noun="kyc" pill />
-            </span>
-          )
-        }
-        above={above}
-        as_of={dataUpdatedAt}
-        description={<Id id={id} />}
-        actions={
+    <RowPage
+      query={query}
+      id={id}
+      above={{ to: '/compliance', title: 'Compliance' }}
+      word="Verification"
+      title={({ subject_type }) => `Verification of a ${subject_type}`}
+      heading={({ subject_type, subject_id }) => (
+        <>
+          Verification of <PartyName type={subject_type} id={subject_id} />
+        </>
+      )}
+      status={({ status }) => ({ status, noun: 'kyc' })}
+      actions={({ status, decided_by, decision }) => {
+        // By hand it is decided once, also over what the provider has decided.
+        const decidable = may_decide && decided_by !== 'manual'
+        return (
           <>
-            {may_link && data?.status === 'requires_input' && (
-              <Button leftSection={<Link2 size={14} />} onClick={() => setOpen('link')}>
+            {may_link && status === 'requires_input' && (
+              <Button leftSection={<Link2 size={14} />} onClick={() => begin('link')}>
                 Renew link
               </Button>
             )}
-            {may_decide && decidable && data.decision !== 'rejected' && (
-              <Button leftSection={<X size={14} />} onClick={() => setOpen('reject')}>
+            {decidable && decision !== 'rejected' && (
+              <Button leftSection={<X size={14} />} onClick={() => begin('reject')}>
                 Reject
               </Button>
             )}
-            {may_decide && decidable && data.decision !== 'approved' && (
-              <Button variant="filled" leftSection={<Check size={14} />} onClick={() => setOpen('approve')}>
+            {decidable && decision !== 'approved' && (
+              <Button variant="filled" leftSection={<Check size={14} />} onClick={() => begin('approve')}>
                 Approve
               </Button>
             )}
           </>
-        }
-      />
-      <div className="columns">
-        <div>
+        )
+      }}
+      main={
+        <>
           {data && <Note status={data.status}>{sentence(data)}</Note>}
           <TimelineSection path={`${path}/timeline`} />
-        </div>
-        <section>
-          <Facts
-            facts={{
-              [data === undefined ? 'Who' : inWords(data.subject_type)]: data && (
-                <PartyName type={data.subject_type} id={data.subject_id} link />
+        </>
+      }
+      side={
+        <Facts
+          of={data}
+          facts={{
+            [data === undefined ? 'Who' : inWords(data.subject_type)]: ({ subject_type, subject_id }) => (
+              <PartyName type={subject_type} id={subject_id} link />
+            ),
+            Decision: ({ decision }) => decision && inWords(decision),
+            'Decided by': (row) =>
+              row.decided_by === 'manual' && row.decided_by_key_id !== null ? (
+                <DecidedBy id={row.decided_by_key_id} />
+              ) : (
+                row.decided_by && decidedBy(row)
               ),
-              Decision: data && data.decision !== null && inWords(data.decision),
-              'Decided by':
-                data &&
-                data.decided_by !== null &&
-                (data.decided_by === 'manual' && data.decided_by_key_id !== null ? (
-                  <DecidedBy id={data.decided_by_key_id} />
-                ) : (
-                  decidedBy(data)
-                )),
-              Reason: data && data.decision_reason,
-              Decided: data && data.decided_at !== null && <Instant at={data.decided_at} />,
-              Provider: data?.provider,
-              Session:
-                data &&
-                (data.provider_reference === null ? (
-                  '–'
-                ) : (
-                  <Id id={data.provider_reference} label="session" />
-                )),
-              'Return address': data && data.return_url,
-              Begun: data && <Instant at={data.created_at} />,
-              Updated: data && <Instant at={data.updated_at} />,
-            }}
-          />
-          <h2 className="side-title section">Metadata</h2>
-          <Json value={data?.metadata ?? {}} label="metadata" />
-        </section>
-      </div>
-      {data !== undefined && (
+            Reason: ({ decision_reason }) => decision_reason,
+            Decided: ({ decided_at }) => decided_at && <Instant at={decided_at} />,
+            Provider: ({ provider }) => provider,
+            Session: ({ provider_reference }) => <MaybeId id={provider_reference} label="session" />,
+            'Return address': ({ return_url }) => return_url,
+            Begun: ({ created_at }) => <Instant at={created_at} />,
+            Updated: ({ updated_at }) => <Instant at={updated_at} />,
+          }}
+        />
+      }
+    >
+      {(row) => (
         <>
-          <DecideDialog opened={open === 'approve'} onClose={close} verification={data} decision="approved" />
-          <DecideDialog opened={open === 'reject'} onClose={close} verification={data} decision="rejected" />
-          <RenewLinkDialog opened={open === 'link'} onClose={close} id={id} />
+          <DecideDialog {...props('approve')} verification={row} decision="approved" />
+          <DecideDialog {...props('reject')} verification={row} decision="rejected" />
+          <RenewLinkDialog {...props('link')} id={id} />
         </>
       )}
-    </>
+    </RowPage>
   )
 }
 

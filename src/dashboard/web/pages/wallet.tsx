@@ -1,15 +1,15 @@
 // Wallet: balances and transactions.
 import type { WalletTransaction, WalletTransactionKind } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
+import { CURRENCY_COLUMN, momentColumn, moneyColumn } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
+import { FIRST_TOP_UP, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { shortId } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
-import { Money, typedMoney } from '../kit/Money.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
-import { inWords } from '../kit/statuses.ts'
+import { EmptyState } from '../kit/states.tsx'
+import { nounWords, pageOfNoun } from '../nouns.ts'
 import { useCurrencyFilter } from '../wallet/balances.ts'
 import { WalletFrame } from '../wallet/WalletFrame.tsx'
 
@@ -27,33 +27,11 @@ const KINDS: Record<WalletTransactionKind, string> = {
   correction: 'Correction',
 }
 
-const PAGES: Record<NonNullable<WalletTransaction['subject_type']>, string> = {
-  payment: '/payments',
-  refund: '/refunds',
-  dispute: '/disputes',
-  payout: '/payouts',
-  top_up: '/wallet/top-ups',
-}
-
 const COLUMNS: TableColumn<WalletTransaction>[] = [
   { title: 'Kind', cell: ({ kind }) => KINDS[kind], csv: ({ kind }) => kind },
-  {
-    title: 'Amount',
-    align: 'end',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} signed />,
-    csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
-  },
-  {
-    title: 'Balance after',
-    align: 'end',
-    cell: ({ balance_after_minor, currency }) => <Money minor={balance_after_minor} currency={currency} />,
-    csv: ({ balance_after_minor, currency }) => Number(typedMoney(balance_after_minor, currency)),
-  },
-  {
-    title: 'Currency',
-    cell: ({ currency }) => currency.toUpperCase(),
-    csv: ({ currency }) => currency,
-  },
+  moneyColumn('Amount', ({ amount_minor }) => amount_minor, { signed: true }),
+  moneyColumn('Balance after', ({ balance_after_minor }) => balance_after_minor),
+  CURRENCY_COLUMN,
   {
     title: 'Of',
     cell: ({ subject_type, subject_id }) =>
@@ -61,17 +39,12 @@ const COLUMNS: TableColumn<WalletTransaction>[] = [
         '–'
       ) : (
         <>
-          {subject_type === 'top_up' ? 'Top-up' : inWords(subject_type)}{' '}
-          <span className="mono dim">{shortId(subject_id)}</span>
+          {nounWords(subject_type)} <span className="mono dim">{shortId(subject_id)}</span>
         </>
       ),
     csv: ({ subject_type, subject_id }) => `${subject_type ?? ''} ${subject_id}`,
   },
-  {
-    title: 'Posted',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  momentColumn('Posted', ({ created_at }) => created_at),
 ]
 
 export function WalletPage() {
@@ -97,12 +70,7 @@ function Transactions() {
     { kind: 'days', from: 'created_from', to: 'created_to', label: 'Posted' },
     { kind: 'text', name: 'subject_id', label: 'Id of its cause' },
   ]
-  const curl = useCurl('/v1/wallet/top_ups', {
-    idempotency_key: 'top-up-1',
-    amount_minor: 10_000,
-    currency: 'usd',
-    source: 'src_success',
-  })
+  const curl = useCurl('/v1/wallet/top_ups', FIRST_TOP_UP)
   return (
     <>
       <Filters fields={fields} end={<CsvExport list={list} columns={COLUMNS} name="transactions.csv" />} />
@@ -112,7 +80,7 @@ function Transactions() {
         columns={COLUMNS}
         rowKey={({ id }) => id}
         to={({ subject_type, subject_id }) =>
-          subject_type === null ? '/wallet' : `${PAGES[subject_type]}/${subject_id}`
+          subject_type === null ? '/wallet' : pageOfNoun(subject_type, subject_id)
         }
         empty={
           <EmptyState title="No transactions yet" curl={curl}>

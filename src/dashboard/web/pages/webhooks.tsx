@@ -5,12 +5,13 @@ import { useMemo } from 'react'
 import type { WebhookEndpoint } from '#sdk/index.ts'
 import { useDialogs } from '../dialogs.ts'
 import type { Answers } from '../generated/answers.ts'
+import { CREATED_COLUMN } from '../kit/columns.tsx'
+import { useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Instant } from '../kit/Instant.tsx'
 import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Sparkline } from '../kit/Sparkline.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
@@ -85,7 +86,7 @@ export function WebhooksPage() {
         </div>
       ),
     },
-    { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+    CREATED_COLUMN,
   ]
 
   return (

@@ -2,16 +2,23 @@
 import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { Answer } from '#sdk/index.ts'
-import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { acted, noteActed } from '../kit/Acted.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 
-export type EditField = { name: string; label: string; required?: boolean; type?: 'email' | 'url' | 'tel' }
+/** A field of what the API takes as a change: required where it cannot be emptied. */
+export type EditField<Update> = {
+  [Name in Exclude<keyof Update & string, 'metadata'>]: {
+    name: Name
+    label: string
+    type?: 'email' | 'url' | 'tel'
+  } & (null extends Update[Name] ? { required?: false } : { required: true })
+}[Exclude<keyof Update & string, 'metadata'>]
 
 /**
  * Fields with what `row` has, and its metadata. `send` gets what was changed, an emptied field as null. `action` is the
  * button: `Save customer`.
  */
-export function EditDialog<T extends object>({
+export function EditDialog<T extends object, Update extends object>({
   opened,
   onClose,
   title,
@@ -25,9 +32,9 @@ export function EditDialog<T extends object>({
   onClose: () => void
   title: string
   action: string
-  fields: EditField[]
+  fields: EditField<Update>[]
   row: T & { metadata: unknown }
-  send: (changes: Record<string, unknown>) => Answer<T>
+  send: (changes: Update) => Answer<T>
   onDone: () => unknown
 }) {
   const [typed, setTyped] = useState<Record<string, string>>({})
@@ -43,6 +50,7 @@ export function EditDialog<T extends object>({
   const changed = Object.keys(typed).filter((name) => typed[name]?.trim() !== before(name))
   const metadata = parsedJson(shown(METADATA))
   const complete = fields.every(({ name, required }) => !required || shown(name).trim() !== '')
+  const valueOf = (name: string) => (name === METADATA ? metadata?.value : typed[name]?.trim() || null)
   const set = (name: string, value: string) => setTyped((now) => ({ ...now, [name]: value }))
 
   return (
@@ -53,18 +61,7 @@ export function EditDialog<T extends object>({
       action={action}
       does="Only what you change is sent. Your endpoints hear of it by an event."
       ready={changed.length > 0 && complete && metadata !== undefined}
-      act={() =>
-        acted(
-          send(
-            Object.fromEntries(
-              changed.map((name) => [
-                name,
-                name === METADATA ? metadata?.value : typed[name]?.trim() || null,
-              ]),
-            ),
-          ),
-        )
-      }
+      act={() => acted(send(Object.fromEntries(changed.map((name) => [name, valueOf(name)])) as Update))}
       onDone={async (asked) => {
         noteActed('Saved.', asked)
         await onDone()

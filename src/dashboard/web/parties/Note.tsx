@@ -1,7 +1,7 @@
 // One sentence on how something stands, in the colour of that.
 import type { ReactNode } from 'react'
-import { statusFacts, type Tone } from '../kit/statuses.ts'
 import { toneClass } from '../kit/Status.tsx'
+import { statusFacts, type Tone } from '../kit/statuses.ts'
 import './parties.css'
 
 /** Coloured as the `status`, or by a `tone`. */

@@ -4,17 +4,9 @@ import { Link } from '@tanstack/react-router'
 import type { Customer, KycSubjectType, Merchant, Recipient } from '#sdk/index.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { shortId } from '../kit/Id.tsx'
+import { NOUN_PAGES, pageOfNoun } from '../nouns.ts'
 import { useAnswer } from '../queries.ts'
 import { useAreaState } from '../session.tsx'
-
-const PATHS = {
-  customer: '/customers',
-  merchant: '/merchants',
-  recipient: '/recipients',
-} as const satisfies Record<KycSubjectType, string>
-
-/** The page of a party; below `/v1`, where the API has it. */
-const partyPath = (type: KycSubjectType, id: string) => `${PATHS[type]}/${id}` as const
 
 export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>): string =>
   name ?? email ?? 'No name'
@@ -22,10 +14,14 @@ export const customerName = ({ name, email }: Pick<Customer, 'name' | 'email'>):
 /** Its name, read by its id; where that cannot be read, the end of the id. `link`: leads to its page. */
 export function PartyName({ type, id, link = false }: { type: KycSubjectType; id: string; link?: boolean }) {
   const deployed = useAreaState(`${type}s`) === 'deployed'
-  const { data, error } = useAnswer<Customer | Recipient | Merchant>(`/v1${partyPath(type, id)}`, undefined, {
-    enabled: deployed,
-  })
-  const name = data === undefined ? undefined : nameOf(data)
+  const { data, error } = useAnswer<Customer | Recipient | Merchant>(
+    `/v1${NOUN_PAGES[type].page}/${id}`,
+    undefined,
+    {
+      enabled: deployed,
+    },
+  )
+  const name = data === undefined ? undefined : partyName(data)
   if (name === undefined && error === null && deployed)
     return (
       <>
@@ -35,10 +31,10 @@ export function PartyName({ type, id, link = false }: { type: KycSubjectType; id
       </>
     )
   const shown = name ?? <code className="mono">{shortId(id)}</code>
-  return link ? <Link to={partyPath(type, id)}>{shown}</Link> : <span>{shown}</span>
+  return link ? <Link to={pageOfNoun(type, id)}>{shown}</Link> : <span>{shown}</span>
 }
 
-function nameOf(party: Customer | Recipient | Merchant): string {
+export function partyName(party: Customer | Recipient | Merchant): string {
   if ('display_name' in party) return party.display_name
   return 'deleted_at' in party && party.deleted_at !== null ? 'Deleted customer' : customerName(party)
 }

@@ -1,40 +1,37 @@
 // The newest payments of a customer or a merchant, on its page.
 import { Link } from '@tanstack/react-router'
 import type { Payment } from '#sdk/index.ts'
+import { CREATED_COLUMN, AMOUNT_COLUMN } from '../kit/columns.tsx'
+import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Instant } from '../kit/Instant.tsx'
+import { shortId, Id } from '../kit/Id.tsx'
 import { useList } from '../kit/list.ts'
-import { Id } from '../kit/Id.tsx'
-import { Money } from '../kit/Money.tsx'
-import { EmptyState, useCurl } from '../kit/states.tsx'
+import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
+import { useAreaState } from '../session.tsx'
 
 const COLUMNS: TableColumn<Payment>[] = [
-  { title: 'Id', cell: ({ id }) => <span className="mono">…{id.slice(-8)}</span> },
+  { title: 'Id', cell: ({ id }) => <span className="mono">{shortId(id)}</span> },
   { title: 'Status', cell: ({ status }) => <Status status={status} /> },
-  {
-    title: 'Amount',
-    cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-    align: 'end',
-  },
+  AMOUNT_COLUMN,
   {
     title: 'Reference',
     cell: ({ processor_reference }) =>
       processor_reference === null ? '–' : <Id id={processor_reference} short label="reference" />,
   },
-  { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+  CREATED_COLUMN,
 ]
 
 export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id'; id: string }) {
-  const list = useList<Payment>('/v1/payments', [], { fixed: { [by]: id }, limit: 10, every_ms: 15_000 })
-  const curl = useCurl('/v1/payments', {
-    idempotency_key: 'payment-1',
-    amount_minor: 1000,
-    currency: 'USD',
-    method: 'card',
-    payment_method: '<token of the processor>',
-    [by]: id,
+  const deployed = useAreaState('payments') === 'deployed'
+  const list = useList<Payment>('/v1/payments', [], {
+    fixed: { [by]: id },
+    limit: 10,
+    every_ms: 15_000,
+    enabled: deployed,
   })
+  const curl = useCurl('/v1/payments', { ...FIRST_PAYMENT, [by]: id })
+  if (!deployed) return null
   return (
     <section className="section">
       <div className="line">

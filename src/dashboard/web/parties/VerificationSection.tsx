@@ -3,19 +3,20 @@ import { Button } from '@mantine/core'
 import { ShieldCheck } from 'lucide-react'
 import { useState } from 'react'
 import type { KycSubjectType, Verification } from '#sdk/index.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Instant } from '../kit/Instant.tsx'
-import { EmptyState } from '../kit/states.tsx'
-import { Status } from '../kit/Status.tsx'
 import { useQuery } from '@tanstack/react-query'
 import { readPage } from '../api.ts'
+import { momentColumn } from '../kit/columns.tsx'
+import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { wholeList } from '../kit/list.ts'
+import { EmptyState } from '../kit/states.tsx'
+import { Status } from '../kit/Status.tsx'
 import { answerKey } from '../queries.ts'
 import { useAreaState, useMay } from '../session.tsx'
-import { decidedBy, isUndecided } from '../verifications/words.ts'
 import { StartVerification } from '../verifications/StartVerification.tsx'
+import { decidedBy, isUndecided } from '../verifications/words.ts'
 
 const COLUMNS: TableColumn<Verification>[] = [
-  { title: 'Begun', cell: ({ created_at }) => <Instant at={created_at} /> },
+  momentColumn('Begun', ({ created_at }) => created_at),
   { title: 'Status', cell: ({ status }) => <Status status={status} noun="kyc" /> },
   { title: 'Decided', cell: (row) => decidedBy(row) ?? '–' },
   { title: 'What was wrong', cell: ({ failure }) => failure?.message ?? '–', clip: true },
@@ -63,7 +64,7 @@ export function VerificationSection({
       </div>
       <DataTable
         label="Verifications"
-        list={{ query, rows, goNext: undefined, goPrevious: undefined, filtered: false }}
+        list={wholeList(query, rows)}
         columns={COLUMNS}
         rowKey={(row) => row.id}
         to={(row) => `/compliance/${row.id}`}

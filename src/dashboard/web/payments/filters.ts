@@ -28,5 +28,3 @@ export const CURRENCIES = [
   'THB',
   'ZAR',
 ].map((code) => ({ value: code, label: code }))
-
-export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i

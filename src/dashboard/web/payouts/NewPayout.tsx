@@ -6,6 +6,7 @@ import { SluiceError, type Payout, type Recipient } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
 import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { UUID } from '../kit/Id.tsx'
 import { formatMoney, parseMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
@@ -118,8 +119,6 @@ export function NewPayout({
   )
 }
 
-const WHOLE_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-
 /** The newest recipients by name; any other by its id. */
 function RecipientField({
   chosen,
@@ -134,7 +133,7 @@ function RecipientField({
   const id = text.trim().toLowerCase()
   const { data: newest } = useAnswer<Recipient[]>('/v1/recipients', { limit: 100 })
   const { data: by_id } = useAnswer<Recipient>(`/v1/recipients/${id}`, undefined, {
-    enabled: WHOLE_ID.test(id),
+    enabled: UUID.test(id),
   })
   const offered = new Map(
     [

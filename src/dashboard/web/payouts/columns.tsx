@@ -1,20 +1,11 @@
 // The columns of payouts, for their list and for the page of a recipient.
 import type { Payout } from '#sdk/index.ts'
+import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
-import { Id } from '../kit/Id.tsx'
-import { Instant } from '../kit/Instant.tsx'
-import { Money, typedMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 
 export const PAYOUT_STATUSES: Payout['status'][] = ['pending', 'processing', 'paid', 'failed', 'canceled']
-
-export const AMOUNT: TableColumn<Payout> = {
-  title: 'Amount',
-  align: 'end',
-  cell: ({ amount_minor, currency }) => <Money minor={amount_minor} currency={currency} />,
-  csv: ({ amount_minor, currency }) => Number(typedMoney(amount_minor, currency)),
-}
 
 export const RECIPIENT: TableColumn<Payout> = {
   title: 'Recipient',
@@ -31,17 +22,6 @@ export const OTHERS: TableColumn<Payout>[] = [
     clip: true,
     csv: ({ description }) => description,
   },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]
-
-/** In files only: the table shows it with the amount. */
-export const CURRENCY: TableColumn<Payout> = {
-  title: 'Currency',
-  cell: ({ currency }) => currency.toUpperCase(),
-  csv: ({ currency }) => currency,
-}

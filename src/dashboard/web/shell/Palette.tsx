@@ -4,7 +4,9 @@ import { useDebouncedValue } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
 import { CornerDownLeft, FileSearch, ListChecks, Search, Zap, type LucideIcon } from 'lucide-react'
 import { useId, useState, type KeyboardEvent } from 'react'
+import type { AddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
+import { UUID } from '../kit/Id.tsx'
 import { FURTHER_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
 import { nounWords, pageOfNoun } from '../nouns.ts'
 import type { JobRow } from '../operations/shapes.ts'
@@ -114,10 +116,12 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
   const { data: jobs } = useAnswer<{ items: JobRow[] }>('/ops/jobs', JOBS_OF(q), { enabled: asks_jobs })
   const rows = asks ? (found ?? []) : []
 
-  const go = (to: string) => () => {
-    close()
-    void navigate({ to })
-  }
+  const go =
+    (to: string, search: AddressSearch = {}) =>
+    () => {
+      close()
+      void navigate({ to, search })
+    }
   const pages = [
     ...(tenant === null ? [] : [...TENANT_PAGES, ...FURTHER_PAGES]),
     ...(is_operator ? OPERATOR_PAGES : []),
@@ -140,11 +144,17 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
       .filter(({ title }) => fits(title))
       .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
     // Last, because they come later: what is chosen must not move.
-    ...rows.flatMap(({ noun, id }) => {
-      const to = pageOfNoun(noun, id)
-      if (to === undefined) return []
-      return [{ key: `${noun} ${id}`, title: nounWords(noun), note: id, icon: FileSearch, run: go(to) }]
-    }),
+    ...rows.map(({ noun, id }) => ({
+      key: `${noun} ${id}`,
+      title: nounWords(noun),
+      note: id,
+      icon: FileSearch,
+      // Of a noun that these pages do not know, its events tell the most.
+      run: go(
+        pageOfNoun(noun, id) ?? '/events',
+        pageOfNoun(noun, id) === undefined ? { subject_id: id } : {},
+      ),
+    })),
     ...(asks_jobs ? (jobs?.items ?? []) : []).map(({ id, name }) => ({
       key: `job ${id}`,
       title: `Job ${name}`,
@@ -157,5 +167,4 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
 
 /** No more can be asked. */
 const MOST_LETTERS = 255
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 const JOBS_OF = (search: string) => ({ search, state: 'all', limit: 5 })

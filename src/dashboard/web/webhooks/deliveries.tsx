@@ -1,7 +1,7 @@
 // Deliveries in a table.
 import type { WebhookDelivery } from '#sdk/index.ts'
+import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import type { TableColumn } from '../kit/DataTable.tsx'
-import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Status } from '../kit/Status.tsx'
 
@@ -44,10 +44,6 @@ export const deliveryColumns: TableColumn<WebhookDelivery>[] = [
     align: 'end',
     csv: ({ sequence }) => sequence,
   },
-  { title: 'Id', cell: ({ id }) => <Id id={id} short />, csv: ({ id }) => id },
-  {
-    title: 'Created',
-    cell: ({ created_at }) => <Instant at={created_at} />,
-    csv: ({ created_at }) => created_at,
-  },
+  ID_COLUMN,
+  CREATED_COLUMN,
 ]

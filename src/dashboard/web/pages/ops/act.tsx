@@ -5,18 +5,19 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useAddressSearch, usePathParam } from '../../address.ts'
 import { read } from '../../api.ts'
+import { askActed, AuditLink } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
+import { FailedPage } from '../../kit/FailedPage.tsx'
 import { shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { FailedPage } from '../../kit/FailedPage.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { filterWords, JOB_ACTS } from '../../operations/job-acts.ts'
 import { JobActProgress, useJobAct } from '../../operations/JobActProgress.tsx'
-import { askActed, AuditLink } from '../../kit/Acted.tsx'
 import type { JobActItemRow } from '../../operations/shapes.ts'
 import { invalidate } from '../../queries.ts'
 
@@ -133,13 +134,7 @@ function Items({ id, every_ms }: { id: string; every_ms: number | false }) {
       />
       <DataTable
         label="Jobs of this act"
-        list={{
-          query,
-          rows: query.data?.pages.flat(),
-          filtered: outcome !== undefined,
-          goNext: undefined,
-          goPrevious: undefined,
-        }}
+        list={{ ...wholeList(query, query.data?.pages.flat()), filtered: outcome !== undefined }}
         columns={COLUMNS}
         rowKey={({ job_id }) => job_id}
         to={({ job_id }) => `/ops/jobs/${job_id}`}

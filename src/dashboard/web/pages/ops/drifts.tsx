@@ -5,13 +5,12 @@ import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
 import { Id, shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { useList } from '../../kit/list.ts'
+import { useList, wholeList } from '../../kit/list.ts'
 import { formatMoney } from '../../kit/Money.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { nounWords } from '../../nouns.ts'
-import { wholeList } from '../../operations/pages.ts'
 import type { DriftRow, JobRow, ParkedRow } from '../../operations/shapes.ts'
 import { useAnswer } from '../../queries.ts'
 
@@ -135,7 +134,7 @@ function UnknownJobs() {
   return (
     <DataTable
       label="Unknown jobs"
-      list={wholeList(query, ({ items }) => items)}
+      list={wholeList(query, query.data?.items)}
       columns={UNKNOWN_COLUMNS}
       rowKey={({ id }) => id}
       to={({ id }) => `/ops/jobs/${id}`}

@@ -1,15 +1,16 @@
 // A job: where it stands, when it runs next, its attempts and calls, the money beside it, and what operators did.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { FastForward, RotateCcw, Send, Trash2, UserRound, Wrench } from 'lucide-react'
+import { Send, UserRound, Wrench } from 'lucide-react'
 import { useState } from 'react'
 import { usePathParam } from '../../address.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
+import { FailedPage } from '../../kit/FailedPage.tsx'
 import { Id } from '../../kit/Id.tsx'
 import { formatInstant, Instant, useNow } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
-import { FailedPage } from '../../kit/FailedPage.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
@@ -21,7 +22,6 @@ import { WorksOn } from '../../operations/WorksOn.tsx'
 import { useAnswer } from '../../queries.ts'
 import { JobState } from './jobs.tsx'
 
-const ICONS = { retry: RotateCcw, discard: Trash2, run_now: FastForward }
 type CallRow = JobDetails['calls'][number]
 
 const CALLS: TableColumn<CallRow>[] = [
@@ -74,7 +74,7 @@ export function JobPage() {
         as_of={dataUpdatedAt}
         description={<Id id={id} />}
         actions={acts.map((act) => {
-          const Icon = ICONS[act]
+          const Icon = JOB_ACTS[act].icon
           return (
             <Button key={act} leftSection={<Icon size={14} />} onClick={() => job && setTarget({ act, job })}>
               {JOB_ACTS[act].title}
@@ -94,7 +94,7 @@ export function JobPage() {
             <h2>Provider calls</h2>
             <DataTable
               label="Provider calls"
-              list={{ query, rows: job?.calls, filtered: false, goNext: undefined, goPrevious: undefined }}
+              list={wholeList(query, job?.calls)}
               columns={CALLS}
               rowKey={({ generation }) => String(generation)}
               paged={false}

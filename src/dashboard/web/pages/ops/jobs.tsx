@@ -1,14 +1,15 @@
 // Jobs of all tenants: the list, and acts about all that the filters find.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { FastForward, RotateCcw, Trash2 } from 'lucide-react'
 import { useMemo, useState } from 'react'
+import { CREATED_COLUMN } from '../../kit/columns.tsx'
+import { FIRST_PAYMENT, useCurl } from '../../kit/curl.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
 import { shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState, useCurl } from '../../kit/states.tsx'
+import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { inWords } from '../../kit/statuses.ts'
 import { JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
@@ -32,7 +33,6 @@ const FIELDS: FilterField[] = [
   { kind: 'text', name: 'tenant', label: 'Tenant', placeholder: 'Slug or id' },
   { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, key, reference or error' },
 ]
-const ICONS = { retry: RotateCcw, discard: Trash2, run_now: FastForward }
 
 const COLUMNS: TableColumn<JobRow>[] = [
   {
@@ -49,7 +49,7 @@ const COLUMNS: TableColumn<JobRow>[] = [
   { title: 'Attempt', align: 'end', cell: ({ attempt }) => attempt },
   { title: 'Next run', cell: (job) => (job.finished_at === null ? <Instant at={job.run_at} /> : '–') },
   { title: 'Error', cell: ({ error }) => <span title={error ?? undefined}>{error ?? '–'}</span>, clip: true },
-  { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+  CREATED_COLUMN,
   { title: 'Finished', cell: ({ finished_at }) => <Instant at={finished_at} /> },
 ]
 
@@ -68,7 +68,7 @@ export function JobsPage() {
       [filters_text],
     ),
   )
-  const curl = useCurl('/v1/payments', { amount_minor: 1200, currency: 'usd', idempotency_key: 'first' })
+  const curl = useCurl('/v1/payments', FIRST_PAYMENT)
   const none = list.rows?.length === 0
   return (
     <>
@@ -80,7 +80,7 @@ export function JobsPage() {
       <div className="bulk" role="group" aria-label="All that the filters find">
         <span className="dim">For all that the filters find:</span>
         {JOB_ACT_KINDS.map((act) => {
-          const Icon = ICONS[act]
+          const Icon = JOB_ACTS[act].icon
           return (
             <Button
               key={act}

@@ -2,10 +2,10 @@
 import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
-import { wholeList } from '../../operations/pages.ts'
 import { useAnswer } from '../../queries.ts'
 
 type ProcessRow = Answers['GET /ops/processes'][number]
@@ -53,7 +53,7 @@ export function ProcessesPage() {
       )}
       <DataTable
         label="Processes"
-        list={wholeList(query, (all) => all)}
+        list={wholeList(query, query.data)}
         columns={columns}
         rowKey={({ id }) => id}
         paged={false}

@@ -2,10 +2,10 @@
 import { Link } from '@tanstack/react-router'
 import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
-import { wholeList } from '../../operations/pages.ts'
 import { formatMs } from '../../operations/words.ts'
 import { useAnswer } from '../../queries.ts'
 
@@ -58,7 +58,7 @@ export function ProvidersPage() {
       <PageHeader title="Providers" description="Calls of the last 15 minutes, and what is open now." />
       <DataTable
         label="Providers"
-        list={wholeList(query, ({ providers }) => providers)}
+        list={wholeList(query, query.data?.providers)}
         columns={COLUMNS}
         rowKey={({ provider }) => provider}
         paged={false}

@@ -13,6 +13,7 @@ import { JobNames } from '../../operations/JobNames.tsx'
 import { LiveMark } from '../../operations/LiveMark.tsx'
 import { PauseDialog, TenantField, type PauseTarget } from '../../operations/PauseDialog.tsx'
 import { PauseList } from '../../operations/PauseList.tsx'
+import { RANGE_OPTIONS, RANGES, useSeries } from '../../operations/series.ts'
 import type {
   PauseRow,
   PercentileRow,
@@ -20,16 +21,9 @@ import type {
   SeriesAnswer,
   TenantRow,
 } from '../../operations/shapes.ts'
-import { useSeries } from '../../operations/series.ts'
 import { TenantShares } from '../../operations/TenantShares.tsx'
 import { formatRate, formatSeconds } from '../../operations/words.ts'
 import { useAnswer } from '../../queries.ts'
-
-const RANGES = [
-  { value: '1h', label: '1 h', ms: 3600_000, points: 60 },
-  { value: '24h', label: '24 h', ms: 86_400_000, points: 48 },
-  { value: '7d', label: '7 d', ms: 604_800_000, points: 84 },
-]
 
 export function QueuePage() {
   const queue = usePathParam('queue')
@@ -129,7 +123,7 @@ export function QueuePage() {
           <SegmentedControl
             aria-label="Range"
             size="xs"
-            data={RANGES.map(({ value, label }) => ({ value, label }))}
+            data={RANGE_OPTIONS}
             value={range.value}
             onChange={(value) => change({ range: value })}
           />

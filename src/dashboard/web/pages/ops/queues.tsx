@@ -4,12 +4,12 @@ import { Link } from '@tanstack/react-router'
 import { ArrowDownRight, ArrowUpRight, CirclePause, CirclePlay } from 'lucide-react'
 import { useState } from 'react'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { Sparkline } from '../../kit/Sparkline.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
 import { LiveMark } from '../../operations/LiveMark.tsx'
-import { wholeList } from '../../operations/pages.ts'
 import { PauseDialog, type PauseTarget } from '../../operations/PauseDialog.tsx'
 import { PauseList } from '../../operations/PauseList.tsx'
 import type { PauseRow, QueueRow, QueuesAnswer } from '../../operations/shapes.ts'
@@ -23,7 +23,7 @@ export function QueuesPage() {
   const query = useAnswer<QueuesAnswer>('/ops/queues', undefined, { every_ms: 10_000 })
   const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
   const [target, setTarget] = useState<PauseTarget>()
-  const list = wholeList(query, ({ queues }) => queues)
+  const list = wholeList(query, query.data?.queues)
   const columns: TableColumn<QueueRow>[] = [
     {
       title: 'Queue',

@@ -2,10 +2,10 @@
 import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { formatDuration, Instant } from '../../kit/Instant.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { wholeList } from '../../operations/pages.ts'
 import { useAnswer } from '../../queries.ts'
 
 type ScheduleRow = Answers['GET /ops/schedules'][number]
@@ -57,7 +57,7 @@ export function SchedulesPage() {
       />
       <DataTable
         label="Schedules"
-        list={wholeList(query, (rows) => rows)}
+        list={wholeList(query, query.data)}
         columns={COLUMNS}
         rowKey={({ name }) => name}
         paged={false}

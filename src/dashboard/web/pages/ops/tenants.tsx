@@ -2,18 +2,13 @@
 import { NativeSelect, SegmentedControl } from '@mantine/core'
 import { useAddressSearch } from '../../address.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
+import { RANGE_OPTIONS } from '../../operations/series.ts'
 import { QUEUE_NAMES } from '../../operations/shapes.ts'
 import { TenantShares } from '../../operations/TenantShares.tsx'
 
-const RANGES = [
-  { value: '1h', label: '1 h' },
-  { value: '24h', label: '24 h' },
-  { value: '7d', label: '7 d' },
-]
-
 export function TenantsPage() {
   const [{ queue, range }, change] = useAddressSearch()
-  const shown = RANGES.find(({ value }) => value === range)?.value ?? '1h'
+  const shown = RANGE_OPTIONS.find(({ value }) => value === range)?.value ?? '1h'
   const of_queue = QUEUE_NAMES.find((name) => name === queue)
   return (
     <>
@@ -31,7 +26,7 @@ export function TenantsPage() {
         <SegmentedControl
           aria-label="Range"
           size="xs"
-          data={RANGES}
+          data={RANGE_OPTIONS}
           value={shown}
           onChange={(value) => change({ range: value })}
         />

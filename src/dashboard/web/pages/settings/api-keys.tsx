@@ -4,6 +4,7 @@ import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
 import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
+import { CREATED_COLUMN } from '../../kit/columns.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
@@ -44,7 +45,7 @@ export function ApiKeysTab() {
     },
     { title: 'Last used', cell: ({ last_used_at }) => <Instant at={last_used_at} none="never" /> },
     { title: 'Expires', cell: ({ expires_at }) => <Instant at={expires_at} none="never" /> },
-    { title: 'Created', cell: ({ created_at }) => <Instant at={created_at} /> },
+    CREATED_COLUMN,
     {
       title: '',
       align: 'end',

@@ -3,11 +3,12 @@ import { Button } from '@mantine/core'
 import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
-import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { useDialogs } from '../../dialogs.ts'
+import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { useMay, useRolesThatMay, useSession } from '../../session.tsx'
@@ -24,8 +25,7 @@ export function MembersTab() {
   const { opening, begin, props } = useDialogs<'invite' | 'role' | 'remove' | 'revoke'>()
   const [member, setMember] = useState<MemberRow>()
   const [invitation, setInvitation] = useState<InvitationRow>()
-  const mayChange = (role: string) => roles_to_give.includes(role)
-  const only = { goNext: undefined, goPrevious: undefined, filtered: false }
+  const mayChange = (role: MemberRow['role']) => roles_to_give.includes(role)
 
   const columns: TableColumn<MemberRow>[] = [
     {
@@ -124,7 +124,7 @@ export function MembersTab() {
       </div>
       <DataTable
         label="Members"
-        list={{ query, rows: query.data?.members, ...only }}
+        list={wholeList(query, query.data?.members)}
         columns={columns}
         rowKey={({ user_id }) => user_id}
         paged={false}
@@ -135,7 +135,7 @@ export function MembersTab() {
           <h2>Open invitations</h2>
           <DataTable
             label="Open invitations"
-            list={{ query, rows: query.data.invitations, ...only }}
+            list={wholeList(query, query.data.invitations)}
             columns={open}
             rowKey={({ id }) => id}
             paged={false}

@@ -7,6 +7,7 @@ import { askActed, noteActed, type Acted } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { WithPassword } from './WithPassword.tsx'
@@ -66,7 +67,7 @@ export function Passkeys() {
       {(query.data === undefined || query.data.length > 0) && (
         <DataTable
           label="Passkeys"
-          list={{ query, rows: query.data, goNext: undefined, goPrevious: undefined, filtered: false }}
+          list={wholeList(query, query.data)}
           columns={columns}
           rowKey={({ id }) => id}
           paged={false}

@@ -6,6 +6,7 @@ import { askActed, noteActed } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
+import { wholeList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
@@ -69,7 +70,7 @@ export function Sessions() {
       <p className="dim">Where you are signed in. End what you do not know, then change your password.</p>
       <DataTable
         label="Sessions"
-        list={{ query, rows, goNext: undefined, goPrevious: undefined, filtered: false }}
+        list={wholeList(query, rows)}
         columns={columns}
         rowKey={({ id }) => id}
         paged={false}

@@ -1,0 +1,45 @@
+// The columns that many lists have.
+import type { TableColumn } from './DataTable.tsx'
+import { Id } from './Id.tsx'
+import { Instant } from './Instant.tsx'
+import { Money, typedMoney } from './Money.tsx'
+import { Status } from './Status.tsx'
+
+type InMoney = { amount_minor: number; currency: string }
+
+/** A moment of the row; null is shown as a dash. */
+export function momentColumn<T>(title: string, at: (row: T) => string | null): TableColumn<T> {
+  return { title, cell: (row) => <Instant at={at(row)} />, csv: at }
+}
+
+/** An amount of money; in files as `12.50`, always with the digits of its currency. */
+export function moneyColumn<T extends { currency: string }>(
+  title: string,
+  minorOf: (row: T) => number,
+  { signed = false }: { signed?: boolean } = {},
+): TableColumn<T> {
+  return {
+    title,
+    align: 'end',
+    cell: (row) => <Money minor={minorOf(row)} currency={row.currency} signed={signed} />,
+    csv: (row) => typedMoney(minorOf(row), row.currency),
+  }
+}
+
+export const ID_COLUMN: TableColumn<{ id: string }> = {
+  title: 'Id',
+  cell: ({ id }) => <Id id={id} short />,
+  csv: ({ id }) => id,
+}
+export const CREATED_COLUMN = momentColumn<{ created_at: string }>('Created', ({ created_at }) => created_at)
+export const AMOUNT_COLUMN = moneyColumn<InMoney>('Amount', ({ amount_minor }) => amount_minor)
+export const CURRENCY_COLUMN: TableColumn<{ currency: string }> = {
+  title: 'Currency',
+  cell: ({ currency }) => currency.toUpperCase(),
+  csv: ({ currency }) => currency,
+}
+export const VERIFICATION_COLUMN: TableColumn<{ kyc_status: string }> = {
+  title: 'Verification',
+  cell: ({ kyc_status }) => <Status status={kyc_status} noun="kyc" />,
+  csv: ({ kyc_status }) => kyc_status,
+}

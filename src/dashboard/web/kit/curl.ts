@@ -1,0 +1,57 @@
+// The command that makes the first one of something, shown where there is none yet.
+import type {
+  CreateAiTask,
+  CreateCustomer,
+  CreateMerchant,
+  CreateMessageTemplate,
+  CreatePayment,
+  CreatePayout,
+  CreateRecipient,
+  CreateRefund,
+  CreateTopUp,
+  CreateVerification,
+  CreateWebhookEndpoint,
+  SendEmail,
+} from '#sdk/index.ts'
+import { useSession } from '../session.tsx'
+
+/** What each path takes. */
+type Bodies = {
+  '/v1/ai/tasks': CreateAiTask
+  '/v1/compliance/kyc': CreateVerification
+  '/v1/customers': CreateCustomer
+  '/v1/merchants': CreateMerchant
+  '/v1/messages/email': SendEmail
+  '/v1/messages/templates': CreateMessageTemplate
+  '/v1/payments': CreatePayment
+  '/v1/payments/PAYMENT_ID/refunds': CreateRefund
+  '/v1/payouts': CreatePayout
+  '/v1/recipients': CreateRecipient
+  '/v1/wallet/top_ups': CreateTopUp
+  '/v1/webhook_endpoints': CreateWebhookEndpoint
+}
+
+/** The curl that posts `body` to a path of the API, at the tenant's own base URL. */
+export function useCurl<Path extends keyof Bodies>(path: Path, body: Bodies[Path]): string {
+  const { api_url } = useSession()
+  return [
+    `curl ${api_url}${path} \\`,
+    `  -H "Authorization: Bearer $SLUICE_API_KEY" \\`,
+    `  -H "Content-Type: application/json" \\`,
+    `  -d '${JSON.stringify(body)}'`,
+  ].join('\n')
+}
+
+export const FIRST_CUSTOMER: CreateCustomer = { idempotency_key: 'customer-1', email: 'ada@example.com' }
+export const FIRST_PAYMENT: CreatePayment = {
+  idempotency_key: 'payment-1',
+  amount_minor: 4000,
+  currency: 'usd',
+  method: 'card',
+}
+export const FIRST_TOP_UP: CreateTopUp = {
+  idempotency_key: 'top-up-1',
+  amount_minor: 10_000,
+  currency: 'usd',
+  source: 'src_success',
+}

@@ -1,0 +1,8 @@
+// The files that lists are exported to.
+import { expect, test } from 'vitest'
+import { csvLine } from '../src/dashboard/web/kit/csv.ts'
+
+test('an amount keeps its digits and its sign, and what a spreadsheet would run is a text', () => {
+  expect(csvLine(['12.50', '-12.50', null, 3])).toBe('12.50,-12.50,,3\r\n')
+  expect(csvLine(['-1+cmd|x', '=1', '+45 12', 'a,"b"'])).toBe(`'-1+cmd|x,'=1,'+45 12,"a,""b"""\r\n`)
+})
