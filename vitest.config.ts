@@ -35,6 +35,8 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // What is waited for comes late where the machine is busy; one second, as it would be, says nothing of it.
+    expect: { poll: { timeout: 10_000 } },
     reporters: resultFile ? ['default', ['json', { outputFile: resultFile }]] : ['default'],
   },
 })

@@ -1,9 +1,12 @@
-// The pages of money in a browser: what moves it, by mouse and by keyboard, and who may.
+// The pages of money in a browser: what moves it, by mouse and by keyboard, and what is not known of it yet.
+import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { PASSWORD } from '#test/people.ts'
-import { askInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
+import { BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
+import { freshKey } from '#test/client.ts'
 import { createPayment, effectsOf, heldPayment, paymentIn } from '#test/payments.ts'
+import { fund, payoutIn, recipient } from '#test/payouts.ts'
 import { getVerification, verificationOf } from '#test/verifications.ts'
 
 let dashboard: Dashboard
@@ -121,6 +124,134 @@ test('by keyboard alone: sign in, find a payment, capture it; the palette finds 
   await page.waitForURL(`**/payments/${other.id}`)
 })
 
+test('the palette finds by a reference at the processor, and by an email', async () => {
+  const { client } = dashboard.world
+  const payment = await heldPayment(client)
+  const email = 'palette@people.example'
+  const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada', email })
+  const page = await dashboard.open('/', { as: 'read-only' })
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  const found = [
+    ['Payment', payment.processor_reference, `/payments/${payment.id}`],
+    ['Customer', email, `/customers/${customer.body.id}`],
+  ]
+  for (const [noun, text, path] of found) {
+    await page.keyboard.press('Control+k')
+    await page.getByRole('combobox').fill(text)
+    await page.getByRole('option', { name: `${noun} ${path.split('/').at(-1)}` }).click()
+    await expect.poll(() => new URL(page.url()).pathname).toBe(path)
+  }
+})
+
+test('what the filters show is exported, page after page', async () => {
+  const { client } = dashboard.world
+  const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+  const of = { customer_id: customer.body.id }
+  const first = await heldPayment(client, { ...of, amount_minor: 1250, description: '=1+1, "so"' })
+  const second = await heldPayment(client, { ...of, amount_minor: 900, currency: 'JPY' })
+  await createPayment(client, { ...of, payment_method: 'pm_card_chargeDeclined' })
+  await heldPayment(client)
+  const page = await dashboard.open(`/payments?customer_id=${of.customer_id}`, { as: 'read-only' })
+  const rows = page.getByRole('table', { name: 'Payments' }).getByRole('row')
+  await expect.poll(() => rows.count()).toBe(4)
+  await page.getByLabel('Status', { exact: true }).selectOption('authorized')
+  await expect.poll(() => rows.count()).toBe(3)
+  // As where there are more than a page holds.
+  await page.route(/limit=100/, (route, request) =>
+    route.continue({ url: request.url().replace('limit=100', 'limit=1') }),
+  )
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Export CSV' }).click(),
+  ])
+  expect(file.suggestedFilename()).toBe('payments.csv')
+  const line = (amount: string, description: string, payment: any) =>
+    `${amount},authorized,${description},${of.customer_id},0.00,${payment.id},${payment.created_at},${payment.currency},${payment.processor_reference}`
+  expect((await readFile(await file.path(), 'utf8')).split('\r\n')).toEqual([
+    'Amount,Status,Description,Customer,Refunded,Id,Created,Currency,Processor reference',
+    line('900', '', second).replace(',0.00,', ',0,'),
+    line('12.50', `"'=1+1, ""so"""`, first),
+    '',
+  ])
+})
+
+test('a payout, a top-up and a verification are begun by the pages', async () => {
+  const { client } = dashboard.world
+  await fund(client, 5_000)
+  const to = await recipient(client, 'ba_success', { name: 'Ink Brothers' })
+  const page = await dashboard.open('/payouts', { as: 'admin' })
+  const made = async (what: string) => {
+    const link = page.getByRole('dialog').getByRole('link', { name: `Go to the ${what}` })
+    const id = (await link.getAttribute('href'))!.split('/').at(-1)!
+    await link.click()
+    await page.waitForURL(`**/${id}`)
+    return id
+  }
+  const payout = await ask(page, 'New payout')
+  await payout.getByPlaceholder('Choose a recipient').fill('ink')
+  await page.getByRole('option', { name: 'Ink Brothers' }).click()
+  await payout.getByLabel('Amount').fill('12.50')
+  await payout.getByText('Pay $12.50 to Ink Brothers?').waitFor()
+  await payout.getByRole('button', { name: 'Create payout' }).click()
+  expect(await payoutIn(client, await made('payout'), 'paid')).toMatchObject({
+    amount_minor: 1250,
+    recipient_id: to,
+  })
+
+  await page.goto(`${dashboard.url}/wallet`)
+  const top_up = await ask(page, 'Top up')
+  await top_up.getByLabel('Amount').fill('30')
+  await top_up.getByLabel('Currency').selectOption('usd')
+  await top_up.getByLabel('Source').fill('src_success')
+  await top_up.getByRole('button', { name: 'Top up' }).click()
+  const topped = await client.get(`/v1/wallet/top_ups/${await made('top-up')}`)
+  expect(topped.body).toMatchObject({ amount_minor: 3000, currency: 'usd', source: 'src_****' })
+
+  await page.goto(`${dashboard.url}/compliance`)
+  const start = await ask(page, 'Start verification')
+  await start.getByLabel('Who').selectOption('recipient')
+  await start.getByLabel('Id', { exact: true }).fill(to)
+  await start.getByRole('button', { name: 'Start verification' }).click()
+  expect(await start.getByLabel('Link for the person').inputValue()).toMatch(/^http/)
+  expect(await getVerification(client, await made('verification'))).toMatchObject({ subject_id: to })
+})
+
+test('while nobody knows whether a capture was done, it is asked again with its key, and done once', async () => {
+  const { client } = dashboard.world
+  const { id, processor_reference } = await heldPayment(client, { amount_minor: 8800 })
+  const page = await dashboard.open(`/payments/${id}`, {
+    as: 'support',
+    expects: [/^failed: .*CONNECTION_RESET .*\/capture/, /CONNECTION_RESET/, /status of 404 .*idempotency/],
+  })
+  const keys = new Set<string | undefined>()
+  let arrives = false
+  await page.route('**/capture', async (route, request) => {
+    keys.add(request.headers()['idempotency-key'])
+    if (arrives) await route.fetch()
+    await route.abort('connectionreset')
+  })
+  const first = await ask(page, 'Capture')
+  await first.getByRole('button', { name: 'Capture' }).click()
+  await first.getByText('It never arrived: try again.').waitFor()
+  await first.getByRole('button', { name: 'Back' }).click()
+  await first.waitFor({ state: 'hidden' })
+
+  // Opened again it is the same act. Now it arrives; what becomes of it does not come back.
+  const second = await ask(page, 'Capture')
+  await second.getByText('It never arrived: try again.').waitFor()
+  await page.route('**/idempotency_keys/*', (route) => route.abort('connectionreset'))
+  arrives = true
+  await second.getByRole('button', { name: 'Capture' }).click()
+  await second.getByText('Still not known.').waitFor()
+  await paymentIn(client, id, 'captured')
+  await page.unroute('**/idempotency_keys/*')
+  await second.getByRole('button', { name: 'Look again' }).click()
+  await second.getByText(`It was done: payment ${id}.`).waitFor()
+  expect([...keys]).toEqual([expect.stringMatching(/^dashboard-[0-9a-f]{32}$/)])
+  const effects = await effectsOf(dashboard.world, processor_reference)
+  expect(effects.map(({ effect }) => effect)).toEqual(['authorize', 'capture'])
+})
+
 test('filters are in the address: they outlive a reload, and Back undoes them', async () => {
   const { client } = dashboard.world
   await heldPayment(client, { amount_minor: 5100, currency: 'EUR' })
@@ -169,40 +300,6 @@ test('a verification is decided by hand, once', async () => {
     decision_reason: 'Seen in person',
   })
   await expect.poll(() => page.getByRole('button', { name: /^(Approve|Reject)$/ }).count()).toBe(0)
-})
-
-test('nobody does what their role does not include, by the page or by hand', async () => {
-  const { client, sql, tenant_id } = dashboard.world
-  const { id } = await heldPayment(client, { amount_minor: 6000 })
-  const before = await sql`select from api_keys where tenant_id = ${tenant_id}`
-  const acts: [path: string, body: object, roles: string[]][] = [
-    [`/api/v1/payments/${id}/capture`, {}, ['owner', 'admin', 'support']],
-    ['/api/keys', { name: 'Mine', scopes: ['payments:write'] }, ['owner', 'admin', 'developer']],
-    ['/api/members/invitations', { email: 'me@people.example', role: 'owner' }, ['owner', 'admin']],
-    ['/api/ops/pauses', { queue: 'payouts', reason: 'None' }, []],
-  ]
-  for (const role of ['read-only', 'developer', 'support', 'admin'] as const) {
-    const page = await dashboard.open(`/payments/${id}`, {
-      as: role,
-      expects: [/status of 403/],
-    })
-    await page.getByRole('heading', { level: 1, name: '$60.00' }).waitFor()
-    const may = role === 'support' || role === 'admin'
-    expect(await page.getByRole('button', { name: 'Capture', exact: true }).count(), role).toBe(may ? 1 : 0)
-    expect(await page.getByRole('link', { name: 'Queues' }).count(), role).toBe(0)
-    for (const [path, body, roles] of acts) {
-      if (roles.includes(role)) continue
-      const { status } = await askInPage(page, 'POST', path, body)
-      expect(status, `${role} at ${path}`).toBe(403)
-    }
-    await page.goto(`${dashboard.url}/settings/api-keys`)
-    await page.getByRole('table', { name: 'API keys' }).waitFor()
-    const makes = await page.getByRole('button', { name: 'Create key' }).count()
-    expect(makes > 0, role).toBe(role === 'developer' || role === 'admin')
-    if (makes === 0) await page.getByText('owner, admin, or developer').waitFor()
-  }
-  expect((await client.get(`/v1/payments/${id}`)).body.status).toBe('authorized')
-  expect(await sql`select from api_keys where tenant_id = ${tenant_id}`).toHaveLength(before.length)
 })
 
 const focused = (page: Page) => page.evaluate<string>('document.activeElement.textContent.trim()')

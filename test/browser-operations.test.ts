@@ -1,6 +1,7 @@
 // Operators in a browser: jobs that fail, queues that are paused, deliveries that are sent again.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { newId } from '#core/ids.ts'
 import { BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
 import { LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
 import { ASYNC, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
@@ -48,6 +49,71 @@ test('a job that the processor turns away is seen, and goes on once it is retrie
   )
   await paymentIn(client, id, 'captured')
   await page.getByText('It is done.').waitFor()
+})
+
+/** A job that no version performs, as it stands in its row; its id. */
+async function strangeJob(row: object): Promise<string> {
+  const { sql, tenant_id } = dashboard.world
+  const id = newId()
+  const job = { id, tenant_id, name: 'nobody.knows', payload: {}, max_attempts: 1, ...row }
+  await sql`insert into jobs ${sql(job as never)}`
+  return id
+}
+
+test('all jobs that the filters find are retried: each says what became of it', async () => {
+  const { sql } = dashboard.world
+  const parked = [1, 2].map(() => strangeJob({ queue: 'ai', run_at: 'infinity' }))
+  const others = [
+    strangeJob({ queue: 'ai', run_at: 'infinity' }),
+    strangeJob({ queue: 'compliance', run_at: 'infinity' }),
+  ]
+  const [running, elsewhere] = await Promise.all(others)
+  await sql`
+    update jobs set state = 'running', lease_token = gen_random_uuid(), lease_until = now() + interval '1 hour',
+      worker = 'w', started_at = now() where id = ${running!}`
+  const page = await dashboard.open('/ops/jobs', { as: 'operator' })
+  await page.getByLabel('Queue', { exact: true }).selectOption('ai')
+  await expect.poll(() => page.getByRole('table', { name: 'Jobs' }).getByRole('row').count()).toBe(4)
+  await page
+    .getByRole('group', { name: 'All that the filters find' })
+    .getByRole('button', { name: 'Retry' })
+    .click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByText('3 jobs: State open, Queue ai.').waitFor()
+  await dialog.getByLabel('Reason').fill('They are known now')
+  await dialog.getByRole('button', { name: 'Retry', exact: true }).click()
+  await dialog.getByRole('progressbar').waitFor()
+  await dialog.getByText('2 done, 1 refused', { exact: true }).waitFor()
+  await dialog.getByRole('link', { name: 'Result of each job' }).click()
+  await page.getByText('They are known now').waitFor()
+  const results = page.getByRole('table', { name: 'Jobs of this act' }).getByRole('row')
+  await results.filter({ hasText: 'It is being performed at this moment' }).waitFor()
+  expect(await results.filter({ hasText: 'Done: ready' }).count()).toBe(2)
+  const retried = await Promise.all(parked)
+  const due =
+    await sql`select id from jobs where name = 'nobody.knows' and state = 'ready' and run_at <= now()`
+  expect(new Set(due.map(({ id }) => id))).toEqual(new Set(retried))
+  expect(await sql`select from job_interventions where job_id = ${elsewhere!}`).toHaveLength(0)
+})
+
+test('a job that waits runs at once, and is discarded', async () => {
+  const { sql } = dashboard.world
+  const id = await strangeJob({ queue: 'compliance', run_at: '2100-01-01' })
+  const page = await dashboard.open(`/ops/jobs/${id}`, { as: 'operator' })
+  const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
+  await page.getByText('It runs next at').waitFor()
+  await perform(page, button('Run now'), 'Run now', 'It waits for no reason')
+  await page.getByText('It is due, and begins').waitFor()
+  expect(await button('Run now').count()).toBe(0)
+  await perform(page, button('Discard'), 'Discard', 'Nobody knows it')
+  await page.getByText('It was ended without being done.').waitFor()
+  const attempts = page.getByRole('list', { name: 'Attempts' })
+  await attempts.getByText('ready to discarded: Nobody knows it').waitFor()
+  const acts = await sql`select act, reason from job_interventions where job_id = ${id} order by at`
+  expect(acts.map(({ act, reason }) => [act, reason])).toEqual([
+    ['run_now', 'It waits for no reason'],
+    ['discard', 'Nobody knows it'],
+  ])
 })
 
 test('no payout leaves while payouts are paused, and what waits goes on after', async () => {

@@ -1,0 +1,228 @@
+// Settings in a browser: who belongs to a tenant, what they may do and did, and how they sign in; templates; areas that are off.
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { askInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
+import { heldPayment } from '#test/payments.ts'
+import { codeOf, createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
+
+let dashboard: Dashboard
+beforeAll(async () => {
+  // Without email an invitation is passed on by hand.
+  dashboard = await createDashboard({ env: { EMAIL_FROM: '', DISABLED_AREAS: 'ai' } })
+}, BROWSER_TIMEOUT_MS)
+afterAll(() => dashboard?.close())
+
+const press = (page: Page, name: string) =>
+  page.getByRole('main').getByRole('button', { name, exact: true }).click()
+
+/** Does what the dialog that is open asks about, by its button of this name. */
+async function confirm(page: Page, name: string): Promise<void> {
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('button', { name, exact: true }).click()
+  await dialog.getByRole('link', { name: /^Audit entry/ }).waitFor()
+}
+
+async function closeDialog(page: Page): Promise<void> {
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await dialog.waitFor({ state: 'hidden' })
+}
+
+test('somebody is invited by a link, joins, gets another role, and is removed', async () => {
+  const { world } = dashboard
+  const person = await createPerson(world)
+  const page = await dashboard.open('/settings/members', { as: 'owner' })
+  const dialog = page.getByRole('dialog')
+  await press(page, 'Invite')
+  await dialog.getByLabel('Email').fill(person.email)
+  await dialog.getByLabel('Role').selectOption('support')
+  await confirm(page, 'Send invitation')
+  const link = await dialog.getByLabel('Invitation link').inputValue()
+  await closeDialog(page)
+  const invited = page.getByRole('table', { name: 'Open invitations' }).getByRole('row')
+  await invited.filter({ hasText: person.email }).waitFor()
+
+  const theirs = await dashboard.open(link, { as: person })
+  const session = async () => (await askInPage(theirs, 'GET', '/api/session')).body
+  await theirs.getByRole('heading', { name: 'Join acme' }).waitFor()
+  await theirs.getByRole('button', { name: 'Accept invitation' }).click()
+  await theirs.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+  expect(await session()).toMatchObject({ role: 'support', tenant: { name: 'acme' } })
+
+  await page.reload()
+  const member = page
+    .getByRole('table', { name: 'Members' })
+    .getByRole('row')
+    .filter({ hasText: person.email })
+  await press(page, `Change role of ${person.email}`)
+  await dialog.getByLabel('Role').selectOption('developer')
+  await confirm(page, 'Change role')
+  await closeDialog(page)
+  await member.getByText('developer').waitFor()
+  expect(await session()).toMatchObject({ role: 'developer' })
+  expect(await invited.count()).toBe(0)
+
+  await press(page, `Remove ${person.email}`)
+  await confirm(page, 'Remove')
+  await closeDialog(page)
+  await member.waitFor({ state: 'hidden' })
+  expect(await session()).toMatchObject({ tenant: null })
+})
+
+test('other sessions are ended, one and all', async () => {
+  const { url, world } = dashboard
+  const person = await createPerson(world, { role: 'support' })
+  const others = [await signIn(url, person), await signIn(url, person), await signIn(url, person)]
+  const alive = async () => {
+    const answers = await Promise.all(others.map((other) => other.get('/api/session')))
+    return answers.filter(({ status }) => status === 200).length
+  }
+  const page = await dashboard.open('/settings/profile', { as: person })
+  const dialog = page.getByRole('dialog')
+  const rows = page.getByRole('table', { name: 'Sessions' }).getByRole('row')
+  const ends = rows.getByRole('button', { name: 'End session' })
+  await rows.filter({ hasText: 'this one' }).waitFor()
+  expect([await ends.count(), await alive()]).toEqual([3, 3])
+  await ends.first().click()
+  await dialog.getByRole('button', { name: 'End session' }).click()
+  await expect.poll(() => ends.count()).toBe(2)
+  expect(await alive()).toBe(2)
+  await press(page, 'End all other sessions')
+  await dialog.getByText('2 sessions are signed out at once').waitFor()
+  await dialog.getByRole('button', { name: 'End all other sessions' }).click()
+  await expect.poll(() => ends.count()).toBe(0)
+  expect(await alive()).toBe(0)
+  expect((await askInPage(page, 'GET', '/api/session')).body.user.email).toBe(person.email)
+})
+
+test('a second factor is turned on, and off again', async () => {
+  const { url, world } = dashboard
+  const person = await createPerson(world, { role: 'support' })
+  /** Whether the password alone lets somebody in. */
+  const isEnough = async () => {
+    const { status, body } = await tryPassword(createBrowser(url), person.email)
+    expect(status).toBe(200)
+    return body.twoFactorRedirect !== true
+  }
+  const page = await dashboard.open('/settings/profile', { as: person })
+  const dialog = page.getByRole('dialog')
+  const password = dialog.getByLabel('Password', { exact: true })
+  await press(page, 'Enable two-factor')
+  await password.fill(PASSWORD)
+  await dialog.getByRole('button', { name: 'Continue' }).click()
+  await dialog.getByRole('img', { name: 'QR code for your app' }).waitFor()
+  const secret = await dialog.getByLabel('Secret').inputValue()
+  await dialog.getByLabel('Code', { exact: true }).fill(codeOf(`otpauth://totp/Sluice?secret=${secret}`))
+  expect(await isEnough()).toBe(true)
+  await dialog.getByRole('button', { name: 'Confirm code' }).click()
+  const codes = await dialog.getByLabel('backup codes', { exact: true }).textContent()
+  expect(codes!.split('\n').length).toBeGreaterThan(5)
+  await closeDialog(page)
+  expect(await isEnough()).toBe(false)
+
+  await press(page, 'Disable two-factor')
+  await password.fill(PASSWORD)
+  await dialog.getByRole('button', { name: 'Disable two-factor' }).click()
+  await page.getByRole('main').getByRole('button', { name: 'Enable two-factor' }).waitFor()
+  expect(await isEnough()).toBe(true)
+})
+
+test('nobody does what their role does not include, by the page or by hand', async () => {
+  const { client, sql, tenant_id } = dashboard.world
+  const { id } = await heldPayment(client, { amount_minor: 6000 })
+  const before = await sql`select from api_keys where tenant_id = ${tenant_id}`
+  const acts: [path: string, body: object, roles: string[]][] = [
+    [`/api/v1/payments/${id}/capture`, {}, ['owner', 'admin', 'support']],
+    ['/api/keys', { name: 'Mine', scopes: ['payments:write'] }, ['owner', 'admin', 'developer']],
+    ['/api/members/invitations', { email: 'me@people.example', role: 'owner' }, ['owner', 'admin']],
+    ['/api/ops/pauses', { queue: 'payouts', reason: 'None' }, []],
+  ]
+  for (const role of ['read-only', 'developer', 'support', 'admin'] as const) {
+    const page = await dashboard.open(`/payments/${id}`, {
+      as: role,
+      expects: [/status of 403/],
+    })
+    await page.getByRole('heading', { level: 1, name: '$60.00' }).waitFor()
+    const may = role === 'support' || role === 'admin'
+    expect(await page.getByRole('button', { name: 'Capture', exact: true }).count(), role).toBe(may ? 1 : 0)
+    expect(await page.getByRole('link', { name: 'Queues' }).count(), role).toBe(0)
+    for (const [path, body, roles] of acts) {
+      if (roles.includes(role)) continue
+      const { status } = await askInPage(page, 'POST', path, body)
+      expect(status, `${role} at ${path}`).toBe(403)
+    }
+    await page.goto(`${dashboard.url}/settings/api-keys`)
+    await page.getByRole('table', { name: 'API keys' }).waitFor()
+    const makes = await page.getByRole('button', { name: 'Create key' }).count()
+    expect(makes > 0, role).toBe(role === 'developer' || role === 'admin')
+    if (makes === 0) await page.getByText('owner, admin, or developer').waitFor()
+  }
+  expect((await client.get(`/v1/payments/${id}`)).body.status).toBe('authorized')
+  expect(await sql`select from api_keys where tenant_id = ${tenant_id}`).toHaveLength(before.length)
+})
+
+test('the audit log shows who did what, and with which outcome', async () => {
+  const { client } = dashboard.world
+  const { id } = await heldPayment(client)
+  const { email } = await dashboard.person('support')
+  const page = await dashboard.open('/', { as: 'support', expects: [/status of 409/] })
+  const statuses = []
+  for (const _ of [1, 2])
+    statuses.push((await askInPage(page, 'POST', `/api/v1/payments/${id}/capture`, {})).status)
+  expect(statuses).toEqual([200, 409])
+
+  await page.goto(`${dashboard.url}/settings/audit`)
+  await page.getByRole('searchbox', { name: 'Actor' }).fill(email)
+  await page.keyboard.press('Enter')
+  const rows = page
+    .getByRole('table', { name: 'Audit entries' })
+    .getByRole('row')
+    .filter({ hasText: 'Capture payment' })
+  await rows.filter({ hasText: 'Refused, 409' }).getByText(email).waitFor()
+  await rows.filter({ hasText: 'Done' }).getByText(email).waitFor()
+  await rows.filter({ hasText: 'Refused' }).getByRole('link', { name: 'Capture payment' }).click()
+  const entry = page.getByRole('dialog')
+  for (const text of [email, id, 'Refused, 409']) await entry.getByText(text, { exact: true }).waitFor()
+  // Nobody else is in what the filter shows.
+  await page.getByRole('dialog').press('Escape')
+  await page.getByRole('searchbox', { name: 'Actor' }).fill('nobody@people.example')
+  await page.keyboard.press('Enter')
+  await page.getByText('Nothing matches these filters').waitFor()
+})
+
+test('a template is made, changed and seen as a message would be', async () => {
+  const { client } = dashboard.world
+  const page = await dashboard.open('/messages/templates', { as: 'developer' })
+  const dialog = page.getByRole('dialog')
+  // The empty list offers it too.
+  await page.getByRole('button', { name: 'Create template' }).first().click()
+  await dialog.getByLabel('Name').fill('welcome')
+  await dialog.getByLabel('Subject').fill('Welcome')
+  await dialog.getByLabel('Text').fill('It is good to have you.')
+  await dialog.getByRole('button', { name: 'Create template' }).click()
+  await page.waitForURL(/\/messages\/templates\/[\w-]{36}$/)
+  await page.getByRole('heading', { level: 1, name: 'welcome' }).waitFor()
+  const id = page.url().split('/').at(-1)!
+  const save = page.getByRole('button', { name: 'Save template' })
+  await page.getByLabel('Text', { exact: true }).fill('It is good to have you, {{ name }}.')
+  await save.click()
+  await page.getByText('Template saved.').waitFor()
+  await expect.poll(() => save.isDisabled()).toBe(true)
+  expect((await client.get(`/v1/messages/templates/${id}`)).body).toMatchObject({
+    subject: 'Welcome',
+    text: 'It is good to have you, {{ name }}.',
+  })
+  await page.getByLabel('Variables').fill('{ "name": "Ada" }')
+  await page.getByRole('button', { name: 'Preview template' }).click()
+  await page.getByText('It is good to have you, Ada.').waitFor()
+})
+
+test('pages of an area that is switched off say so', async () => {
+  const page = await dashboard.open('/ai-tasks', { as: 'owner' })
+  await page.getByRole('heading', { level: 1, name: 'AI tasks' }).waitFor()
+  await page.getByRole('heading', { level: 2, name: 'This area is switched off' }).waitFor()
+  await page.goto(`${dashboard.url}/ai-tasks/0198`)
+  await page.getByRole('heading', { level: 2, name: 'This area is switched off' }).waitFor()
+  const link = page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'AI tasks' })
+  expect(await link.getAttribute('aria-description')).toBe('off')
+})
