@@ -1,75 +1,29 @@
 // Operations over HTTP: who may see them, what each route answers after a mixed run, and what operators do.
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { hashPassword } from 'better-auth/crypto'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { newId, newIdsInOrder } from '#core/ids.ts'
-import { addMember } from '#domain/people/members.ts'
-import type { MemberRole } from '#domain/people/role.ts'
-import { createUser } from '#domain/people/users.ts'
+import { warnOfExpiry } from '#domain/payments/expiry.ts'
+import { BUCKETS } from '#domain/webhook-endpoints/numbers.ts'
+import { freshKey } from '#test/client.ts'
+import { disputedPayment, disputeIn } from '#test/disputes.ts'
+import { drift, heldPayment } from '#test/payments.ts'
+import { signedInAs, type Browser, type Person } from '#test/people.ts'
 import { until } from '#test/process.ts'
+import { decide, verificationOf } from '#test/verifications.ts'
 import { createWorld, type World } from '#test/world.ts'
 
-const PASSWORD = 'correct horse battery'
-type Seen = { status: number; headers: Headers; text: string; body: any }
-type Page = {
-  email: string
-  user_id: string
-  cookie: string
-  send(method: string, path: string, body?: unknown): Promise<Seen>
-  get(path: string): Promise<Seen>
-}
-
 let world: World
-let operator: Page
+let operator: Browser & Person
 beforeAll(async () => {
   world = await createWorld({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
-  operator = await signedIn('operator', { is_operator: true })
+  operator = await signedInAs(world, { is_operator: true })
 })
 afterAll(() => world?.close())
 
-async function signedIn(
-  name: string,
-  { is_operator, role, of = world }: { is_operator?: boolean; role?: MemberRole; of?: World },
-): Promise<Page> {
-  const { sql, tenant_id, dashboard_url } = of
-  const email = `${name}@people.example`
-  const password_hash = await hashPassword(PASSWORD)
-  const user_id = await sql.begin(async (tx) => {
-    const id = (await createUser(tx, {
-      name,
-      email,
-      email_verified: true,
-      password_hash,
-      ...(is_operator && { is_operator }),
-    }))!
-    if (role !== undefined) await addMember(tx, { tenant_id, user_id: id, role })
-    return id
-  })
-  let cookie = ''
-  async function send(method: string, path: string, body?: unknown): Promise<Seen> {
-    const response = await fetch(`${dashboard_url}${path}`, {
-      method,
-      headers: { cookie, ...(body !== undefined && { 'content-type': 'application/json' }) },
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    })
-    const text = await response.text()
-    const is_json = response.headers.get('content-type')?.includes('json') === true && text !== ''
-    return {
-      status: response.status,
-      headers: response.headers,
-      text,
-      body: is_json ? JSON.parse(text) : undefined,
-    }
-  }
-  const answer = await send('POST', '/api/auth/sign-in/email', { email, password: PASSWORD })
-  expect(answer.status).toBe(200)
-  cookie = answer.headers
-    .getSetCookie()
-    .map((each) => each.split(';', 1)[0])
-    .join('; ')
-  return { email, user_id, cookie, send, get: (path) => send('GET', path) }
+function cookieOf({ cookies }: Browser): string {
+  return Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ')
 }
 
 /** Jobs that no version performs, parked. */
@@ -100,7 +54,7 @@ const READS = [
 ]
 
 test('only operators see operations, and a mixed run shows on each page', async () => {
-  const owner = await signedIn('owner', { role: 'owner' })
+  const owner = await signedInAs(world, { role: 'owner' })
   const { client, sql } = world
   const payment = await client.post('/v1/payments', {
     amount_minor: 4200,
@@ -226,7 +180,7 @@ test('an act on all that a filter finds ends with a result for each job, and is 
 })
 
 test('what came of an act is in the audit log, also in that of the tenant of its job', async () => {
-  const owner = await signedIn('auditing', { role: 'owner' })
+  const owner = await signedInAs(world, { role: 'owner' })
   const [job_id] = await parkJobs(1, 'acts.audited')
   const asked = await operator.send('POST', '/api/ops/acts', { act: 'discard', job_id, reason: 'wrong' })
   const path = `/api/ops/acts/${asked.body.id}`
@@ -246,19 +200,144 @@ test('what came of an act is in the audit log, also in that of the tenant of its
     ])
 })
 
+test('drifts and parked notifications of all tenants are listed in pages, and found by what they are', async () => {
+  const { sql, tenant_id } = world
+  const shop = await world.clientOf({ tenant: 'shop' })
+  const ids = async (path: string) =>
+    (await operator.get(`/api/ops/${path}`)).body.map(({ id }: { id: string }) => id)
+  // The reconciler, which takes them for mended, comes by the hour.
+  const [mended, first, second, third] = newIdsInOrder(4)
+  await sql`
+    insert into drifts (id, tenant_id, subject, subject_id, state, ours, since, created_at, mended_at)
+    select id::uuid, tenant_id::uuid, subject, gen_random_uuid(), state, '{"status": "pending"}',
+      now() - interval '1 hour', created_at::timestamptz, case when id::uuid = ${mended!} then now() end
+    from (values (${mended!}, ${tenant_id}, 'refund', 'stale', '2026-01-04'),
+      (${first!}, ${tenant_id}, 'payment', 'differs', '2026-01-01'),
+      (${second!}, ${tenant_id}, 'refund', 'stale', '2026-01-02'),
+      (${third!}, ${shop.tenant_id}, 'refund', 'differs', '2026-01-03')) d(id, tenant_id, subject, state, created_at)`
+  onTestFinished(async () => void (await sql`delete from drifts where mended_at is null`))
+  expect(await ids('drifts')).toEqual([third, second, first])
+  expect(await ids('drifts?limit=1')).toEqual([third])
+  expect(await ids(`drifts?limit=1&before=${third}`)).toEqual([second])
+  expect(await ids('drifts?state=differs')).toEqual([third, first])
+  expect(await ids('drifts?subject=refund')).toEqual([third, second])
+  expect(await ids(`drifts?tenant_id=${shop.tenant_id}`)).toEqual([third])
+  expect((await operator.get('/api/ops/drifts?limit=1')).body).toMatchObject([
+    { tenant: 'shop', tenant_id: shop.tenant_id, ours: { status: 'pending' }, theirs: null, age_s: 3600 },
+  ])
+
+  const [over, older, newer] = newIdsInOrder(3)
+  await sql`
+    insert into notifications (id, provider, event_id, kind, object_id, payload, state, reason, waits_for,
+      parked_at, tenant_id, subject, subject_id)
+    select id::uuid, 'stripe', id, 'refund.updated', 're_1', '{}', state, reason, 'pi_1',
+      parked_at::timestamptz, tenant::uuid, case when tenant is not null then 'refund' end, case when tenant is not null then gen_random_uuid() end
+    from (values (${over!}, 'applied', null, null, null), (${older!}, 'parked', 'not_known_here', '2026-01-01', null),
+      (${newer!}, 'parked', 'not_at_processor', '2026-01-02', ${tenant_id})) n(id, state, reason, parked_at, tenant)`
+  onTestFinished(async () => void (await sql`delete from notifications where object_id = 're_1'`))
+  expect(await ids('parked')).toEqual([newer, older])
+  expect(await ids('parked?limit=1')).toEqual([newer])
+  expect(await ids(`parked?before=${newer}`)).toEqual([older])
+  expect(await ids('parked?reason=not_known_here')).toEqual([older])
+  expect((await operator.get('/api/ops/parked')).body).toMatchObject([
+    { tenant: 'acme', reason: 'not_at_processor', subject: 'refund', waits_for: 'pi_1', event_id: newer },
+    { tenant: null, reason: 'not_known_here', subject_id: null },
+  ])
+})
+
+test('the overview of a tenant names what needs a person, each kind by itself', async () => {
+  const { sql } = world
+  const shop = await world.clientOf()
+  const { tenant_id } = shop
+  const owner = await signedInAs(world, { role: 'owner', tenant_id })
+  const attention = async () => (await owner.get('/api/overview')).body.attention
+  const [lapses, later] = [await heldPayment(shop), await heldPayment(shop)]
+  expect(await attention()).toEqual([])
+
+  const { payment: disputed } = await disputedPayment(world, { client: shop })
+  await sql`
+    update payments set capture_before = now() + case when id = ${lapses.id} then 1 else 40 end * interval '1 hour'
+    where tenant_id = ${tenant_id} and id in (${lapses.id}, ${later.id})`
+  await warnOfExpiry(sql, 100)
+  const { dispute } = await disputeIn(shop, disputed.id, 'needs_response')
+  const open = await verificationOf(shop)
+  await decide(shop, (await verificationOf(shop)).id, 'approved')
+  await drift({ ...world, tenant_id }, disputed.id)
+  const [unknown] = newIdsInOrder(1)
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, run_at, unknown_since)
+    values (${unknown!}, ${tenant_id}, 'messages', 'nobody.knows', '{}', 1, 'unknown', 'infinity', now())`
+  const [failing, gone, off] = await Promise.all(
+    Array.from({ length: 3 }, async (_, nth) => {
+      const url = `https://receiver-${nth}.invalid/hook`
+      return (await shop.post('/v1/webhook_endpoints', { url, types: ['payout.*'] })).body.id
+    }),
+  )
+  await sql`
+    insert into webhook_stats (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
+    select ${tenant_id}, ${failing}, now() - hours * interval '1 hour', bucket, 0, count, now()
+    from (values (1, ${BUCKETS.undelivered}::integer, 1200), (2, ${BUCKETS.failed_attempt}, 5),
+      (30, ${BUCKETS.undelivered}, 7))
+      s(hours, bucket, count)`
+  await sql`
+    update webhook_endpoints set status = 'disabled',
+      disabled_reason = case when id = ${gone} then 'gone' else 'manual' end
+    where tenant_id = ${tenant_id} and id in (${gone}, ${off})`
+  const [differs] = await sql<{ id: string }[]>`select id from drifts where tenant_id = ${tenant_id}`
+
+  const expected = {
+    hold_lapses: lapses.id,
+    effect_unknown: unknown,
+    drift: differs!.id,
+    deliveries_failed: failing,
+    endpoint_disabled: gone,
+    verification_open: open.id,
+    dispute_needs_response: dispute.id,
+  }
+  const one = (kind: string, id: string) => ({ kind, count: 1, is_more: false, examples: [id] })
+  await until('the warning has its sequence', async () => (await attention()).length === 7)
+  const seen = await attention()
+  expect(seen.map(({ oldest_at: _at, ...each }: any) => each)).toEqual(
+    Object.entries(expected).map(([kind, id]) =>
+      kind === 'deliveries_failed' ? { ...one(kind, id), count: 1000, is_more: true } : one(kind, id),
+    ),
+  )
+  for (const { oldest_at } of seen) expect(Date.parse(oldest_at)).toBeGreaterThan(Date.now() - 7_200_000)
+})
+
+test('a row is found by what its provider or a person calls it, in its own tenant only', async () => {
+  const shop = await world.clientOf()
+  const mine = await signedInAs(world, { role: 'support', tenant_id: shop.tenant_id })
+  const other = await signedInAs(world, { role: 'owner' })
+  const payment = await heldPayment(shop)
+  const email = 'ada@find.example'
+  const customer = (await shop.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada', email }))
+    .body
+  const found = async (by: Browser, text: string) =>
+    (await by.get(`/api/find?q=${encodeURIComponent(text)}`)).body
+  for (const [text, row] of [
+    [payment.id, { noun: 'payment', id: payment.id, by: 'id' }],
+    [payment.processor_reference, { noun: 'payment', id: payment.id, by: 'reference' }],
+    [email, { noun: 'customer', id: customer.id, by: 'email' }],
+  ] as const) {
+    expect([text, await found(mine, text)]).toEqual([text, [row]])
+    expect([text, await found(other, text)]).toEqual([text, []])
+  }
+})
+
 test('a reader of the stream that stalls is cut off, and harms nobody', async () => {
-  const leaving = await signedIn('stalled', { is_operator: true })
+  const leaving = await signedInAs(world, { is_operator: true })
   const { hostname, port } = new URL(world.dashboard_url)
   const socket = connect(Number(port), hostname)
   onTestFinished(() => void socket.destroy())
   socket.write(
-    `GET /api/ops/stream HTTP/1.1\r\nhost: ${hostname}:${port}\r\ncookie: ${leaving.cookie}\r\n\r\n`,
+    `GET /api/ops/stream HTTP/1.1\r\nhost: ${hostname}:${port}\r\ncookie: ${cookieOf(leaving)}\r\n\r\n`,
   )
   await once(socket, 'data')
   socket.pause()
   const stop = new AbortController()
   onTestFinished(() => stop.abort())
-  const reading = { headers: { cookie: operator.cookie }, signal: stop.signal }
+  const reading = { headers: { cookie: cookieOf(operator) }, signal: stop.signal }
   const { body } = await fetch(`${world.dashboard_url}/api/ops/stream`, reading)
   const heard = new Set<string>()
   void (async () => {
@@ -283,8 +362,10 @@ test('a reader of the stream that stalls is cut off, and harms nobody', async ()
 })
 
 test('the stream tells of a pause within moments, and ends when its operator is none any more', async () => {
-  const other = await signedIn('leaving', { is_operator: true })
-  const response = await fetch(`${world.dashboard_url}/api/ops/stream`, { headers: { cookie: other.cookie } })
+  const other = await signedInAs(world, { is_operator: true })
+  const response = await fetch(`${world.dashboard_url}/api/ops/stream`, {
+    headers: { cookie: cookieOf(other) },
+  })
   expect(response.headers.get('content-type')).toContain('text/event-stream')
   let heard = ''
   const decoder = new TextDecoder()
@@ -307,8 +388,8 @@ test.each(['redis', 'postgres'] as const)(
   async (queue) => {
     const of = queue === 'redis' ? world : await createWorld({ queue, parts: ['worker', 'dashboard'] })
     if (of !== world) onTestFinished(() => of.close())
-    const looking = await signedIn(`looking-${queue}`, { is_operator: true, of })
-    const owner = await signedIn(`member-${queue}`, { role: 'owner', of })
+    const looking = await signedInAs(of, { is_operator: true })
+    const owner = await signedInAs(of, { role: 'owner' })
     expect((await owner.get('/ops/bull-board')).status).toBe(403)
     expect((await fetch(`${of.dashboard_url}/ops/bull-board/api/queues`)).status).toBe(401)
 

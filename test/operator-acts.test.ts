@@ -1,5 +1,5 @@
 // What operators ask for in the dashboard: workers carry it out once for each job, whatever happens to them meanwhile.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newIdsInOrder } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -10,12 +10,12 @@ import {
   cancelAct,
   findAct,
   findActItems,
+  forgetOldActs,
   listActs,
   type AskedAct,
   type OperatorAct,
 } from '#domain/operations/act.ts'
-import { findAllDrifts, findParkedNotifications } from '#domain/operations/doubts.ts'
-import { findProcesses } from '#domain/operations/processes.ts'
+import { findProcesses, forgetGoneProcesses } from '#domain/operations/processes.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { until } from '#test/process.ts'
@@ -182,7 +182,7 @@ test('so many acts may wait, and no more', async () => {
   await expect(asked()).rejects.toMatchObject({ code: 'rate_limited' })
 })
 
-test('the dashboard sees processes, schedules and doubts, and pauses on record', async () => {
+test('the dashboard sees processes and schedules, and pauses on record', async () => {
   await deployment.startWorker()
   await until('a run has ended', async () =>
     (await findSchedules(dashboard)).some((each) => each.worker !== null && each.duration_ms !== null),
@@ -195,8 +195,6 @@ test('the dashboard sees processes, schedules and doubts, and pauses on record',
   })
   await deployment.sql`update processes set seen_at = now() - interval '2 minutes'`
   expect((await findProcesses(dashboard))[0]!.is_gone).toBe(true)
-  expect(await findAllDrifts(dashboard, { limit: 10 })).toEqual([])
-  expect(await findParkedNotifications(dashboard, { limit: 10 })).toEqual([])
   const what = { queue: 'ai', who: 'ada@example.com', reason: 'too dear' }
   expect(await pauseJobs(dashboard, what)).toBe(true)
   expect(await findPauses(dashboard)).toMatchObject([{ ...what, tenant: null }])
@@ -209,4 +207,31 @@ test('an orderly stop removes the process from the list', async () => {
   await until('it is seen', seen)
   await worker.end('SIGTERM')
   expect(await seen()).toBe(false)
+})
+
+test('acts are forgotten with their items 90 days after they ended, and processes when they were not seen for a day', async () => {
+  const { sql, env } = deployment
+  const worker = connectDatabase(urlAs('worker', env['DATABASE_URL']!), {
+    max: 1,
+    application_name: 'test-worker',
+  })
+  onTestFinished(() => worker.end())
+  const [old, recent, open] = newIdsInOrder(3)
+  await sql`
+    insert into operator_acts (id, act, job_id, who, reason, matched, created_at, state, finished_at)
+    select id::uuid, 'retry', id::uuid, 'ada@example.com', 'long ago', 1, now() - interval '100 days', state, now() - ended::interval
+    from (values (${old!}, 'done', '91 days'), (${recent!}, 'canceled', '89 days'), (${open!}, 'running', null))
+      a(id, state, ended)`
+  await sql`insert into operator_act_items (act_id, job_id) select id, job_id from operator_acts where reason = 'long ago'`
+  expect(await forgetOldActs(worker, 10)).toBe(1)
+  const left = await sql<{ act_id: string }[]>`
+    select act_id from operator_acts a join operator_act_items i on i.act_id = a.id where reason = 'long ago' order by 1`
+  expect(left.map(({ act_id }) => act_id)).toEqual([recent, open])
+  expect(await sql`select from operator_act_items where act_id = ${old!}`).toHaveLength(0)
+
+  await sql`
+    insert into processes (id, name, version, host, pid, seen_at)
+    select gen_random_uuid(), 'old', '1', 'host', hours, now() - hours * interval '1 hour' from unnest(array[23, 25]) hours`
+  await forgetGoneProcesses(worker)
+  expect(await sql`select pid from processes where name = 'old'`).toEqual([{ pid: 23 }])
 })

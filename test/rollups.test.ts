@@ -9,6 +9,7 @@ import { overviewSchema, findOverview } from '#domain/operations/overview.ts'
 import { findProviderHealth, providerHealthSchema } from '#domain/operations/provider-health.ts'
 import { findNameFigures, nameFiguresSchema } from '#domain/operations/job-names.ts'
 import { BOUNDS_MS, percentilesOf } from '#domain/operations/histograms.ts'
+import { forgetOldRollups } from '#domain/operations/retention.ts'
 import { findQueueFigures, queuesFiguresSchema } from '#domain/operations/queues.ts'
 import { findSeries, seriesSchema } from '#domain/operations/series.ts'
 import { findTenantShares, tenantSharesSchema } from '#domain/operations/tenant-shares.ts'
@@ -242,13 +243,17 @@ test('an hour that is counted late, in many runs, has all jobs of its tenants', 
   expect(counted).toEqual({ finished: 50 })
 })
 
-test('a queue shows what waits in it, and a pause', async () => {
+test('a queue shows what waits in it, and a pause; its kinds of jobs and its provider show as much', async () => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue) values ('compliance')`
   await sql`
-    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at)
-    select gen_random_uuid(), ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, now() + at from unnest(
-      array[interval '-90 s', interval '-10 s', interval '1 hour', interval 'infinity']) at`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at, refused_since, in_doubt)
+    select gen_random_uuid(), ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, now() + at,
+      case when at < interval '0' then now() end, at = interval '1 hour'
+    from unnest(array[interval '-90 s', interval '-10 s', interval '1 hour', interval 'infinity']) at`
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, unknown_since, run_at)
+    values (${newId()}, ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, 'unknown', now(), now() + interval '1 hour')`
   const seen = async () => {
     await countAll()
     const { queues, as_of } = queuesFiguresSchema.parse(await findQueueFigures(dashboard))
@@ -257,14 +262,60 @@ test('a queue shows what waits in it, and a pause', async () => {
   }
   await eventually(async () => {
     const compliance = await seen()
-    expect(compliance).toMatchObject({ due: 2, later: 1, running: 0, unknown: 0, parked: 1, paused: true })
+    expect(compliance).toMatchObject({ due: 2, later: 1, running: 0, unknown: 1, parked: 1, paused: true })
     expect(compliance.oldest_due_s).toBeGreaterThanOrEqual(90)
   })
+  const now = async () => {
+    const { names } = await findNameFigures(dashboard, { queue: 'compliance', window: '24h' })
+    const { providers } = await findProviderHealth(dashboard)
+    return [
+      names.find(({ name }) => name === 'kyc.create'),
+      providers.find(({ provider }) => provider === 'stripe'),
+    ]
+  }
+  const open = { due: 2, later: 1, running: 0, unknown: 1, parked: 1 }
+  expect(await now()).toMatchObject([open, { refused: 2, in_doubt: 1, unknown: 1 }])
   await sql`delete from jobs where queue = 'compliance'`
   await eventually(async () =>
     expect(await seen()).toMatchObject({ due: 0, later: 0, parked: 0, oldest_due_s: 0 }),
   )
+  // Of a day what is open is that of the last minute, while the hour keeps the most that there was.
+  const none = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s: 0 }
+  expect(await now()).toMatchObject([none, { refused: 0, in_doubt: 0, unknown: 0 }])
   await sql`delete from pauses`
+})
+
+test('what is kept no longer is forgotten, but no minute of a tenant before its hour is summed', async () => {
+  const { sql } = world
+  const [kept, gone, counted] = [newId(), newId(), new Date().toISOString()]
+  const [ours, summed] = ['forgotten', '1970-01-01T00:00:00Z']
+  await sql`
+    insert into job_rollups (resolution, at, queue, name)
+    select resolution, now() - at::interval, ${ours}, '' from (values (60, '47 h'), (60, '49 h'), (3600, '89 d'), (3600, '91 d'))
+      r(resolution, at)`
+  await sql`
+    insert into tenant_rollups (resolution, at, queue, tenant_id, finished, run_ms)
+    select resolution, now() - at::interval, ${ours}, tenant_id::uuid, 1, 1
+    from (values (60, '2 h', ${kept}), (60, '5 h', ${gone}), (3600, '89 d', ${kept}), (3600, '91 d', ${gone}))
+      r(resolution, at, tenant_id)`
+  await sql`
+    insert into payment_days (tenant_id, day, currency, kind, count, amount_minor)
+    select tenant_id::uuid, now()::date - days, 'USD', 'captured', 1, 1
+    from (values (399, ${kept}), (401, ${gone})) d(days, tenant_id)`
+  const left = async () => {
+    const [row] = await sql`
+      select (select array_agg(resolution || ' ' || extract(day from now() - at) order by at) from job_rollups
+          where queue = ${ours}) as jobs,
+        (select array_agg(distinct tenant_id::text) from tenant_rollups where queue = ${ours} and resolution = 60) as minutes,
+        (select array_agg(tenant_id::text) from tenant_rollups where queue = ${ours} and resolution = 3600) as hours,
+        (select array_agg(tenant_id::text) from payment_days where tenant_id in (${kept}, ${gone})) as days`
+    return row
+  }
+  await forgetOldRollups(worker, summed, 100)
+  const after = { jobs: ['3600 89', '60 1'], hours: [kept], days: [kept] }
+  expect(await left()).toEqual({ ...after, minutes: [kept, gone].toSorted() })
+  await forgetOldRollups(worker, counted, 100)
+  expect(await left()).toEqual({ ...after, minutes: [kept] })
 })
 
 test('no read and no count looks through a table of jobs, payments or events', async () => {

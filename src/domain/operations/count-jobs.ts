@@ -4,8 +4,9 @@ import type { Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { renewRun, type Run } from '../jobs/recurring.ts'
 import { openStage } from '../jobs/states.ts'
+import { NOTHING_OPEN, STAGES, type Counter, type OpenFigures } from './figures.ts'
 import { BOUNDS_LITERAL } from './histograms.ts'
-import { addToRollups, writeRollups, type OpenFigures, type RollupRows } from './rollup-rows.ts'
+import { addToRollups, writeRollups, type RollupRows } from './rollup-rows.ts'
 import { awaitedTimeSchema, isSettled, lookAtTransactions } from './settled-time.ts'
 import { addTenants, closeTenantHours } from './tenant-rows.ts'
 
@@ -69,15 +70,10 @@ export async function countJobsForRollups(
   })
 }
 
-type FinishedGroup = {
+type FinishedGroup = Record<Exclude<Counter, 'arrived'>, number> & {
   minute: string
   queue: string
   name: string
-  succeeded: number
-  failed: number
-  discarded: number
-  declined: number
-  attempts: number
   wait: number | null
   run: number | null
   count: number
@@ -154,17 +150,7 @@ async function sample(
     ) j
     group by queue, name`
   const minute = `${at.slice(0, 16)}:00.000000Z`
-  const none = {
-    due: 0,
-    later: 0,
-    running: 0,
-    unknown: 0,
-    parked: 0,
-    refused: 0,
-    in_doubt: 0,
-    oldest_due_s: 0,
-  }
-  for (const queue of queues) addToRollups(rows, minute, { queue, name: '' }, { open: none })
+  for (const queue of queues) addToRollups(rows, minute, { queue, name: '' }, { open: NOTHING_OPEN })
   const open: Record<string, number> = {}
   const seen = new Map(found.map((each) => [keyOf(each), each]))
   // Those that have none any more must say so.
@@ -173,21 +159,12 @@ async function sample(
     ...Object.keys(position.open ?? {}),
     ...Object.keys(position.finished),
   ])) {
-    const { open_then, ...figures } = seen.get(key) ?? { ...none, open_then: 0 }
+    const none = { ...partsOf(key), ...NOTHING_OPEN, open_then: 0 }
+    const { queue, name, open_then, ...figures } = seen.get(key) ?? none
     const arrived =
       position.open === null ? 0 : open_then - (position.open[key] ?? 0) + (position.finished[key] ?? 0)
-    const { queue, name } = partsOf(key)
-    const { due, later, running, unknown, parked, refused, in_doubt, oldest_due_s } = figures
-    addToRollups(
-      rows,
-      minute,
-      { queue, name },
-      {
-        arrived,
-        open: { due, later, running, unknown, parked, refused, in_doubt, oldest_due_s },
-      },
-    )
-    if (open_then > 0 || due + later + running + unknown + parked > 0) open[key] = open_then
+    addToRollups(rows, minute, { queue, name }, { arrived, open: figures })
+    if (open_then > 0 || STAGES.some((stage) => figures[stage] > 0)) open[key] = open_then
   }
   const sample_at_ms = Date.parse(at) + SAMPLE_SHARE * (performance.now() - began_ms)
   return { ...position, open, finished: {}, sample_at_ms }

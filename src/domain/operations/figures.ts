@@ -18,35 +18,57 @@ export const asOf = timestamp
 
 export const countField = (description: string, example = 12) => z.int().meta({ description, example })
 
-/** What the roll-ups say of jobs that finished in one minute or hour, and of those that were open then. */
-export type RollupFigures = {
+/** What is counted of jobs that finished in one minute or hour, and that came then. */
+export const COUNTERS = ['succeeded', 'failed', 'discarded', 'declined', 'attempts', 'arrived'] as const
+export type Counter = (typeof COUNTERS)[number]
+/** Where open jobs stand. */
+export const STAGES = ['due', 'later', 'running', 'unknown', 'parked'] as const
+/** What is seen of open jobs: how many are at a stage, or have a call of that kind; how long the oldest has been due. */
+export const OPEN_COUNTS = [...STAGES, 'refused', 'in_doubt'] as const
+export const OPEN_COLUMNS = [...OPEN_COUNTS, 'oldest_due_s'] as const
+export type OpenFigures = Record<(typeof OPEN_COLUMNS)[number], number>
+
+export const NOTHING_COUNTED = Object.fromEntries(COUNTERS.map((name) => [name, 0])) as Record<Counter, 0>
+export const NOTHING_OPEN = Object.fromEntries(OPEN_COLUMNS.map((name) => [name, 0])) as OpenFigures
+
+/** A row of the roll-ups: of jobs that finished in one minute or hour, and of those that were open then, if somebody looked. */
+export type RollupFigures = Record<Counter, number> & { [column in keyof OpenFigures]: number | null } & {
   at: string
   queue: string
   name: string
-  succeeded: number
-  failed: number
-  discarded: number
-  declined: number
-  attempts: number
-  arrived: number
   wait: number[]
   run: number[]
-  due: number | null
-  later: number | null
-  running: number | null
-  unknown: number | null
-  parked: number | null
-  refused: number | null
-  in_doubt: number | null
-  oldest_due_s: number | null
   sampled_at: string | null
 }
 
 /** The columns of `job_rollups`, with histograms as JSON. */
 export function rollupColumns(sql: Sql): Fragment {
   return sql`
-    at, queue, name, succeeded, failed, discarded, declined, attempts, arrived, to_jsonb(wait) as wait,
-    to_jsonb(run) as run, due, later, running, unknown, parked, refused, in_doubt, oldest_due_s, sampled_at`
+    at, queue, name, ${sql([...COUNTERS])}, to_jsonb(wait) as wait, to_jsonb(run) as run, ${sql([...OPEN_COLUMNS])},
+    sampled_at`
+}
+
+/** The open jobs of a queue, or of one kind, as figures. */
+export const openFields = {
+  due: countField('Jobs that could begin now.'),
+  later: countField('Jobs that wait for their time.'),
+  running: countField('Jobs under way.'),
+  unknown: countField('Jobs whose effect is not known.', 0),
+  parked: countField('Jobs that wait for an operator.', 0),
+  oldest_due_s: countField('For how long the oldest has been due, in seconds.', 0),
+} satisfies Record<(typeof STAGES)[number] | 'oldest_due_s', z.ZodInt>
+
+/** What these rows, which are in the order of time, say of open jobs at last. */
+export function openNow(rows: RollupFigures[]): Record<keyof typeof openFields, number> {
+  const last = lastSample(rows)
+  return {
+    due: last?.due ?? 0,
+    later: last?.later ?? 0,
+    running: last?.running ?? 0,
+    unknown: last?.unknown ?? 0,
+    parked: last?.parked ?? 0,
+    oldest_due_s: last?.oldest_due_s ?? 0,
+  }
 }
 
 /** The seconds of a window, and whether its figures are read by the minute (60) or by the hour (3600). */

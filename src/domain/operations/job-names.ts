@@ -8,6 +8,9 @@ import {
   countField,
   lastSample,
   latestOf,
+  NOTHING_COUNTED,
+  openFields,
+  openNow,
   rollupColumns,
   spanOf,
   sumRollups,
@@ -29,12 +32,7 @@ export const nameFiguresSchema = z
         retries: countField('Attempts beyond the first.', 0),
         wait: percentilesSchema.meta({ description: 'From when a job was due to its last attempt.' }),
         run: percentilesSchema.meta({ description: 'From the beginning of that to its end.' }),
-        due: countField('Jobs that could begin now.', 0),
-        later: countField('Jobs that wait for their time.', 0),
-        running: countField('Jobs under way.', 0),
-        unknown: countField('Jobs whose effect is not known.', 0),
-        parked: countField('Jobs that wait for an operator.', 0),
-        oldest_due_s: countField('For how long the oldest has been due, in seconds.', 0),
+        ...openFields,
       }),
     ),
     as_of: asOf,
@@ -50,17 +48,7 @@ export async function findNameFigures(
   const by_name = Map.groupBy(await findRollups(sql, { queue, names: JOB_NAMES, window }), ({ name }) => name)
   const names = Array.from(by_name, ([name, rows]) => {
     const { declined: _, ...sum } = sumRollups(rows)
-    const open = lastSample(rows)
-    return {
-      name,
-      ...sum,
-      due: open?.due ?? 0,
-      later: open?.later ?? 0,
-      running: open?.running ?? 0,
-      unknown: open?.unknown ?? 0,
-      parked: open?.parked ?? 0,
-      oldest_due_s: open?.oldest_due_s ?? 0,
-    }
+    return { name, ...sum, ...openNow(rows) }
   })
   const sampled = Array.from(by_name.values(), (rows) => lastSample(rows)?.sampled_at)
   return {
@@ -93,15 +81,6 @@ export async function findRollups(
       ) latest
     ) r
     order by resolution desc, at`
-  const none = {
-    succeeded: 0,
-    failed: 0,
-    discarded: 0,
-    declined: 0,
-    attempts: 0,
-    arrived: 0,
-    wait: [],
-    run: [],
-  }
+  const none = { ...NOTHING_COUNTED, wait: [], run: [] }
   return rows.map(({ resolution: of_row, ...row }) => (of_row === resolution ? row : { ...row, ...none }))
 }

@@ -8,6 +8,8 @@ import {
   countField,
   lastSample,
   latestOf,
+  openFields,
+  openNow,
   rollupColumns,
   sumRollups,
   type RollupFigures,
@@ -21,12 +23,7 @@ const lately = z.object({ last_5m: percentilesSchema, last_1h: percentilesSchema
 
 const queueFiguresSchema = z.object({
   queue: z.enum(QUEUES).meta({ description: 'Its name.', example: 'payments' }),
-  due: countField('Jobs that could begin now.'),
-  later: countField('Jobs that wait for their time.'),
-  running: countField('Jobs under way.'),
-  unknown: countField('Jobs whose effect is not known.', 0),
-  parked: countField('Jobs that wait for an operator.', 0),
-  oldest_due_s: countField('For how long the oldest has been due, in seconds.', 0),
+  ...openFields,
   in_per_s_1m: rate('Jobs that came, each second of the last whole minute.'),
   out_per_s_1m: rate('Jobs that finished.'),
   in_per_s_5m: rate('Jobs that came, each second of the last five minutes.'),
@@ -68,16 +65,10 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
     const out_by_minute = Array<number>(MINUTES).fill(0)
     for (const row of of(MINUTES))
       out_by_minute[MINUTES - Math.round((end_ms - Date.parse(row.at)) / 60_000)] = sumRollups([row]).out
-    const open = lastSample(mine)
     const paused = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
     return {
       queue,
-      due: open?.due ?? 0,
-      later: open?.later ?? 0,
-      running: open?.running ?? 0,
-      unknown: open?.unknown ?? 0,
-      parked: open?.parked ?? 0,
-      oldest_due_s: open?.oldest_due_s ?? 0,
+      ...openNow(mine),
       in_per_s_1m: minute.in / 60,
       out_per_s_1m: minute.out / 60,
       in_per_s_5m: five.in / 300,
@@ -88,7 +79,7 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
       out_by_minute,
       paused: paused.some(({ tenant }) => tenant === null),
       paused_tenants: new Set(paused.flatMap(({ tenant }) => tenant ?? [])).size,
-      as_of: open?.sampled_at ?? null,
+      as_of: lastSample(mine)?.sampled_at ?? null,
     }
   })
   return { queues, as_of: latestOf(queues.map(({ as_of }) => as_of)) }

@@ -1,14 +1,16 @@
 // The rows of the job roll-ups: collected for minutes and hours, names and whole queues, and added to what is there.
 import type { Tx } from '#core/db.ts'
+import {
+  COUNTERS,
+  NOTHING_COUNTED,
+  OPEN_COLUMNS,
+  OPEN_COUNTS,
+  type Counter,
+  type OpenFigures,
+} from './figures.ts'
 import { addCounts } from './histograms.ts'
 
-const COUNTERS = ['succeeded', 'failed', 'discarded', 'declined', 'attempts', 'arrived'] as const
-const OPEN_STAGES = ['due', 'later', 'running', 'unknown', 'parked', 'refused', 'in_doubt'] as const
-
-/** Open jobs, each number of a stage; how long the oldest has been due. */
-export type OpenFigures = Record<(typeof OPEN_STAGES)[number] | 'oldest_due_s', number>
-
-export type CountedJobs = Partial<Record<(typeof COUNTERS)[number], number>> & {
+export type CountedJobs = Partial<Record<Counter, number>> & {
   /** The bucket in which they are counted. */
   wait?: number | null
   run?: number | null
@@ -17,7 +19,7 @@ export type CountedJobs = Partial<Record<(typeof COUNTERS)[number], number>> & {
   open?: OpenFigures
 }
 
-type RollupRow = Record<(typeof COUNTERS)[number], number> & {
+type RollupRow = Record<Counter, number> & {
   resolution: number
   at: string
   queue: string
@@ -52,21 +54,19 @@ export async function writeRollups(tx: Tx, rolled: RollupRows): Promise<void> {
     sampled: open !== null,
   }))
   if (rows.length === 0) return
+  const numbers = [...COUNTERS, ...OPEN_COLUMNS]
+  const defined = numbers.map((name) => tx`${tx(name)} integer,`)
   const counters = COUNTERS.map((name) => tx`${tx(name)} = r.${tx(name)} + excluded.${tx(name)},`)
-  const stages = [...OPEN_STAGES, 'oldest_due_s'].map(
+  const stages = OPEN_COLUMNS.map(
     (name) => tx`
       ${tx(name)} = case when excluded.sampled_at is null then r.${tx(name)}
         when r.resolution = 60 then excluded.${tx(name)} else greatest(r.${tx(name)}, excluded.${tx(name)}) end,`,
   )
   await tx`
-    insert into job_rollups as r (resolution, at, queue, name, succeeded, failed, discarded, declined, attempts,
-      arrived, wait, run, due, later, running, unknown, parked, refused, in_doubt, oldest_due_s, sampled_at)
-    select resolution, at, queue, name, succeeded, failed, discarded, declined, attempts, arrived,
-      wait, run, due, later, running, unknown, parked, refused, in_doubt, oldest_due_s, case when sampled then now() end
+    insert into job_rollups as r (resolution, at, queue, name, ${tx(numbers)}, wait, run, sampled_at)
+    select resolution, at, queue, name, ${tx(numbers)}, wait, run, case when sampled then now() end
     from jsonb_to_recordset(${tx.json(rows)}) as c(resolution smallint, at timestamptz, queue text, name text,
-      succeeded integer, failed integer, discarded integer, declined integer, attempts integer, arrived integer,
-      wait integer[], run integer[], due integer, later integer, running integer, unknown integer, parked integer,
-      refused integer, in_doubt integer, oldest_due_s integer, sampled boolean)
+      ${defined} wait integer[], run integer[], sampled boolean)
     order by resolution, queue, name, at
     on conflict (resolution, queue, name, at) do update set
       ${counters} ${stages}
@@ -85,8 +85,7 @@ function addTo(
   counted: CountedJobs,
 ): void {
   const key = `${of.resolution} ${of.at} ${of.queue} ${of.name}`
-  const none = { succeeded: 0, failed: 0, discarded: 0, declined: 0, attempts: 0, arrived: 0 }
-  const row = rows.get(key) ?? { ...of, ...none, wait: [], run: [], open: null }
+  const row = rows.get(key) ?? { ...of, ...NOTHING_COUNTED, wait: [], run: [], open: null }
   rows.set(key, row)
   for (const counter of COUNTERS) row[counter] += counted[counter] ?? 0
   for (const measure of ['wait', 'run'] as const) {
@@ -99,6 +98,6 @@ function addTo(
 function sumOf(some: OpenFigures | null, more: OpenFigures): OpenFigures {
   if (some === null) return { ...more }
   const sum = { ...some, oldest_due_s: Math.max(some.oldest_due_s, more.oldest_due_s) }
-  for (const stage of OPEN_STAGES) sum[stage] += more[stage]
+  for (const stage of OPEN_COUNTS) sum[stage] += more[stage]
   return sum
 }
