@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newIdsInOrder } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
+import { discardJob } from '#domain/interventions/act.ts'
 import { findJob } from '#domain/interventions/find.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import {
@@ -145,6 +146,21 @@ test('what no longer matches is left alone', async () => {
   const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 2 })
   expect(refused).toMatchObject([{ job_id: ids[149]!, refused: 'It no longer matches.' }])
   expect((await findJob(dashboard, ids[149]!))!.state).toBe('ready')
+})
+
+test('what somebody has discarded meanwhile is not opened again', async () => {
+  const ids = await parked(120, 'notifications')
+  const held = await hold(ids[100]!)
+  const id = await ask({
+    act: 'retry',
+    filter: { state: 'open', queue: 'notifications' },
+    reason: 'they wait',
+  })
+  await reaches(id, { done: 100 })
+  await discardJob(deployment.sql, { job_id: ids[119]!, who: 'bob@example.com', reason: 'must never run' })
+  await held.release()
+  expect(await reaches(id, { state: 'done' })).toMatchObject({ done: 119, refused: 1 })
+  expect((await findJob(dashboard, ids[119]!))!.state).toBe('discarded')
 })
 
 test('a job that waits for its time runs now; each of the others says why not', async () => {

@@ -45,15 +45,14 @@ export function sectionsOf({ state, finished_from, finished_to }: JobConditions)
 
 /** The jobs of the table `jobs` that match, in brackets. What is in the history is not among them. */
 export function matchingJobs(sql: Sql | Tx, conditions: JobConditions): Fragment {
-  return sql`(
-    select j.id from jobs j
-    where ${OPEN.has(conditions.state) ? sql`j.finished_at is null` : sql`true`} ${matches(sql, conditions)})`
+  return sql`(select j.id from jobs j where true ${matches(sql, conditions)})`
 }
 
 /** The conditions for the job `j`, each after an `and`. */
 export function matches(sql: Sql | Tx, conditions: JobConditions): Fragment {
   const { state, queue, name, tenant_id, subject_id, ...times } = conditions
   const parts: Fragment[] = [
+    ...(OPEN.has(state) ? [sql`and j.finished_at is null`] : []),
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
     ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
     ...(['all', 'open', 'parked', 'unknown'].includes(state) ? [] : [sql`and j.state = ${state}`]),

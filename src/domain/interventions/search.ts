@@ -18,7 +18,7 @@ import {
 import { namedBy, type NamedJobs } from './named.ts'
 
 /** A page reads so many jobs of each table at most, whether they match or not. */
-const LOOKED_AT = 20_000
+const LOOKED_AT = 10_000
 /** A count reads more: it is asked for once, before an act. */
 const COUNTED_AT_ONCE = 300_000
 const TIMEOUT_MS = 3_000
