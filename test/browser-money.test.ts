@@ -1,11 +1,11 @@
 // The pages of money in a browser: what moves it, by mouse and by keyboard, and what is not known of it yet.
 import { readFile } from 'node:fs/promises'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { PASSWORD } from '#test/people.ts'
-import { BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
+import { createPerson, PASSWORD } from '#test/people.ts'
+import { askInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
-import { createPayment, effectsOf, heldPayment, paymentIn } from '#test/payments.ts'
+import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn } from '#test/payments.ts'
 import { fund, payoutIn, recipient } from '#test/payouts.ts'
 import { getVerification, verificationOf } from '#test/verifications.ts'
 
@@ -60,6 +60,78 @@ test('a payment is found in the list, captured, and refunded in part', async () 
     ['capture', 4000],
     ['refund', 1200],
   ])
+})
+
+test('a refund whose answer was lost and whose retry is refused is found again, not made again', async () => {
+  const { client, sql, tenant_id } = dashboard.world
+  const { id, processor_reference } = await capturedPayment(client, { amount_minor: 4100 })
+  const other = await dashboard.world.clientOf()
+  const person = await createPerson(dashboard.world, { role: 'owner' })
+  await sql`insert into members (tenant_id, user_id, role) values (${other.tenant_id}, ${person.user_id}, 'owner')`
+  const page = await dashboard.open(`/payments/${id}`, {
+    as: person,
+    expects: [/ERR_CONNECTION_RESET/, /status of 409/],
+  })
+  const choose = (tenant: string) => askInPage(page, 'POST', '/api/session/tenant', { tenant_id: tenant })
+  await page.getByRole('heading', { level: 1, name: '$41.00' }).waitFor()
+  // The server has acted, and another tab chooses another tenant, before the SDK asks again.
+  const loseAnswer = async (route: Route) => {
+    await route.fetch()
+    await choose(other.tenant_id)
+    await route.abort('connectionreset')
+  }
+  await page.route('**/refunds', loseAnswer, { times: 1 })
+  const refund = await ask(page, 'Refund')
+  await refund.getByLabel('Amount').fill('4.00')
+  await refund.getByRole('button', { name: 'Refund' }).click()
+  await refund.getByText('Still not known.').waitFor()
+  const notice = page.getByText('Another tenant was chosen in another tab').first()
+  expect(await notice.textContent()).toContain('may have been done')
+
+  await choose(tenant_id)
+  await page.reload()
+  const again = await ask(page, 'Refund')
+  await again.getByText(/It was done: refund .* \(Refund \$4\.00\)/).waitFor()
+  expect(await again.getByRole('button', { name: 'Refund' }).count()).toBe(0)
+  const effects = await effectsOf(dashboard.world, processor_reference)
+  expect(effects.map(({ effect, amount }) => [effect, amount])).toEqual([
+    ['authorize', 4100],
+    ['capture', 4100],
+    ['refund', 400],
+  ])
+})
+
+test('a payout whose answer was lost in the list is found at its recipient', async () => {
+  const { client } = dashboard.world
+  await fund(client, 9000)
+  const id = await recipient(client, 'ba_success', { name: 'Grace' })
+  const page = await dashboard.open('/payouts', { as: 'owner', expects: [/ERR_CONNECTION_RESET/] })
+  const payouts = /\/v1\/payouts$/
+  let asked = 0
+  await page.route(payouts, async (route) => {
+    if (route.request().method() !== 'POST') return await route.continue()
+    asked += 1
+    if (asked === 1) await route.fetch()
+    await route.abort('connectionreset')
+  })
+  // It is not found out either, until the connection is back.
+  const look = '**/v1/idempotency_keys/**'
+  await page.route(look, (route) => route.abort('connectionreset'))
+  const first = await ask(page, 'New payout')
+  await first.getByRole('combobox', { name: 'Recipient' }).fill('Grace')
+  await page.getByRole('option', { name: 'Grace' }).click()
+  await first.getByLabel('Amount').fill('40.00')
+  await first.getByRole('button', { name: 'Create payout' }).click()
+  await first.getByText('Still not known.').waitFor()
+  expect(asked).toBe(3)
+
+  await page.unroute(look)
+  await page.goto(`${dashboard.url}/recipients/${id}`)
+  const again = await ask(page, 'New payout')
+  await again.getByText(/: payout .* \(Pay \$40\.00 to Grace\)/).waitFor()
+  expect(await again.getByRole('button', { name: 'Create payout' }).count()).toBe(0)
+  const made = (await client.get(`/v1/payouts?recipient_id=${id}`)).body
+  expect(made.map((each: { amount_minor: number }) => each.amount_minor)).toEqual([4000])
 })
 
 test('a payment is canceled once somebody is sure', async () => {

@@ -106,11 +106,17 @@ export function createClient(settings: SluiceOptions): Client {
       const gone =
         lost && method === 'DELETE' && isGone(received) ? goneAlready<T>(path, received) : undefined
       if (gone !== undefined) return gone
-      lost ||= received.status === null || received.status >= 500
-      if (attempt >= retries || !mayPass(received)) throw received
+      lost ||= isLost(received)
+      if (attempt >= retries || !mayPass(received)) throw Object.assign(received, { maybe_done: lost })
       await sleep(delayOf(attempt, received.retry_after_s), options.signal)
     }
   }
+}
+
+/** It may have been done: there is no answer, or none that says what became of it. */
+function isLost({ status, code }: SluiceErrorOf): boolean {
+  if (status === null || (status < 300 && code === 'unreadable_answer')) return true
+  return status >= 500 && !FINAL.has(code)
 }
 
 /** The API says that what it is about is not there; that a route is not there says nothing of that. */

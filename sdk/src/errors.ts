@@ -20,6 +20,7 @@ export type ErrorFacts<Code extends SluiceErrorCode> = {
   details?: readonly ErrorDetail[]
   context?: Readonly<Record<string, unknown>>
   retry_after_s?: number | null
+  maybe_done?: boolean
   doc_url?: string | null
   cause?: unknown
 }
@@ -43,6 +44,8 @@ export class SluiceErrorOf<Code extends SluiceErrorCode = SluiceErrorCode> exten
   readonly context: ContextOf<Code>
   /** How many seconds the API asks to wait, where it does. */
   readonly retry_after_s: number | null
+  /** An attempt has got no answer of the API, this one or one before it: what was asked may have been done. */
+  readonly maybe_done: boolean
   /** What to do about this code. */
   readonly doc_url: string | null
 
@@ -58,6 +61,7 @@ export class SluiceErrorOf<Code extends SluiceErrorCode = SluiceErrorCode> exten
     this.details = facts.details ?? []
     this.context = (facts.context ?? {}) as ContextOf<Code>
     this.retry_after_s = facts.retry_after_s ?? null
+    this.maybe_done = facts.maybe_done ?? false
     this.doc_url = facts.doc_url ?? null
   }
 }

@@ -3,9 +3,8 @@ import { Sluice, SluiceError } from '#sdk/index.ts'
 import { nextQuery } from '#sdk/pages.ts'
 import type { Answers } from './generated/answers.ts'
 import { formatMoney } from './kit/Money.tsx'
-import { keyOf } from './outcomes.ts'
+import { keyOf, TENANT_HEADER } from './outcomes.ts'
 
-const TENANT_HEADER = 'x-sluice-tenant'
 let shown: string | null = null
 const hearers = new Set<() => void>()
 

@@ -1,13 +1,24 @@
 // What became of an act whose answer was lost, and the keys under which acts are asked again.
-import { isFinal, randomId } from '#sdk/client.ts'
+import { randomId } from '#sdk/client.ts'
 import { SluiceError, type RememberedRequest } from '#sdk/index.ts'
+
+/** In which a page names the tenant that it shows. */
+export const TENANT_HEADER = 'x-sluice-tenant'
+/** Server errors that are outcomes: it was tried, and failed. */
+const TRIED = new Set<string>(['email_send_failed', 'sms_send_failed', 'processor_error'])
 
 /** Whether nobody knows, after this error, if the act was done. */
 export function isUnknown(error: Error): boolean {
   if (!(error instanceof SluiceError)) return false
   // It was asked again with other words: what was asked first has arrived.
-  if (error.code === 'idempotency_key_reused') return true
-  return (error.status === null || error.status >= 500) && !isFinal(error.code)
+  return error.code === 'idempotency_key_reused' || (error.maybe_done && !isJudged(error))
+}
+
+/** Whether the API has looked the key up before it said this: then it knows of no other outcome. */
+function isJudged({ code, status, param }: SluiceError): boolean {
+  if (status === null || ![402, 404, 409, 422].includes(status)) return TRIED.has(code)
+  if (code === 'conflict') return param !== TENANT_HEADER
+  return !['unreadable_answer', 'route_not_found', 'idempotency_key_reused'].includes(code)
 }
 
 /** A key for one act: made when its dialog opens, kept while it is asked again. */
@@ -27,15 +38,67 @@ export function keyOf(
   return { content: { key: 'header' }, options: { idempotency_key } }
 }
 
-const open = new Map<string, string>()
+/** A key, and what was asked under it, in words: more than one thing when it was asked again otherwise. */
+type OpenAct = { key: string; words: string[] }
+const STORE = 'sluice.open-acts'
+const open = new Map<string, OpenAct>(readOpen())
 
 /** The key of an act about `subject` whose outcome is not known; undefined: there is none. */
-export const openKeyOf = (subject: string): string | undefined => open.get(subject)
+export const openKeyOf = (subject: string): string | undefined => open.get(subject)?.key
 
-/** Keeps the key of an act for as long as its outcome is unknown, also when its dialog is closed. */
-export function keepKey(subject: string, key: string, error: Error | null): void {
-  if (error !== null && isUnknown(error)) open.set(subject, key)
-  else if (open.get(subject) === key) open.delete(subject)
+/** What was asked under that key. */
+export const openWordsOf = (subject: string): readonly string[] => open.get(subject)?.words ?? []
+
+/**
+ * Asks for an act, and keeps its key from then on until it is known what became of it: also when its dialog is closed or
+ * the page is loaded again. A refusal from before the key was looked up says nothing of what was asked before.
+ */
+export async function askKeeping<T>(
+  { subject, key, words }: { subject: string; key: string; words: string },
+  act: (idempotency_key: string) => Promise<T>,
+): Promise<T> {
+  const before = open.get(subject)
+  const again = before?.key === key
+  keep(subject, { key, words: [...new Set([...(again ? before.words : []), words])] })
+  try {
+    const done = await act(key)
+    forgetKey(subject, key)
+    return done
+  } catch (error) {
+    if (error instanceof SluiceError) {
+      if (isJudged(error) || (!again && !isUnknown(error))) forgetKey(subject, key)
+      // It was not taken with these words.
+      else if (again && (!error.maybe_done || error.code === 'idempotency_key_reused')) keep(subject, before)
+    }
+    throw error
+  }
+}
+
+/** It is known what became of it. */
+export function forgetKey(subject: string, key: string): void {
+  if (openKeyOf(subject) !== key) return
+  open.delete(subject)
+  writeOpen()
+}
+
+function keep(subject: string, act: OpenAct): void {
+  open.set(subject, act)
+  writeOpen()
+}
+
+// A browser may keep nothing for us: then the keys last as long as the page.
+function readOpen(): [string, OpenAct][] {
+  try {
+    return JSON.parse(sessionStorage.getItem(STORE) ?? '[]') as [string, OpenAct][]
+  } catch {
+    return []
+  }
+}
+
+function writeOpen(): void {
+  try {
+    sessionStorage.setItem(STORE, JSON.stringify([...open]))
+  } catch {}
 }
 
 /** What became of an act; `missing`: it has not arrived; `unknown`: whether the provider did it is being found out. */
@@ -56,9 +119,10 @@ export async function findOutcome(
   }
 }
 
-/** The outcome in words. */
-export function outcomeWords({ state, request }: FoundOutcome): string {
-  const what = `${request?.resource.replaceAll('_', ' ') ?? 'what it is about'} ${request?.resource_id ?? ''}`
+/** The outcome in words; `asked`: what was asked, so that it says whom and how much. */
+export function outcomeWords({ state, request }: FoundOutcome, asked: readonly string[] = []): string {
+  const resource = `${request?.resource.replaceAll('_', ' ') ?? 'what it is about'} ${request?.resource_id ?? ''}`
+  const what = asked.length === 0 ? resource : `${resource} (${asked.join(', or ')})`
   return {
     finished: `It was done: ${what}.`,
     under_way: `It has arrived and is under way: ${what}.`,

@@ -1,19 +1,30 @@
 // The dialog before an act: what will happen, the act by its name, and then what became of it.
 import { Button, Modal } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
-import { useEffect, useState, type ReactNode } from 'react'
+import { useEffect, useMemo, useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
-import { findOutcome, isUnknown, keepKey, newIdempotencyKey, openKeyOf, outcomeWords } from '../outcomes.ts'
+import {
+  askKeeping,
+  findOutcome,
+  forgetKey,
+  isUnknown,
+  newIdempotencyKey,
+  openKeyOf,
+  openWordsOf,
+  outcomeWords,
+} from '../outcomes.ts'
+import { useSession } from '../session.tsx'
 import { Id } from './Id.tsx'
 import { toneClass } from './Status.tsx'
 
 /**
  * Asks before an act. `title` is the question (`Capture $12.00?`), `action` the name of the act, which its button
  * repeats (`Capture`); the way out is `Back`. `does` says what will happen, to what and for how much. `act` gets the
- * idempotency key, which is the same for as long as the dialog is open, and longer where `about` is given. `outcome` says what became of it; left out, the
- * dialog closes. `ready` false: the fields (`children`) are not complete. `children` as a function gets `errorOf`, which
- * says what the API found wrong with a parameter; what stands at a field is not said again below.
+ * idempotency key, which is the same for as long as the dialog is open, and longer where `about` is given. `outcome` says
+ * what became of it; left out, the dialog closes. `ready` false: the fields (`children`) are not complete. `children` as
+ * a function gets `errorOf`, which says what the API found wrong with a parameter; what stands at a field is not said
+ * again below.
  */
 export function ConfirmDialog<T>(props: {
   opened: boolean
@@ -29,9 +40,9 @@ export function ConfirmDialog<T>(props: {
   onSettled?: () => unknown
   /**
    * What an act on money is about, e.g. `capture 0198…`: while its outcome is unknown the same act keeps its key, and asks
-   * what became of it.
+   * what became of it. It may change with what is chosen in the dialog.
    */
-  about?: string
+  about?: string | undefined
   /** What is said, for an act without a key, when nobody knows whether it was done. */
   unknown?: string
   tone?: 'bad'
@@ -53,6 +64,7 @@ export function ConfirmDialog<T>(props: {
 /** Is mounted when the dialog opens: so its key and its state begin anew each time. */
 function ConfirmBody<T>({
   onClose,
+  title,
   action,
   does,
   act,
@@ -66,42 +78,52 @@ function ConfirmBody<T>({
   children,
   onBusy,
 }: Parameters<typeof ConfirmDialog<T>>[0] & { onBusy: (busy: boolean) => void }) {
-  const [kept] = useState(() => (about === undefined ? undefined : openKeyOf(about)))
-  const [idempotency_key] = useState(() => kept ?? newIdempotencyKey())
+  const { user, tenant } = useSession()
+  const subject = about === undefined ? undefined : `${user.id} ${tenant?.id ?? ''} ${about}`
+  const keyed = useMemo(() => {
+    const kept = subject === undefined ? undefined : openKeyOf(subject)
+    return { subject, key: kept ?? newIdempotencyKey(), is_kept: kept !== undefined }
+  }, [subject])
+  const { key } = keyed
+  // When it is found, the dialog may be about something else.
   const look = useMutation({
-    mutationFn: () => findOutcome((key) => sluice.idempotencyKeys.list(key), idempotency_key),
-    onSuccess: async (found) => {
-      if (found.state === 'missing') return
-      if (about !== undefined) keepKey(about, idempotency_key, null)
+    mutationFn: async (of: typeof keyed) => {
+      const words = of.subject === undefined ? [] : openWordsOf(of.subject)
+      return { ...(await findOutcome((each) => sluice.idempotencyKeys.list(each), of.key)), words }
+    },
+    onSuccess: async ({ state }, of) => {
+      if (state === 'missing') return
+      if (of.subject !== undefined) forgetKey(of.subject, of.key)
       await onSettled?.()
     },
   })
   const asked = useMutation({
-    mutationFn: () => act(idempotency_key),
+    mutationFn: () =>
+      subject === undefined ? act(key) : askKeeping({ subject, key, words: title.replace(/\?$/, '') }, act),
     onMutate: () => {
       look.reset()
       onBusy(true)
     },
-    onSettled: (_result, error) => {
-      onBusy(false)
-      if (about !== undefined) keepKey(about, idempotency_key, error)
-    },
+    onSettled: () => onBusy(false),
     onSuccess: async (result) => {
       await onDone?.(result)
       await onSettled?.()
       if (outcome === undefined) onClose()
     },
     onError: async (error) => {
-      if (!isUnknown(error)) return
-      if (about !== undefined) look.mutate()
-      await onSettled?.()
+      const is_open = subject !== undefined && openKeyOf(subject) === key
+      if (is_open) look.mutate(keyed)
+      if (is_open || isUnknown(error)) await onSettled?.()
     },
   })
   // One that was opened again says first what became of it before.
-  const { mutate: lookUp } = look
+  const { mutate: lookUp, reset: resetLook } = look
+  const { reset: resetAsked } = asked
   useEffect(() => {
-    if (kept !== undefined) lookUp()
-  }, [kept, lookUp])
+    resetAsked()
+    if (keyed.is_kept) lookUp(keyed)
+    else resetLook()
+  }, [keyed, lookUp, resetLook, resetAsked])
   const found = look.data
   const arrived = found !== undefined && found.state !== 'missing'
   const in_doubt = look.status === 'pending' || look.status === 'error'
@@ -118,7 +140,7 @@ function ConfirmBody<T>({
     <form
       onSubmit={(event) => {
         event.preventDefault()
-        if (look.status === 'error') lookUp()
+        if (look.status === 'error') lookUp(keyed)
         else if (ready && !done && !in_doubt && status !== 'pending') asked.mutate()
       }}
     >
@@ -144,7 +166,7 @@ function ConfirmBody<T>({
               ? 'Its outcome is not known. Asking what became of it.'
               : found === undefined
                 ? 'Still not known.'
-                : outcomeWords(found)}
+                : outcomeWords(found, found.words)}
           </div>
         )}
       </div>

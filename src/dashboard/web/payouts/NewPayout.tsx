@@ -10,7 +10,6 @@ import { UUID } from '../kit/Id.tsx'
 import { formatMoney, parseMoney } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { useSession } from '../session.tsx'
 import { BeforeAfter } from '../wallet/BeforeAfter.tsx'
 
 /** One that the processor did not take is there all the same, as failed. */
@@ -26,7 +25,6 @@ export function NewPayout({
   onClose: () => void
   recipient?: Recipient
 }) {
-  const { tenant } = useSession()
   const [typed, setTyped] = useState({ amount: '', description: '' })
   const [chosen, setChosen] = useState<Recipient>()
   const paid = recipient ?? chosen
@@ -70,7 +68,7 @@ export function NewPayout({
       does="The amount is reserved at once, and leaves your balance when the processor has paid it."
       ready={Boolean(amount_minor)}
       act={pay}
-      about={`payout ${recipient?.id ?? tenant?.id ?? ''}`}
+      about={paid && `payout ${paid.id}`}
       onSettled={() => invalidate('/v1/payouts', '/v1/wallet')}
       outcome={(made) => <Outcome made={made} />}
     >
