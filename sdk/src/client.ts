@@ -61,11 +61,6 @@ const FINAL = new Set<string>([
   'misconfigured_gateway',
 ])
 
-/** Whether an error with this code is an outcome: it was tried, and failed. */
-export function isFinal(code: string): boolean {
-  return FINAL.has(code)
-}
-
 /** A client of the API at `base_url`. */
 export function createClient(settings: SluiceOptions): Client {
   const { fetch: send = (url, init) => fetch(url, init) } = settings
@@ -217,7 +212,7 @@ function read<T>(response: Response, text: string, sent_id: string | null): Rece
 }
 
 function mayPass({ code, status, retry_after_s }: SluiceErrorOf): boolean {
-  if (isFinal(code) || (retry_after_s ?? 0) > LONGEST_WAIT_S) return false
+  if (FINAL.has(code) || (retry_after_s ?? 0) > LONGEST_WAIT_S) return false
   return status === null || status >= 500 || [408, 425, 429].includes(status)
 }
 
