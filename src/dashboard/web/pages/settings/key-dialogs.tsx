@@ -43,6 +43,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       }
       unknown={UNKNOWN_KEY}
       onSettled={() => invalidate('/keys')}
+      shown_once
       outcome={(made) => <NewKey made={made} />}
     >
       <TextInput
@@ -124,6 +125,7 @@ export function RotateKeyDialog({
       act={() => askActed<WithSecret>('POST', `/keys/${id}/rotate`, { grace_s: Number(grace_s) })}
       unknown={UNKNOWN_KEY}
       onSettled={() => invalidate('/keys')}
+      shown_once
       outcome={(made) => <NewKey made={made} />}
     >
       <NativeSelect
