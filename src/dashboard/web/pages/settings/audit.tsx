@@ -29,7 +29,7 @@ type AuditRow = {
 }
 
 const FIELDS: FilterField[] = [
-  { kind: 'text', name: 'action', label: 'Action', placeholder: 'capturePayment' },
+  { kind: 'text', name: 'action', label: 'Action', placeholder: 'Capture payment' },
   { kind: 'text', name: 'actor', label: 'Actor', placeholder: 'ada@example.com' },
 ]
 
@@ -46,7 +46,7 @@ const COLUMNS: TableColumn<AuditRow>[] = [
         {actionInWords(action)}
       </Link>
     ),
-    csv: ({ action }) => action,
+    csv: ({ action }) => actionInWords(action),
   },
   { title: 'Who', cell: ({ actor }) => actor, clip: true, csv: ({ actor }) => actor },
   {
