@@ -4,6 +4,8 @@ import { useDebouncedValue } from '@mantine/hooks'
 import { useNavigate } from '@tanstack/react-router'
 import { CornerDownLeft, FileSearch, ListChecks, Search, Zap, type LucideIcon } from 'lucide-react'
 import { useId, useState, type KeyboardEvent } from 'react'
+import { shortId } from '../kit/Id.tsx'
+import { formatMoney } from '../kit/Money.tsx'
 import { FURTHER_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
 import { nounWords, pageOfNoun } from '../nouns.ts'
 import type { JobRow } from '../operations/shapes.ts'
@@ -11,8 +13,14 @@ import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useOfferedActs } from './acts.ts'
 
-/** What `GET /api/find?q=` finds; `by`: the id, a reference at the provider, or an email. */
-type Found = { noun: string; id: string; by: string }
+/** What `GET /api/find?q=` finds. */
+type Found = {
+  noun: string
+  id: string
+  name: string | null
+  amount_minor: number | null
+  currency: string | null
+}
 type PaletteOption = { key: string; title: string; note?: string; icon: LucideIcon; run: () => void }
 
 export function PaletteButton({ open }: { open: () => void }) {
@@ -96,7 +104,13 @@ function PaletteBody({ close }: { close: () => void }) {
           </div>
         ))}
       </div>
-      {options.length === 0 && <p className="palette-none">Nothing is called so.</p>}
+      {options.length === 0 && (
+        <p className="palette-none">
+          Nothing is called so. You can look for a page, an id or its last eight characters, a reference of
+          the processor, the email of a customer, or a word of a name or a description among the latest
+          thousand.
+        </p>
+      )}
     </>
   )
 }
@@ -139,10 +153,11 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
       .filter(({ title }) => fits(title))
       .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
     // Last, because they come later: what is chosen must not move.
-    ...rows.flatMap(({ noun, id }) => {
+    ...rows.flatMap((row) => {
+      const { noun, id } = row
       const to = pageOfNoun(noun, id)
       if (to === undefined) return []
-      return [{ key: `${noun} ${id}`, title: nounWords(noun), note: id, icon: FileSearch, run: go(to) }]
+      return [{ key: `${noun} ${id}`, title: titleOf(row), note: shortId(id), icon: FileSearch, run: go(to) }]
     }),
     ...(asks_jobs ? (jobs?.items ?? []) : []).map(({ id, name }) => ({
       key: `job ${id}`,
@@ -152,6 +167,12 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
       run: go(`/ops/jobs/${id}`),
     })),
   ]
+}
+
+/** `Payment $12.00 Order 17`. */
+function titleOf({ noun, name, amount_minor, currency }: Found): string {
+  const amount = amount_minor !== null && currency !== null && formatMoney(amount_minor, currency)
+  return [nounWords(noun), amount, name].filter(Boolean).join(' ')
 }
 
 /** No more can be asked. */
