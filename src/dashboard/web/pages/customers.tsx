@@ -52,7 +52,7 @@ const COLUMNS: TableColumn<Customer>[] = [
 
 export function CustomersPage() {
   const list = useList<Customer>('/v1/customers', ['email', 'external_id', 'deleted'], { every_ms: 30_000 })
-  const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
+  const curl = useCurl('/v1/customers', { idempotency_key: 'dashboard-customer-1', email: 'ada@example.com' })
   return (
     <>
       <PageHeader title="Customers" description="The people and companies that pay." />

@@ -53,7 +53,7 @@ export function EventsPage() {
   })
   // The feed always leads on, to what will happen.
   const ended = list.rows !== undefined && list.rows.length < PAGE_SIZE
-  const curl = useCurl('/v1/customers', { idempotency_key: 'customer-1', email: 'ada@example.com' })
+  const curl = useCurl('/v1/customers', { idempotency_key: 'dashboard-customer-1', email: 'ada@example.com' })
   return (
     <>
       <PageHeader
