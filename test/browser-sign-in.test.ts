@@ -10,7 +10,7 @@ import {
   type Dashboard,
 } from '#test/browser.ts'
 import { createClient } from '#test/client.ts'
-import { codeOf, createPerson, PASSWORD, signIn } from '#test/people.ts'
+import { codeOf, createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
 import { eventually } from '#test/payments.ts'
 import { listening } from '#test/receiver.ts'
 
@@ -56,13 +56,28 @@ test('a wrong password is refused in words, and the right one leads to the page 
     expects: [NOBODY, /status of 401 .*\/sign-in\/email$/],
   })
   await signInByPage(page, developer, 'not the password')
-  await expect.poll(() => page.getByRole('alert').textContent()).toContain('This is not right')
+  await expect
+    .poll(() => page.getByRole('alert').textContent())
+    .toContain('The email address or the password is wrong.')
   await checkAccessible(page)
   await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
   await page.keyboard.press('Enter')
   await page.getByRole('heading', { level: 1, name: 'Customers' }).waitFor()
   expect(new URL(page.url()).search).toBe('?email=ada%40example.com')
   expect(await page.getByRole('searchbox', { name: 'Email' }).inputValue()).toBe('ada@example.com')
+})
+
+test('after too many wrong passwords the page says how long to wait', async () => {
+  const { url, world } = dashboard
+  const person = await createPerson(world, { role: 'support' })
+  const browser = createBrowser(url)
+  for (let nth = 0; nth < 10; nth++) await tryPassword(browser, person.email, 'not the password')
+  const page = await dashboard.open('/sign-in', { expects: [/status of 429 .*\/sign-in\/email$/] })
+  await signInByPage(page, person, 'not the password')
+  await expect
+    .poll(() => page.getByRole('alert').textContent())
+    .toMatch(/^Too many attempts\. Try again in \d+ (s|min)\.$/)
+  await page.getByText(/who runs this installation/).waitFor()
 })
 
 test('who has set up one-time codes is asked for one', async () => {
@@ -137,6 +152,12 @@ test('a key is made, used, rotated and revoked', async () => {
   await dialog.getByText('not shown again').waitFor()
   await dialog.getByRole('button', { name: 'Copy' }).waitFor()
   expect([await status(secret), await status(secret, '/v1/payouts')]).toEqual([200, 403])
+  expect(await field.evaluate((each: any) => each.scrollWidth <= each.clientWidth)).toBe(true)
+  await page.keyboard.press('Escape')
+  await page.mouse.click(5, 5)
+  // A dialog that closes is gone within this time.
+  await page.waitForTimeout(500)
+  expect(await field.inputValue()).toBe(secret)
   await dialog.getByRole('button', { name: 'Close' }).last().click()
   await dialog.waitFor({ state: 'hidden' })
   expect(await page.content()).not.toContain(secret)

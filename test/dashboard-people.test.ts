@@ -247,6 +247,8 @@ test('an operator reads a tenant on record, and changes nothing', async () => {
   expect(JSON.stringify(entries)).not.toContain('private-person')
   // The tenant sees who looked.
   expect((await by.owner.get(`/api/audit?actor=${operator.email}&action=getPayment`)).body).toHaveLength(1)
+  // Also as pages say it.
+  expect((await by.owner.get(`/api/audit?actor=${operator.email}&action=Get%20pay`)).body).toHaveLength(1)
   await world.sql`update users set is_operator = false where id = ${operator.user_id}`
   expect((await operator.get('/api/v1/payments')).status).toBe(403)
 })
@@ -417,6 +419,7 @@ test('who is demoted has no way back by an invitation of before', async () => {
 
 test('invitations are few, and their emails say nothing that who invites chose, nor lead elsewhere', async () => {
   const { tenant_id } = await world.clientOf({ tenant: 'spam' })
+  await world.sql`update tenants set name = 'Spam Ltd' where id = ${tenant_id}`
   const admin = await signedInAs(world, { role: 'admin', tenant_id })
   await admin.post('/api/auth/update-user', { name: 'Win $1M: https://evil.example/now' })
   const send = (email: string) =>
@@ -437,6 +440,7 @@ test('invitations are few, and their emails say nothing that who invites chose, 
     await world.provider('smtp').control('GET', '/messages?to=victim%40elsewhere.example'),
   )
   expect(mail).toContain('You are invited to spam on Sluice')
+  expect(mail).toContain('Spam Ltd (spam) on Sluice')
   expect(mail).toContain('Win 1M https evil example now invites you')
   expect(mail).not.toContain('evil.example')
   // The address has had enough, whichever tenant asks.

@@ -1,5 +1,6 @@
 // The dashboard's process over real sockets: signing in, who is let in from where, and what is refused.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { pino } from 'pino'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { createLog } from '#core/log.ts'
 import type { Service } from '#core/service.ts'
 import { createPasskey } from '#test/passkeys.ts'
@@ -14,6 +15,7 @@ import {
   signIn,
   tryPassword,
 } from '#test/people.ts'
+import { until } from '#test/process.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -37,6 +39,52 @@ beforeAll(async () => {
 afterAll(async () => {
   await strict?.close()
   await world?.close()
+})
+
+test('a request of a page is one line of the log, with its own route and who asked', async () => {
+  const lines: string[] = []
+  const memory = pino({}, { write: (line: string) => void lines.push(line) })
+  const logged = await startHere('dashboard', { ...world.env, LOG_REQUESTS: '1' }, memory)
+  onTestFinished(() => logged.close())
+  const person = await createPerson(world, { role: 'developer' })
+  const browser = await signIn(logged.url!, person)
+  await browser.get('/api/v1/customers', { 'x-request-id': 'page-4711' })
+  await browser.get('/api/keys', { 'x-request-id': 'page-4712' })
+  const answered = await until('both lines', () => {
+    const found = lines.filter((line) => /page-471[12]/.test(line)).map((line) => JSON.parse(line) as object)
+    return found.some((line) => Object.values(line).includes('page-4712')) && found
+  })
+  const { user_id, tenant_id } = { ...person, ...world }
+  expect(answered).toMatchObject([
+    { request_id: 'page-4711', route: '/v1/customers', status: 200, user_id, tenant_id },
+    { request_id: 'page-4712', route: '/api/keys', status: 200, user_id, tenant_id },
+  ])
+  expect(answered[0]).not.toHaveProperty('key_id')
+})
+
+test('rows are found by what people know of them, and say what they are', async () => {
+  const browser = await signedInAs(world, { role: 'support' })
+  const find = async (q: string) => (await browser.get(`/api/find?q=${encodeURIComponent(q)}`)).body
+  const key = { idempotency_key: 'found-1' }
+  const email = 'augusta@find.example'
+  const customer = await world.client.post('/v1/customers', { ...key, email, name: 'Augusta Lovelace' })
+  const payment = await world.client.post('/v1/payments', {
+    ...key,
+    amount_minor: 1234,
+    currency: 'USD',
+    method: 'card',
+    payment_method: 'pm_card_visa',
+    description: 'Order 17, 100% cotton',
+  })
+  const of_customer = { noun: 'customer', id: customer.body.id, name: 'Augusta Lovelace', amount_minor: null }
+  const of_payment = { noun: 'payment', id: payment.body.id, amount_minor: 1234, currency: 'USD' }
+  expect(await find(email)).toMatchObject([{ ...of_customer, by: 'email' }])
+  expect(await find('lovelace')).toMatchObject([{ ...of_customer, by: 'words' }])
+  expect(await find('100% COTTON')).toMatchObject([{ ...of_payment, by: 'words' }])
+  expect(await find('1%cotton')).toEqual([])
+  for (const id of [payment.body.id, `…${payment.body.id.slice(-8)}`, payment.body.id.slice(-8)])
+    expect(await find(id)).toMatchObject([{ ...of_payment, by: 'id' }])
+  expect(await find(payment.body.processor_reference)).toMatchObject([{ ...of_payment, by: 'reference' }])
 })
 
 test('somebody signs in, sees who they are, and signs out', async () => {

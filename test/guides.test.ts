@@ -23,6 +23,7 @@ const FOLDER = new URL('../docs/guides/', import.meta.url)
 const GUIDES = (await readdir(FOLDER))
   .map((file) => file.replace('.md', ''))
   .filter((name) => name !== 'README')
+  .concat('sdk')
 const SEPARATOR = '\u001E'
 
 const guide = (name: string) => readFile(new URL(`${name}.md`, FOLDER), 'utf8')
@@ -245,7 +246,13 @@ test('common search words lead to the right guide, here and in the reference', a
     ['docker', 'operations'],
     ['JPY', 'payments'],
     ['zero decimal', 'payments'],
-    ['sdk', 'quickstart'],
+    ['sdk', 'sdk'],
+    ['client library', 'sdk'],
+    ['csv', 'dashboard'],
+    ['export', 'dashboard'],
+    ['keyboard shortcuts', 'dashboard'],
+    ['team', 'dashboard'],
+    ['sso', 'dashboard'],
     ['cors', 'keys'],
     ['payout', 'payouts'],
     ['top-up', 'wallet'],

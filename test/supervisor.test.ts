@@ -33,7 +33,14 @@ const PARTS = [
   'AI emulator',
 ]
 
-type Dev = { api_url: string; webhooks_url: string; metrics_url: string; api_key: string; redis_url: string }
+type Dev = {
+  api_url: string
+  webhooks_url: string
+  metrics_url: string
+  dashboard: { url: string }
+  api_key: string
+  redis_url: string
+}
 
 describe('a running system', () => {
   let folder: Awaited<ReturnType<typeof makeFolder>>
@@ -99,6 +106,11 @@ describe('a running system', () => {
     expect(isProgram(commandOfOurs(process.pid)!)).toBe(false)
   })
 
+  test('the dashboard is at the name for which passkeys work', async () => {
+    expect(dev.dashboard.url).toMatch(/^http:\/\/localhost:\d+$/)
+    expect((await fetch(dev.dashboard.url)).status).toBe(200)
+  })
+
   test('the reference may be read, and requests sent from it, under any name of the host', async () => {
     const document = (await createClient(dev.api_url, '').get('/openapi.json')).body
     // Its page may connect to nothing but where it came from.
@@ -119,6 +131,7 @@ describe('a running system', () => {
       return now?.pid !== before.pid && now
     })
     await pay()
+    await running.says(`The ${name} is back.`)
     expect(processStarted(after.pid)).toBe(after.started)
   })
 
@@ -137,6 +150,7 @@ describe('a running system', () => {
       await running.says(`${name} ended (SIGKILL). It is started again in 0.2 s.`)
       await until('another process', async () => (await pid().catch(() => before)) !== before)
       await pay()
+      await running.says(`${name} is back.`)
       await until('all are ready', async () => (await readiness()).status === 200)
       const redis = new Redis(dev.redis_url)
       onTestFinished(() => redis.disconnect())

@@ -39,6 +39,8 @@ export type ApiCallers = {
   before?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
   /** Hears of each operation. */
   onOperation?: (operation: { method: string; name: string }) => void
+  /** The names of who calls, for the log line of a request; unset: the key. */
+  callerOf?: (request: FastifyRequest) => Record<string, unknown>
   /** Sees it again when its answer is ready. */
   after?: (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 }
@@ -46,7 +48,7 @@ export type ApiCallers = {
 /** Builds the API; the caller listens and closes. */
 export async function buildApi(
   context: ApiContext,
-  { authenticate, onOperation, before, after }: ApiCallers,
+  { authenticate, onOperation, before, callerOf = keyOf, after }: ApiCallers,
 ): Promise<FastifyInstance> {
   const { config, areas, sql, lanes, log } = context
   const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
@@ -72,7 +74,7 @@ export async function buildApi(
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
     trusted_proxies: config.TRUSTED_PROXIES,
     logged_part: config.logged_part,
-    about,
+    about: (request) => ({ ...callerOf(request), ...about(request) }),
     bodyLimit: BODY_LIMIT_BYTES,
     answer_ms: 15_000,
     routerOptions: { querystringParser: parseQuery, ignoreTrailingSlash: false, maxParamLength: 500 },
@@ -208,8 +210,12 @@ function isV1(url: string): boolean {
   return /^\/v1(?:[/?]|$)/.test(url)
 }
 
-/** The tenant, the key and the resource of a request, for its log line. */
+function keyOf({ credentials }: FastifyRequest): Record<string, unknown> {
+  return { key_id: credentials?.key_id }
+}
+
+/** The tenant and the resource of a request, for its log line. */
 function about({ credentials, params, subject_id }: FastifyRequest): Record<string, unknown> {
   const { id = subject_id } = (params ?? {}) as { id?: string }
-  return { tenant_id: credentials?.tenant_id, key_id: credentials?.key_id, subject_id: id }
+  return { tenant_id: credentials?.tenant_id, subject_id: id }
 }

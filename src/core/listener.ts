@@ -29,6 +29,10 @@ declare module 'fastify' {
     /** The most time that an answer of this route may take, where it is not that of the listener. */
     answer_ms?: number
   }
+  interface FastifyRequest {
+    /** Whether another listener answers it. */
+    passed_on?: boolean
+  }
 }
 
 const UNREADABLE: Record<string, ErrorCode> = {
@@ -41,7 +45,7 @@ const UNREADABLE: Record<string, ErrorCode> = {
  * connections, reads `X-Forwarded-For` only from `trusted_proxies`, accepts only content types that the caller adds,
  * answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
  * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
- * request. A request that has not arrived whole within `request_timeout_ms` is refused with `request_timeout`; one that
+ * request. A request that is `passed_on` to another listener is measured and logged there. One that has not arrived whole within `request_timeout_ms` is refused with `request_timeout`; one that
  * takes longer than `answer_ms` from then on, with `database_unavailable`. Requests that are under way when it is closed
  * get `closing_ms`.
  */
@@ -127,6 +131,7 @@ export function createListener(
     done(null, payload)
   })
   app.addHook('onResponse', (request, reply, done) => {
+    if (request.passed_on === true) return done()
     const route = request.routeOptions.url ?? 'none'
     const { method } = request
     const { statusCode: status, elapsedTime: ms } = reply

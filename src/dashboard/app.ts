@@ -100,6 +100,7 @@ export async function buildDashboard(
   app.decorateRequest('signed_in')
   app.decorateRequest('set_cookies')
   app.decorateRequest('audit_entry')
+  app.decorateRequest('passed_on')
 
   /** Throws unless the request may be looked at. */
   function admit(request: FastifyRequest, reply: FastifyReply): void {
@@ -119,6 +120,7 @@ export async function buildDashboard(
     admit(request, reply)
     const { url } = request
     if (url.startsWith(V1)) {
+      request.passed_on = true
       reply.hijack()
       request.raw.url = url.slice('/api'.length)
       v1.routing(request.raw, reply.raw)

@@ -45,6 +45,7 @@ export async function buildApiForSessions(
       if (changes(request) && !request.is404) assertMay(tenant.role, operationOf(request))
       return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES }
     },
+    callerOf: ({ signed_in }) => ({ user_id: signed_in?.user_id }),
     async before(request, reply) {
       if (request.is404) return
       const act: AuditAct = { action: operationOf(request), ...askedOf(request) }

@@ -66,7 +66,7 @@ Sluice runs.
   Metrics      ${metrics_url}/metrics
   ${notes.join('\n  ')}
 
-${examples.map(({ commands }) => commands(facts)).join('')}All of this is in ${dev_file} too. Ctrl-C stops everything.
+${examples.map(({ commands }) => commands(facts)).join('')}The addresses, the key and the password are in ${dev_file} too. Ctrl-C stops everything.
 `
 }
 

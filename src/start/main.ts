@@ -39,8 +39,8 @@ type Start = {
   config: Config
   data_dir: string
   log: Log
-  /** Tells of a part or a server that died: in the log, and to whoever looks at the terminal. */
-  onDeath: (line: string) => void
+  /** Tells of a part or a server that died or is back: in the log, and to whoever looks at the terminal. */
+  tell: (line: string) => void
   ends: AsyncDisposableStack
   /** Lines of the banner. */
   notes: string[]
@@ -72,11 +72,11 @@ async function startAll(given: Config): Promise<Started> {
     config.ENCRYPTION_KEY ??= secrets.encryption_key
     config.ADDRESS_KEY ??= secrets.address_key
     config.WEBHOOKS_URL ??= places.webhooks.url
-    const onDeath = (line: string) => {
+    const tell = (line: string) => {
       log.info(line)
       process.stderr.write(`${line}\n`)
     }
-    const start: Start = { config, data_dir, log, onDeath, ends, notes: [] }
+    const start: Start = { config, data_dir, log, tell, ends, notes: [] }
     const { notes } = start
     void keepPagesBuilt(log, ends)
 
@@ -149,7 +149,7 @@ async function startAll(given: Config): Promise<Started> {
 }
 
 /** Starts PostgreSQL and Redis where none is configured, and puts their addresses into the configuration. */
-async function bringServers({ config, data_dir, log, onDeath, ends, notes }: Start): Promise<void> {
+async function bringServers({ config, data_dir, log, tell, ends, notes }: Start): Promise<void> {
   if (config.DATABASE_URL === undefined) {
     const postgres = await startPostgres({
       data_dir: join(data_dir, 'postgres'),
@@ -159,7 +159,7 @@ async function bringServers({ config, data_dir, log, onDeath, ends, notes }: Sta
       log: (line) => log.info(line),
     })
     const restart = () => postgres.restart('immediate')
-    ends.defer(keepRunning('PostgreSQL', { ...postgres, restart }, onDeath).end)
+    ends.defer(keepRunning('PostgreSQL', { ...postgres, restart }, tell).end)
     config.DATABASE_URL = postgres.url
     notes.push(`PostgreSQL   embedded, 127.0.0.1:${postgres.port}, data in ${postgres.folder}`)
   } else notes.push('PostgreSQL   yours (DATABASE_URL)')
@@ -170,7 +170,7 @@ async function bringServers({ config, data_dir, log, onDeath, ends, notes }: Sta
     return void notes.push('Queue        BullMQ on Redis, yours (REDIS_URL)')
   const redis = await startRedis({ data_dir: join(data_dir, 'redis'), log: (line) => log.info(line) })
   if (redis !== null) {
-    ends.defer(keepRunning('Redis', redis, onDeath).end)
+    ends.defer(keepRunning('Redis', redis, tell).end)
     config.REDIS_URL = redis.url
     notes.push(`Queue        BullMQ on Redis, started here: 127.0.0.1:${redis.port}, data in ${redis.folder}`)
   } else if (config.QUEUE === 'redis')
@@ -182,13 +182,13 @@ async function bringServers({ config, data_dir, log, onDeath, ends, notes }: Sta
 
 /** Starts all parts at once, and resolves when they are ready with those that tell of it. They end group by group. */
 async function startParts(
-  { config, data_dir, onDeath, ends }: Start,
+  { config, data_dir, tell, ends }: Start,
   places: PartPlaces,
   each: { log_descriptor: number; onStart: LockedFolder['record'] },
 ): Promise<SupervisedPart[]> {
   const options = {
     ...each,
-    onDeath,
+    tell,
     onLine: createTerminal((text) => void process.stdout.write(text)),
   }
   const groups = programsOf(config, places, data_dir).map((programs) =>

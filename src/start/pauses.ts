@@ -7,14 +7,14 @@ const RUNS_WELL_MS = 30_000
 
 /**
  * For one part or server. What is returned takes what happened, a sentence, and how long it had run before that, in
- * milliseconds; it tells `onDeath` and returns the pause before the next start, in milliseconds.
+ * milliseconds; it tells `tell` and returns the pause before the next start, in milliseconds.
  */
-export function createPauses(onDeath: (line: string) => void): (what: string, ran_ms: number) => number {
+export function createPauses(tell: (line: string) => void): (what: string, ran_ms: number) => number {
   let next_ms = FIRST_PAUSE_MS
   return (what, ran_ms) => {
     const pause_ms = ran_ms > RUNS_WELL_MS ? FIRST_PAUSE_MS : next_ms
     next_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)
-    onDeath(`${what} It is started again in ${pause_ms / 1000} s.`)
+    tell(`${what} It is started again in ${pause_ms / 1000} s.`)
     return pause_ms
   }
 }

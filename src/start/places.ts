@@ -22,24 +22,30 @@ export async function choosePlaces(config: Config): Promise<PartPlaces> {
   const taken = new Set<number>()
   async function choose(
     { host, port }: { host: string; port: number },
-    scheme = 'http://',
+    { scheme = 'http://', name = reachable(host) }: { scheme?: string; name?: string } = {},
   ): Promise<PartPlace> {
     let chosen = port
     if (port === 0)
       do chosen = await freePort(host)
       while (taken.has(chosen))
     taken.add(chosen)
-    return { port: chosen, url: `${scheme}${reachable(host)}:${chosen}` }
+    return { port: chosen, url: `${scheme}${name}:${chosen}` }
   }
   const places = {
     api: await choose(api),
     webhooks: await choose(webhooks),
-    dashboard: await choose(dashboard),
+    // Passkeys belong to a name: browsers take none for a number.
+    dashboard: await choose(dashboard, isLocal(dashboard.host) ? { name: 'localhost' } : {}),
   }
   const emulators = new Map<EmulatorPlace, PartPlace>()
   for (const [name, address, scheme] of emulatorAddresses(config))
-    emulators.set(name, await choose(address, scheme))
+    emulators.set(name, await choose(address, { scheme }))
   return { ...places, emulators }
+}
+
+/** Whether it is reached here as `localhost`, too. */
+function isLocal(host: string): boolean {
+  return ['127.0.0.1', '0.0.0.0', '::', '::1', 'localhost'].includes(host)
 }
 
 /** The host of a URL by which this machine reaches what listens on `host`. */

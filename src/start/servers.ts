@@ -10,13 +10,13 @@ type EmbeddedServer = {
   stop: () => Promise<void>
 }
 
-/** Watches a server that runs. `end` stops it; it is not started again then. `onDeath` hears a line for people. */
+/** Watches a server that runs. `end` stops it; it is not started again then. `tell` hears lines for people. */
 export function keepRunning(
   name: string,
   server: EmbeddedServer,
-  onDeath: (line: string) => void,
+  tell: (line: string) => void,
 ): { end: () => Promise<void> } {
-  const pauseAfter = createPauses(onDeath)
+  const pauseAfter = createPauses(tell)
   const ending = new AbortController()
   const { signal } = ending
   let began = performance.now()
@@ -38,6 +38,7 @@ export function keepRunning(
       const [why] = (error instanceof Error ? error.message : String(error)).split('\n')
       return await bringBack(`${name} did not come back (${why}).`)
     }
+    tell(`${name} is back.`)
     void watch()
   }
 

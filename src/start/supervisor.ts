@@ -28,8 +28,8 @@ export type SupervisorOptions = {
   log_descriptor: number
   /** Each time that a part has been started. */
   onStart: (name: string, pid: number) => void
-  /** A line for people, each time that a part has died. */
-  onDeath: (line: string) => void
+  /** A line for people, each time that a part has died, and when it is back. */
+  tell: (line: string) => void
   /** A line that a part has written to its standard output. */
   onLine: (name: string, line: string) => void
 }
@@ -44,7 +44,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
   let was_ready = false
   let ending = false
   let began = 0
-  const pauseAfter = createPauses(options.onDeath)
+  const pauseAfter = createPauses(options.tell)
   let pausing: NodeJS.Timeout | undefined
 
   function begin(): void {
@@ -69,6 +69,7 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
     child.on('message', (report: StartReport) => {
       if ('refused' in report) refusal = report.refused
       else {
+        if (was_ready) options.tell(`The ${name} is back.`)
         addresses = report.ready
         was_ready = true
         first.resolve(addresses)

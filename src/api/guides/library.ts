@@ -6,6 +6,9 @@ import { Marked, type Token, type Tokens } from 'marked'
 
 const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
 
+/** Is a guide too. */
+const SDK = '../../sdk/README.md'
+
 /** As the first line of a guide; it is not shown. */
 const KEYWORDS = /^<!-- keywords: (.*) -->\n+/
 
@@ -39,7 +42,7 @@ export type Library = { index: Guide; guides: Guide[] }
 /** A guide as the index has it. `about`: what it is for, in Markdown. */
 export type ListedGuide = { name: string; title: string; about: string }
 
-const LISTED = /^- \[(.+)\]\(([a-z0-9-]+)\.md\): (.+)$/gm
+const LISTED = /^- \[(.+)\]\((?:\.\.\/\.\.\/(?=sdk))?([a-z0-9-]+)(?:\/README)?\.md\): (.+)$/gm
 
 /** The guides that there are; the index, README.md, says so. */
 export async function listGuides(): Promise<ListedGuide[]> {
@@ -55,8 +58,8 @@ export async function listGuides(): Promise<ListedGuide[]> {
 export async function loadLibrary(): Promise<Library> {
   const listed = await listGuides()
   const [index, ...guides] = await Promise.all([
-    readGuide('', 'README'),
-    ...listed.map(({ name }) => readGuide(name, name)),
+    readGuide('', 'README.md'),
+    ...listed.map(({ name }) => readGuide(name, name === 'sdk' ? SDK : `${name}.md`)),
   ])
   return { index, guides }
 }
@@ -78,20 +81,32 @@ function singularOf(word: string): string {
     .replace(/(?<=..[^su])s$/, '')
 }
 
-/** What finds a word: the word itself, anywhere, and its singular as a whole word. */
-export function patternOf(word: string): string {
+/** What finds a word: what begins with it, or (`anywhere`) has it in it, and its singular as a whole word. */
+function patternOf(word: string, anywhere: boolean): string {
   const one = singularOf(word)
-  const itself = RegExp.escape(word)
+  const itself = anywhere ? RegExp.escape(word) : `(?<![\\p{L}\\p{N}])${RegExp.escape(word)}`
   return one === word ? itself : `${itself}|(?<![\\p{L}\\p{N}_-])${RegExp.escape(one)}(?![\\p{L}\\p{N}_-])`
+}
+
+type Searched = { found: { guide: Guide; section: Section }[]; patterns: string[] }
+
+/** As `sectionsWith`: where words begin so, or else, if that finds nothing, anywhere in them. */
+export function search(guides: Guide[], words: string[]): Searched {
+  for (const anywhere of [false, true]) {
+    const patterns = words.map((word) => patternOf(word, anywhere))
+    const found = sectionsWith(guides, words, patterns)
+    if (found.length > 0) return { found, patterns }
+  }
+  return { found: [], patterns: [] }
 }
 
 /**
  * The sections that contain all words: first those of guides with a matching keyword, then those with a word in the
  * title. The singular does where a plural is looked for.
  */
-export function search(guides: Guide[], words: string[]): { guide: Guide; section: Section }[] {
+function sectionsWith(guides: Guide[], words: string[], sources: string[]): Searched['found'] {
   if (words.length === 0) return []
-  const patterns = words.map((word) => new RegExp(patternOf(word), 'u'))
+  const patterns = sources.map((source) => new RegExp(source, 'u'))
   const countIn = (...texts: string[]) =>
     patterns.filter((pattern) => texts.some((text) => pattern.test(text))).length
   const found = guides.flatMap((guide) =>
@@ -119,11 +134,16 @@ export function escapeHtml(text: string): string {
 }
 
 async function readGuide(name: string, file: string): Promise<Guide> {
-  const written = await readFile(join(FOLDER, `${file}.md`), 'utf8')
+  const written = await readFile(join(FOLDER, file), 'utf8')
   const [comment = '', listed = ''] = KEYWORDS.exec(written) ?? []
   const text = written.slice(comment.length)
   // In the folder a link names a file.
-  const tokens = marked.lexer(text.replaceAll(/\]\(([a-z0-9-]+)\.md/g, '](/docs/guides/$1'))
+  const linked = text
+    .replaceAll(`](${SDK}`, '](/docs/guides/sdk')
+    .replaceAll('](../README.md', '](/docs/guides')
+    .replaceAll('](../images/', '](/docs/images/')
+    .replaceAll(/\]\(([a-z0-9-]+)\.md/g, '](/docs/guides/$1')
+  const tokens = marked.lexer(linked)
   const keywords = wordsOf(listed)
   const sections = sectionsOf(tokens)
   const { title } = sections[0]!

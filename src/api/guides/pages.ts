@@ -1,13 +1,5 @@
 // The guides as pages: no script, nothing from another host.
-import {
-  escapeHtml,
-  patternOf,
-  search,
-  soughtWords,
-  type Guide,
-  type Library,
-  type Section,
-} from './library.ts'
+import { escapeHtml, search, soughtWords, type Guide, type Library, type Section } from './library.ts'
 
 const EXCERPT = 220
 const SHOWN = 30
@@ -29,10 +21,8 @@ export function guidePage(library: Library, guide: Guide): string {
 /** What a search finds. */
 export function searchPage(library: Library, query: string): string {
   const words = soughtWords(query)
-  const found = search(library.guides, words)
-  const results = found
-    .slice(0, SHOWN)
-    .map(({ guide, section }) => result(guide, section, words.map(patternOf)))
+  const { found, patterns } = search(library.guides, words)
+  const results = found.slice(0, SHOWN).map(({ guide, section }) => result(guide, section, patterns))
   const count = found.length === 1 ? '1 section' : `${found.length} sections`
   const said =
     words.length === 0 ? 'Type the words to look for.' : `${count} with “${escapeHtml(words.join(' '))}”.`

@@ -1,14 +1,17 @@
 // The guides at `/docs/guides`, read when somebody first looks.
 import { readFile } from 'node:fs/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { AppError } from '#core/errors.ts'
 import { loadLibrary, type Library } from './library.ts'
 import { guidePage, missingPage, searchPage } from './pages.ts'
 
 const STYLE = new URL('./style.css', import.meta.url)
+/** The pictures of the guides. */
+const IMAGES = new URL('../../../docs/images/', import.meta.url)
 const LONGEST_QUERY = 200
 const HEADERS = {
   'content-security-policy':
-    "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
   'referrer-policy': 'no-referrer',
 }
 
@@ -41,6 +44,12 @@ export function guidesRoutes(app: FastifyInstance): void {
       .type('text/css; charset=utf-8')
       .send(await readFile(STYLE, 'utf8')),
   )
+  app.get('/docs/images/:name', async (request, reply) => {
+    const { name } = request.params as { name: string }
+    const image = /^[a-z-]+\.png$/.test(name) ? await readFile(new URL(name, IMAGES)).catch(() => null) : null
+    if (image === null) throw new AppError('route_not_found')
+    return await reply.headers(HEADERS).type('image/png').send(image)
+  })
   app.get(
     '/docs/guides/:name',
     answer((library, { params }, reply) => {

@@ -5,7 +5,8 @@ import { PROCESSOR_SENDER } from './stripe.ts'
 
 /** The reference searches headings only: what people look for in these guides, beside their titles. */
 const SOUGHT: Record<string, string> = {
-  quickstart: 'reset, SDK',
+  quickstart: 'reset',
+  sdk: 'client library, TypeScript, npm',
   payments: 'capture, cancel (void), amounts with zero decimals (JPY)',
   'three-d-secure': '3DS, SCA',
   disputes: 'chargeback, inquiry',
@@ -15,6 +16,7 @@ const SOUGHT: Record<string, string> = {
   'ai-tasks': 'generate, classify, extract',
   'receiving-events': 'webhooks, signatures, replay, listen',
   [PROCESSOR_SENDER.guide.name]: 'news and no news',
+  dashboard: 'CSV export, keyboard shortcuts, forgotten password, team, SSO',
   operations: 'Docker, backup, retention, TTL, stuck jobs (retry, discard)',
 }
 
@@ -30,7 +32,8 @@ export function introduction(guides: ListedGuide[]): string {
 const BEGINNING = `
 Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups, verifications, messages and AI tasks over a thin
 HTTP API; every piece of work becomes a durable job. Start with
-the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full. There is no SDK of ours: generate one from this document.
+the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full. For TypeScript and
+JavaScript there is [an SDK](/docs/guides/sdk); for other languages generate one from this document.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
 are UUIDs. Answers may get new fields and enums new values at any time. From version 1.0 on nothing that is there goes

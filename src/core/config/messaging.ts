@@ -13,7 +13,7 @@ export const MESSAGING_VARIABLES = {
       .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes, base64' })
       .optional(),
     '<what openssl rand -base64 32 prints>',
-    '32 bytes, base64, to find email addresses and phone numbers without storing them in clear. Give the same to api, webhooks and worker, and keep it: with another one suppressions are no longer found',
+    '32 bytes, base64, to find email addresses and phone numbers without storing them in clear. Give the same to api, webhooks, worker and dashboard, and keep it: with another one suppressions are no longer found',
     ['api', 'webhooks', 'worker'],
     ['api', 'webhooks', 'worker'],
     [...EMAIL.queues, ...SMS.queues],

@@ -77,7 +77,7 @@ export const VARIABLES = {
       })
       .optional(),
     '<what openssl rand -base64 32 prints>',
-    `32 bytes, base64. Make one with \`openssl rand -base64 32\` and give the same to api and worker. To rotate, put a new one in front, separated by commas: the first seals, all open. The old one may go when no open payment or call needs it`,
+    `32 bytes, base64. Make one with \`openssl rand -base64 32\` and give the same to api, worker and dashboard. To rotate, put a new one in front, separated by commas: the first seals, all open. The old one may go when no open payment or call needs it`,
     ['api', 'worker'],
     ['api', 'worker'],
   ],

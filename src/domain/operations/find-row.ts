@@ -1,6 +1,6 @@
 // Finds a row of a tenant by what people have of it: an id, or what a provider or a person calls it.
 import { z } from 'zod'
-import { unionAll, type Sql } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
 import { NOUNS, subjectOf, type Noun } from '../subjects.ts'
 
@@ -8,42 +8,95 @@ const nounSchema = z.enum(NOUNS as [Noun, ...Noun[]])
 export const foundRowSchema = z.object({
   noun: z.union([nounSchema, z.literal('event')]),
   id: z.uuid(),
-  /** How it was found: by its `id`, its `reference` at the provider, or an `email`. */
-  by: z.enum(['id', 'reference', 'email']),
+  /** How it was found: by its `id` (whole, or its end), its `reference` at the provider, an `email`, or `words` in it. */
+  by: z.enum(['id', 'reference', 'email', 'words']),
+  /** What people call it. */
+  name: z.string().nullable(),
+  amount_minor: z.int().nullable(),
+  currency: z.string().nullable(),
 })
 export type FoundRow = z.output<typeof foundRowSchema>
 
 const MOST = 10
+/** Words and ends of ids have no index: they are looked for in so many of the latest rows of each noun. */
+const LATEST = 1000
 
-/** The rows that this text names, at most ten. Each is looked up by an index. */
+/** What rows are known by: the first of these columns is their name. `has_amount`: they are of money. */
+const KNOWN_BY: Partial<Record<Noun, { columns: string[]; has_amount?: true }>> = {
+  customer: { columns: ['name', 'email'] },
+  recipient: { columns: ['name'] },
+  merchant: { columns: ['display_name', 'legal_name'] },
+  payment: { columns: ['description'], has_amount: true },
+  refund: { columns: [], has_amount: true },
+  dispute: { columns: [], has_amount: true },
+  payout: { columns: ['description'], has_amount: true },
+  top_up: { columns: ['description'], has_amount: true },
+}
+
+/** The rows that this text names, at most ten. */
 export async function findRows(sql: Sql, tenant_id: string, text: string): Promise<FoundRow[]> {
+  const facts = (noun: Noun, by: FoundRow['by']) => factsOf(sql, noun, by)
   if (z.uuid().safeParse(text).success) {
     const id = text.toLowerCase()
     const rows = NOUNS.map(
       (noun) => sql`
-        select ${noun} as noun, r.id, 'id' as by from ${sql(subjectOf(noun).table)} r
+        select ${facts(noun, 'id')} from ${sql(subjectOf(noun).table)} r
         where r.tenant_id = ${tenant_id} and r.id = ${id}`,
     )
     const event = sql`
-      select 'event' as noun, e.id, 'id' as by from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
+      select 'event' as noun, e.id, 'id' as by, e.type as name, null::bigint as amount_minor, null as currency
+      from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
     return await sql<FoundRow[]>`select * from (${unionAll(sql, [...rows, event])}) found limit ${MOST}`
   }
   if (text.includes('@'))
     return await sql<FoundRow[]>`
-      select 'customer' as noun, id, 'email' as by from customers
-      where tenant_id = ${tenant_id} and email = ${text} order by created_at desc limit ${MOST}`
+      select ${facts('customer', 'email')} from customers r
+      where r.tenant_id = ${tenant_id} and r.email = ${text} order by r.created_at desc limit ${MOST}`
   const known = NOUNS.flatMap((noun) => {
     const { table, at_provider } = subjectOf(noun)
     if (at_provider === undefined) return []
     const { reference, provider } = at_provider
     return [
       sql`
-        select ${noun} as noun, r.id, 'reference' as by from unnest(${PROVIDERS}::text[]) as asked(provider)
+        select ${facts(noun, 'reference')} from unnest(${PROVIDERS}::text[]) as asked(provider)
         join ${sql(table)} r on r.${sql(provider)} = asked.provider and r.${sql(reference)} = ${text}
         where r.tenant_id = ${tenant_id}`,
     ]
   })
-  return await sql<FoundRow[]>`select * from (${unionAll(sql, known)}) found limit ${MOST}`
+  const found = await sql<FoundRow[]>`select * from (${unionAll(sql, known)}) found limit ${MOST}`
+  return found.length > 0 ? found : await findAmongLatest(sql, tenant_id, text)
+}
+
+/** By words in them, or the end of their id as tables show it: `…0a1b2c3d`. */
+async function findAmongLatest(sql: Sql, tenant_id: string, text: string): Promise<FoundRow[]> {
+  const [, end] = /^…?([0-9a-f]{8})$/i.exec(text) ?? []
+  const words = `%${text.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`
+  const rows = (Object.keys(KNOWN_BY) as Noun[]).flatMap((noun) => {
+    const { columns } = KNOWN_BY[noun]!
+    if (end === undefined && columns.length === 0) return []
+    const has = [
+      ...columns.map((column) => sql`r.${sql(column)} ilike ${words}`),
+      ...(end === undefined ? [] : [sql`right(r.id::text, 8) = ${end.toLowerCase()}`]),
+    ].reduce((before, each) => sql`${before} or ${each}`)
+    return [
+      sql`(
+        select ${factsOf(sql, noun, end === undefined ? 'words' : 'id')} from (
+          select * from ${sql(subjectOf(noun).table)} l
+          where l.tenant_id = ${tenant_id} order by l.created_at desc limit ${LATEST}) r
+        where ${has} limit ${MOST})`,
+    ]
+  })
+  return await sql<FoundRow[]>`select * from (${unionAll(sql, rows)}) found limit ${MOST}`
+}
+
+function factsOf(sql: Sql, noun: Noun, by: FoundRow['by']): Fragment {
+  const { columns = [], has_amount = false } = KNOWN_BY[noun] ?? {}
+  const names = columns.map((column) => sql`r.${sql(column)}`)
+  const name =
+    names.length === 0 ? sql`null` : names.reduce((first, next) => sql`coalesce(${first}, ${next})`)
+  return sql`${noun} as noun, r.id, ${by} as by, ${name} as name,
+    ${has_amount ? sql`r.amount_minor` : sql`null::bigint as amount_minor`},
+    ${has_amount ? sql`r.currency` : sql`null as currency`}`
 }
 
 /** The names of the providers under which references are unique. */

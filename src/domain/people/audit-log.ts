@@ -67,6 +67,7 @@ export type AuditFilters = {
   /** Null: of all tenants, and what is about none. */
   tenant_id: string | null
   seq?: number
+  /** As it is kept or as pages say it, also only its beginning: `capturePayment`, `Capture payment`, `capture`. */
   action?: string
   actor?: string
   before?: number
@@ -84,8 +85,12 @@ export async function findAuditEntries(sql: Sql, filters: AuditFilters): Promise
     from audit_entries e left join tenants t on t.id = e.tenant_id
     where e.answers is null ${tenant_id === null ? sql`` : sql`and e.tenant_id = ${tenant_id}`}
       ${seq === undefined ? sql`` : sql`and e.seq = ${seq}`}
-      ${action === undefined ? sql`` : sql`and e.action = ${action}`}
+      ${action === undefined ? sql`` : sql`and starts_with(regexp_replace(lower(e.action), '[^a-z0-9]', '', 'g'), ${lettersOf(action)})`}
       ${actor === undefined ? sql`` : sql`and e.actor = ${actor}`}
       ${before === undefined ? sql`` : sql`and e.seq < ${before}`}
     order by e.seq desc limit ${limit}`
+}
+
+function lettersOf(action: string): string {
+  return action.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 }

@@ -6,10 +6,14 @@ export function invitationEmail(invitation: { by: string; tenant: string; slug: 
   text: string
 } {
   const [by, tenant] = [harmless(invitation.by), harmless(invitation.tenant)]
+  // The subject has the slug: the text says what belongs to it.
+  const of = ['', invitation.slug].includes(tenant.toLowerCase())
+    ? invitation.slug
+    : `${tenant} (${invitation.slug})`
   return {
     subject: `You are invited to ${invitation.slug} on Sluice`,
     text: [
-      `${by || 'Somebody'} invites you to the dashboard of ${tenant || invitation.slug} on Sluice.`,
+      `${by || 'Somebody'} invites you to the dashboard of ${of} on Sluice.`,
       '',
       'Accept the invitation here, within a week:',
       '',

@@ -686,7 +686,10 @@ export interface Answers {
       | 'webhook_recovery'
       | 'event'
     id: string
-    by: 'id' | 'reference' | 'email'
+    by: 'id' | 'reference' | 'email' | 'words'
+    name: string | null
+    amount_minor: number | null
+    currency: string | null
   }[]
   'GET /events': FeedEvent[]
   'GET /events/{id}/deliveries': WebhookDelivery[]

@@ -45,18 +45,21 @@ export function ConfirmDialog<T>(props: {
   about?: string | undefined
   /** What is said, for an act without a key, when nobody knows whether it was done. */
   unknown?: string
+  /** What came of it is shown this once: only the button closes that, not Escape or a click beside it. */
+  shown_once?: boolean
   tone?: 'bad'
   ready?: boolean
   children?: ReactNode | ((errorOf: (param: string) => string | undefined) => ReactNode)
 }) {
-  const [busy, setBusy] = useState(false)
   // What was asked cannot be taken back by closing, so it is not closed meanwhile.
+  const [busy, setBusy] = useState(false)
   const close = () => {
-    if (!busy) props.onClose()
+    setBusy(false)
+    props.onClose()
   }
   return (
-    <Modal opened={props.opened} onClose={close} title={props.title} size="md">
-      <ConfirmBody {...props} onBusy={setBusy} />
+    <Modal opened={props.opened} onClose={() => !busy && close()} title={props.title} size="md">
+      <ConfirmBody {...props} onClose={close} onBusy={setBusy} />
     </Modal>
   )
 }
@@ -73,6 +76,7 @@ function ConfirmBody<T>({
   onSettled,
   about,
   unknown,
+  shown_once = false,
   tone,
   ready = true,
   children,
@@ -104,7 +108,7 @@ function ConfirmBody<T>({
       look.reset()
       onBusy(true)
     },
-    onSettled: () => onBusy(false),
+    onSettled: (_result, error) => onBusy(shown_once && error === null),
     onSuccess: async (result) => {
       await onDone?.(result)
       await onSettled?.()

@@ -18,6 +18,7 @@ export function CsvExport<T>({
   columns: TableColumn<T>[]
   name: string
 }) {
+  const file = fileName(name, list.filters)
   const [count, setCount] = useState<number>()
   const under_way = useRef<AbortController>(undefined)
   useEffect(() => () => under_way.current?.abort(), [])
@@ -33,8 +34,8 @@ export function CsvExport<T>({
         parts.push(...page.map((row) => csvLine(kept.map(({ csv }) => csv(row)))))
         setCount((rows += page.length))
       }
-      save(new Blob(parts, { type: 'text/csv' }), name)
-      notify({ tone: 'good', text: `${rows} rows exported to ${name}.` })
+      save(new Blob(parts, { type: 'text/csv' }), file)
+      notify({ tone: 'good', text: `${rows} rows exported to ${file}.` })
     } catch (error) {
       if (!signal.aborted)
         notify({ tone: 'bad', text: `The export ended after ${rows} rows: ${String(error)}` })
@@ -58,6 +59,18 @@ export function CsvExport<T>({
     </div>
   )
 }
+
+/** `payments.csv`, filtered: `payments-captured-USD-2026-11-24.csv`, with the day on which it was read. */
+function fileName(name: string, filters: ListState<unknown>['filters']): string {
+  const set = Object.values(filters).map((value) => String(value ?? '').replaceAll(/[^\w-]+/g, '_'))
+  const words = [name.replace(/\.csv$/, ''), ...set, new Date().toISOString().slice(0, 10)]
+  return `${words
+    .filter((word) => word !== '')
+    .join('-')
+    .slice(0, LONGEST_NAME)}.csv`
+}
+
+const LONGEST_NAME = 120
 
 function save(file: Blob, name: string): void {
   const link = document.createElement('a')

@@ -42,15 +42,18 @@ export function useCurl<Path extends keyof Bodies>(path: Path, body: Bodies[Path
   ].join('\n')
 }
 
-export const FIRST_CUSTOMER: CreateCustomer = { idempotency_key: 'customer-1', email: 'ada@example.com' }
+export const FIRST_CUSTOMER: CreateCustomer = {
+  idempotency_key: 'dashboard-customer-1',
+  email: 'ada@example.com',
+}
 export const FIRST_PAYMENT: CreatePayment = {
-  idempotency_key: 'payment-1',
+  idempotency_key: 'dashboard-payment-1',
   amount_minor: 4000,
   currency: 'usd',
   method: 'card',
 }
 export const FIRST_TOP_UP: CreateTopUp = {
-  idempotency_key: 'top-up-1',
+  idempotency_key: 'dashboard-top-up-1',
   amount_minor: 10_000,
   currency: 'usd',
   source: 'src_success',

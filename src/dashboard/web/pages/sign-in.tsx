@@ -84,6 +84,7 @@ function PasswordStep({ onDone }: { onDone: (code_wanted: boolean) => void }) {
           Sign in with a passkey
         </Button>
       )}
+      <p className="dim">Forgot your password? Ask who runs this installation for a new one.</p>
     </form>
   )
 }
@@ -147,7 +148,6 @@ function readable(error: Error): Error {
     const wait = error.retry_after_s === null ? 'later' : `in ${formatDuration(error.retry_after_s * 1000)}`
     return new Error(`Too many attempts. Try again ${wait}.`)
   }
-  if (error.status === 401) return new Error('This is not right. Check what you typed and try again.')
   return error
 }
 

@@ -6,7 +6,8 @@ import { CornerDownLeft, FileSearch, ListChecks, Search, Zap, type LucideIcon } 
 import { useId, useState, type KeyboardEvent } from 'react'
 import type { AddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
-import { UUID } from '../kit/Id.tsx'
+import { shortId, UUID } from '../kit/Id.tsx'
+import { formatMoney } from '../kit/Money.tsx'
 import { FURTHER_PAGES, OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
 import { nounWords, pageOfNoun } from '../nouns.ts'
 import type { JobRow } from '../operations/shapes.ts'
@@ -14,7 +15,7 @@ import { useAnswer } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { useOfferedActs } from './acts.ts'
 
-/** What `GET /api/find?q=` finds; `by`: the id, a reference at the provider, or an email. */
+/** What `GET /api/find?q=` finds. */
 type Found = Answers['GET /find'][number]
 type PaletteOption = { key: string; title: string; note?: string; icon: LucideIcon; run: () => void }
 
@@ -99,7 +100,13 @@ function PaletteBody({ close }: { close: () => void }) {
           </div>
         ))}
       </div>
-      {options.length === 0 && <p className="palette-none">Nothing is called so.</p>}
+      {options.length === 0 && (
+        <p className="palette-none">
+          Nothing is called so. You can look for a page, an id or its last eight characters, a reference of
+          the processor, the email of a customer, or a word of a name or a description among the latest
+          thousand.
+        </p>
+      )}
     </>
   )
 }
@@ -144,17 +151,17 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
       .filter(({ title }) => fits(title))
       .map(({ title, to, icon }) => ({ key: to, title, icon, run: go(to) })),
     // Last, because they come later: what is chosen must not move.
-    ...rows.map(({ noun, id }) => ({
-      key: `${noun} ${id}`,
-      title: nounWords(noun),
-      note: id,
-      icon: FileSearch,
-      // Of a noun that these pages do not know, its events tell the most.
-      run: go(
-        pageOfNoun(noun, id) ?? '/events',
-        pageOfNoun(noun, id) === undefined ? { subject_id: id } : {},
-      ),
-    })),
+    ...rows.map((row) => {
+      const to = pageOfNoun(row.noun, row.id)
+      return {
+        key: `${row.noun} ${row.id}`,
+        title: titleOf(row),
+        note: shortId(row.id),
+        icon: FileSearch,
+        // Of a noun that these pages do not know, its events tell the most.
+        run: go(to ?? '/events', to === undefined ? { subject_id: row.id } : {}),
+      }
+    }),
     ...(asks_jobs ? (jobs?.items ?? []) : []).map(({ id, name }) => ({
       key: `job ${id}`,
       title: `Job ${name}`,
@@ -163,6 +170,12 @@ function useOptions(text: string, close: () => void): PaletteOption[] {
       run: go(`/ops/jobs/${id}`),
     })),
   ]
+}
+
+/** `Payment $12.00 Order 17`. */
+function titleOf({ noun, name, amount_minor, currency }: Found): string {
+  const amount = amount_minor !== null && currency !== null && formatMoney(amount_minor, currency)
+  return [nounWords(noun), amount, name].filter(Boolean).join(' ')
 }
 
 /** No more can be asked. */

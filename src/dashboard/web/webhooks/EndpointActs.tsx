@@ -73,6 +73,7 @@ export function RotateSecretDialog({ opened, onClose, endpoint: { id } }: ActPro
       act={(idempotency_key) =>
         acted(sluice.webhookEndpoints.rotateSecret(id, { grace_s: Number(grace_s) }, { idempotency_key }))
       }
+      shown_once
       onDone={readAgain}
       outcome={(asked) => (
         <ActedOutcome of={asked} also_accepted>

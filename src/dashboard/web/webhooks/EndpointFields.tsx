@@ -39,6 +39,7 @@ export function AddEndpointDialog({ opened, onClose }: { opened: boolean; onClos
       ready={isComplete(fields)}
       act={(idempotency_key) => acted(sluice.webhookEndpoints.create(bodyOf(fields), { idempotency_key }))}
       onDone={() => invalidate('/v1/webhook_endpoints', '/webhook_endpoints')}
+      shown_once
       outcome={(asked) => (
         <ActedOutcome of={asked} also_accepted>
           <SecretOnce secret={asked.data.secret} />

@@ -11,19 +11,20 @@ import { Json } from '../../kit/Json.tsx'
 import { useList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
+import { actionInWords } from '../settings/audit-words.ts'
 
 type EntryRow = Answers['GET /ops/audit'][number]
 
 const FIELDS: FilterField[] = [
   { kind: 'text', name: 'actor', label: 'Who', placeholder: 'Email' },
-  { kind: 'text', name: 'action', label: 'Action', placeholder: 'jobs.pause' },
+  { kind: 'text', name: 'action', label: 'Action', placeholder: 'Jobs: pause' },
   { kind: 'text', name: 'seq', label: 'Entry', placeholder: 'Number' },
 ]
 const COLUMNS: TableColumn<EntryRow>[] = [
   { title: 'Entry', cell: ({ seq }) => <span className="figures">{seq}</span> },
   { title: 'When', cell: ({ at }) => <Instant at={at} /> },
   { title: 'Who', cell: ({ actor }) => actor, clip: true },
-  { title: 'Action', cell: ({ action }) => <span className="mono">{action}</span> },
+  { title: 'Action', cell: ({ action }) => actionInWords(action) },
   { title: 'Tenant', cell: ({ tenant }) => tenant ?? '–', clip: true },
   {
     title: 'Of what',
@@ -69,6 +70,11 @@ export function OperatorAuditPage() {
               When: <Instant at={entry.at} />,
               Who: entry.actor,
               Outcome: <EntryOutcome of={entry} />,
+              Action: (
+                <>
+                  {actionInWords(entry.action)} <span className="dim mono">{entry.action}</span>
+                </>
+              ),
               Request: entry.request_id === null ? null : <Id id={entry.request_id} label="request id" />,
             }}
           />

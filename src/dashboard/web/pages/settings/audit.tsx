@@ -19,7 +19,7 @@ import { actionInWords } from './audit-words.ts'
 type AuditRow = Answers['GET /audit'][number]
 
 const FIELDS: FilterField[] = [
-  { kind: 'text', name: 'action', label: 'Action', placeholder: 'capturePayment' },
+  { kind: 'text', name: 'action', label: 'Action', placeholder: 'Capture payment' },
   { kind: 'text', name: 'actor', label: 'Actor', placeholder: 'ada@example.com' },
 ]
 
@@ -36,7 +36,7 @@ const COLUMNS: TableColumn<AuditRow>[] = [
         {actionInWords(action)}
       </Link>
     ),
-    csv: ({ action }) => action,
+    csv: ({ action }) => actionInWords(action),
   },
   { title: 'Who', cell: ({ actor }) => actor, clip: true, csv: ({ actor }) => actor },
   {

@@ -45,6 +45,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       }
       unknown={UNKNOWN_KEY}
       onSettled={() => invalidate('/keys')}
+      shown_once
       outcome={(made) => <NewKey made={made} />}
     >
       <TextInput
@@ -126,6 +127,7 @@ export function RotateKeyDialog({
       act={() => askActed<WithSecret>('POST', `/keys/${id}/rotate`, { grace_s: Number(grace_s) })}
       unknown={UNKNOWN_KEY}
       onSettled={() => invalidate('/keys')}
+      shown_once
       outcome={(made) => <NewKey made={made} />}
     >
       <NativeSelect

@@ -52,6 +52,7 @@ export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: ()
       }
       ready={email.trim() !== ''}
       act={() => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role })}
+      shown_once={!sends_email}
       unknown="It is not known whether the invitation was made. Look at the list below; revoke what you do not know."
       onSettled={() => invalidate('/members')}
       outcome={(asked) => (

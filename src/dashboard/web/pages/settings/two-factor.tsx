@@ -105,6 +105,7 @@ function ConfirmCode({
       ready={/^\d{6}$/.test(code.trim())}
       act={() => askActed('POST', '/auth/two-factor/verify-totp', { code: code.trim() })}
       onDone={() => queryClient.invalidateQueries()}
+      shown_once
       outcome={(asked) => (
         <ActedOutcome of={asked}>
           <BackupCodes codes={backupCodes} />
