@@ -115,10 +115,22 @@ test('by keyboard alone: sign in, find a payment, capture it; the palette finds 
 
   await page.keyboard.press('Control+k')
   await page.getByRole('combobox').waitFor()
+  await page.keyboard.type('no such words')
+  await page.getByText('You can look for a page, an id').waitFor()
+  await page.keyboard.press('Control+a')
   await page.keyboard.type(other.id)
-  await page.getByRole('option').filter({ hasText: 'payment' }).first().waitFor()
+  await page.getByRole('option').filter({ hasText: 'Payment $31.00' }).first().waitFor()
   await page.keyboard.press('Enter')
   await page.waitForURL(`**/payments/${other.id}`)
+})
+
+test('an exported file is named after its filters and the day', async () => {
+  const page = await dashboard.open('/payments?status=captured&currency=USD', { as: 'support' })
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Export CSV' }).click(),
+  ])
+  expect(file.suggestedFilename()).toMatch(/^payments-captured-USD-\d{4}-\d\d-\d\d\.csv$/)
 })
 
 test('filters are in the address: they outlive a reload, and Back undoes them', async () => {
