@@ -77,6 +77,7 @@ export type AuditFilters = {
 /** Acts, latest first, each with what came of it. */
 export async function findAuditEntries(sql: Sql, filters: AuditFilters): Promise<AuditEntry[]> {
   const { tenant_id, seq, action, actor, before, limit } = filters
+  const letters = sql`regexp_replace(lower(e.action), '[^a-z0-9]', '', 'g')`
   return await sql<AuditEntry[]>`
     select e.seq, e.at, t.slug as tenant, e.actor, e.action, e.subject, e.subject_id, e.details, e.request_id,
       e.address, (
@@ -85,7 +86,7 @@ export async function findAuditEntries(sql: Sql, filters: AuditFilters): Promise
     from audit_entries e left join tenants t on t.id = e.tenant_id
     where e.answers is null ${tenant_id === null ? sql`` : sql`and e.tenant_id = ${tenant_id}`}
       ${seq === undefined ? sql`` : sql`and e.seq = ${seq}`}
-      ${action === undefined ? sql`` : sql`and starts_with(regexp_replace(lower(e.action), '[^a-z0-9]', '', 'g'), ${lettersOf(action)})`}
+      ${action === undefined ? sql`` : sql`and ${letters} ^@ ${lettersOf(action)}`}
       ${actor === undefined ? sql`` : sql`and e.actor = ${actor}`}
       ${before === undefined ? sql`` : sql`and e.seq < ${before}`}
     order by e.seq desc limit ${limit}`
