@@ -42,15 +42,26 @@ export function useCurl<Path extends keyof Bodies>(path: Path, body: Bodies[Path
   ].join('\n')
 }
 
-export const FIRST_CUSTOMER: CreateCustomer = { idempotency_key: 'customer-1', email: 'ada@example.com' }
-export const FIRST_PAYMENT: CreatePayment = {
-  idempotency_key: 'payment-1',
+export const FIRST_CUSTOMER: CreateCustomer = {
+  idempotency_key: 'dashboard-customer-1',
+  email: 'ada@example.com',
+}
+const FIRST_PAYMENT: CreatePayment = {
+  idempotency_key: 'dashboard-payment-1',
   amount_minor: 4000,
   currency: 'usd',
   method: 'card',
 }
+
+/** The curl that makes a payment; where the processor is emulated, by a card that it accepts, so that it can be captured. */
+export function useFirstPayment(more: Partial<CreatePayment> = {}): string {
+  const { payment_method_to_try: payment_method } = useSession()
+  const card = payment_method === null ? {} : { payment_method }
+  return useCurl('/v1/payments', { ...FIRST_PAYMENT, ...card, ...more })
+}
+
 export const FIRST_TOP_UP: CreateTopUp = {
-  idempotency_key: 'top-up-1',
+  idempotency_key: 'dashboard-top-up-1',
   amount_minor: 10_000,
   currency: 'usd',
   source: 'src_success',
