@@ -1,7 +1,7 @@
 // The dialog before an act: what will happen, the act by its name, and then what became of it.
 import { Button, Modal } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
-import { useEffect, useState, type ReactNode } from 'react'
+import { useEffect, useId, useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
 import { findOutcome, isUnknown, keepKey, newIdempotencyKey, openKeyOf, outcomeWords } from '../outcomes.ts'
@@ -12,7 +12,7 @@ import { toneClass } from './Status.tsx'
  * Asks before an act. `title` is the question (`Capture $12.00?`), `action` the name of the act, which its button
  * repeats (`Capture`); the way out is `Back`. `does` says what will happen, to what and for how much. `act` gets the
  * idempotency key, which is the same for as long as the dialog is open, and longer where `about` is given. `outcome` says what became of it; left out, the
- * dialog closes. `ready` false: the fields (`children`) are not complete. `children` as a function gets `errorOf`, which
+ * dialog closes. `ready` false: the fields (`children`) are not complete; `missing` says what of them. `children` as a function gets `errorOf`, which
  * says what the API found wrong with a parameter; what stands at a field is not said again below.
  */
 export function ConfirmDialog<T>(props: {
@@ -36,6 +36,7 @@ export function ConfirmDialog<T>(props: {
   unknown?: string
   tone?: 'bad'
   ready?: boolean
+  missing?: string | undefined
   children?: ReactNode | ((errorOf: (param: string) => string | undefined) => ReactNode)
 }) {
   const [busy, setBusy] = useState(false)
@@ -63,9 +64,11 @@ function ConfirmBody<T>({
   unknown,
   tone,
   ready = true,
+  missing,
   children,
   onBusy,
 }: Parameters<typeof ConfirmDialog<T>>[0] & { onBusy: (busy: boolean) => void }) {
+  const missing_id = useId()
   const [kept] = useState(() => (about === undefined ? undefined : openKeyOf(about)))
   const [idempotency_key] = useState(() => kept ?? newIdempotencyKey())
   const look = useMutation({
@@ -148,6 +151,11 @@ function ConfirmBody<T>({
           </div>
         )}
       </div>
+      {!done && !ready && missing !== undefined && (
+        <p className="dim" id={missing_id}>
+          {missing}
+        </p>
+      )}
       <div className="dialog-foot">
         <Button
           onClick={onClose}
@@ -161,6 +169,7 @@ function ConfirmBody<T>({
             type="submit"
             variant="filled"
             color={tone === 'bad' ? 'red' : 'accent'}
+            aria-describedby={!ready && missing !== undefined ? missing_id : undefined}
             disabled={look.status === 'error' ? false : !ready || status === 'pending' || in_doubt}
           >
             {look.status === 'error' ? 'Look again' : action}
