@@ -134,6 +134,39 @@ test('a payout whose answer was lost in the list is found at its recipient', asy
   expect(made.map((each: { amount_minor: number }) => each.amount_minor)).toEqual([4000])
 })
 
+test('what a payment says fits what is held: nothing before there is a card, and who pays has a name', async () => {
+  const { client } = dashboard.world
+  const ada = { idempotency_key: freshKey(), name: 'Ada Byron' }
+  const customer_id = (await client.post('/v1/customers', ada)).body.id
+  const body = { amount_minor: 4100, customer_id, payment_method: undefined }
+  const { id } = (await createPayment(client, body)).body
+  await paymentIn(client, id, 'requires_action')
+  const page = await dashboard.open('/payments', { as: 'support' })
+  await page.getByRole('row', { name: '$41.00' }).getByRole('link', { name: 'Ada Byron' }).waitFor()
+  await page.getByRole('link', { name: '$41.00' }).click()
+  await page.getByText('The buyer has to enter a card').waitFor()
+  const timeline = page.getByRole('list', { name: 'Timeline' })
+  await timeline.getByText('Stripe took the request; nothing is held yet').waitFor()
+  expect(await timeline.getByText(/^Held|Done/).count()).toBe(0)
+  await page.getByRole('link', { name: 'Ada Byron' }).waitFor()
+  await page.goBack()
+  await expect.poll(() => focused(page)).toBe('$41.00')
+
+  const asked = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
+  const other = await dashboard.open(`/payments/${asked.body.id}`, { as: 'support' })
+  await other.getByText('The buyer has to confirm the payment with their bank').waitFor()
+})
+
+test('a dialog with an amount that cannot be names no other', async () => {
+  const { client } = dashboard.world
+  const { id } = await heldPayment(client, { amount_minor: 2800 })
+  const page = await dashboard.open(`/payments/${id}`, { as: 'support' })
+  const dialog = await ask(page, 'Capture')
+  await dialog.getByLabel('Amount').fill('99')
+  await dialog.getByRole('heading', { name: 'Capture', exact: true }).waitFor()
+  expect(await dialog.getByText('Capture $28.00').count()).toBe(0)
+})
+
 test('a payment is canceled once somebody is sure', async () => {
   const { client } = dashboard.world
   const { id } = await heldPayment(client, { amount_minor: 777 })

@@ -260,15 +260,19 @@ test('the overview of a tenant names what needs a person, each kind by itself', 
     where tenant_id = ${tenant_id} and id in (${lapses.id}, ${later.id})`
   await warnOfExpiry(sql, 100)
   const { dispute } = await disputeIn(shop, disputed.id, 'needs_response')
-  const open = await verificationOf(shop)
+  // One waits for the person, one for us: its check failed.
+  const [, open] = [await verificationOf(shop), await verificationOf(shop)]
+  await sql`
+    update verifications set failure = '{"code": "document_expired", "message": "The document has expired."}'
+    where tenant_id = ${tenant_id} and id = ${open.id}`
   await decide(shop, (await verificationOf(shop)).id, 'approved')
   await drift({ ...world, tenant_id }, disputed.id)
   const [unknown] = newIdsInOrder(1)
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, run_at, unknown_since)
     values (${unknown!}, ${tenant_id}, 'messages', 'nobody.knows', '{}', 1, 'unknown', 'infinity', now())`
-  const [failing, gone, off] = await Promise.all(
-    Array.from({ length: 3 }, async (_, nth) => {
+  const [failing, gone, off, silent] = await Promise.all(
+    Array.from({ length: 4 }, async (_, nth) => {
       const url = `https://receiver-${nth}.invalid/hook`
       return (await shop.post('/v1/webhook_endpoints', { url, types: ['payout.*'] })).body.id
     }),
@@ -283,6 +287,9 @@ test('the overview of a tenant names what needs a person, each kind by itself', 
     update webhook_endpoints set status = 'disabled',
       disabled_reason = case when id = ${gone} then 'gone' else 'manual' end
     where tenant_id = ${tenant_id} and id in (${gone}, ${off})`
+  await sql`
+    update webhook_endpoints set failing_since = now() - case when id = ${silent} then 15 else 1 end * interval '1 minute'
+    where tenant_id = ${tenant_id} and id in (${silent}, ${failing})`
   const [differs] = await sql<{ id: string }[]>`select id from drifts where tenant_id = ${tenant_id}`
 
   const expected = {
@@ -291,11 +298,12 @@ test('the overview of a tenant names what needs a person, each kind by itself', 
     drift: differs!.id,
     deliveries_failed: failing,
     endpoint_disabled: gone,
+    endpoint_failing: silent,
     verification_open: open.id,
     dispute_needs_response: dispute.id,
   }
   const one = (kind: string, id: string) => ({ kind, count: 1, is_more: false, examples: [id] })
-  await until('the warning has its sequence', async () => (await attention()).length === 7)
+  await until('the warning has its sequence', async () => (await attention()).length === 8)
   const seen = await attention()
   expect(seen.map(({ oldest_at: _at, ...each }: any) => each)).toEqual(
     Object.entries(expected).map(([kind, id]) =>

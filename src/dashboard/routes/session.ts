@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { AREA_NAMES } from '#domain/areas.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
@@ -42,6 +43,8 @@ const sessionSchema = z.object({
   ),
   /** Providers that are emulated here. */
   emulators: z.array(z.string()),
+  /** A card that the emulated processor accepts; null: it is not emulated. */
+  payment_method_to_try: z.string().nullable(),
   /** Where API keys are used. */
   api_url: z.string(),
   /** Whether people can be invited by email; else they are given a link. */
@@ -80,6 +83,9 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
               : ('not_deployed' as const),
       })),
       emulators,
+      payment_method_to_try: emulators.some((name) => name.toLowerCase() === PAYMENTS.provider)
+        ? PAYMENTS.examples.payment_method
+        : null,
       api_url: config.API_URL ?? '',
       sends_email: mailsInvitations(context),
       version,

@@ -9,6 +9,8 @@ const MOST_COUNTED = 1000
 const EXAMPLES = 3
 /** Deliveries that failed earlier are no news. */
 const DELIVERIES_H = 24
+/** An endpoint that fails for less may only have been restarted. */
+const FAILING_MIN = 5
 
 const ATTENTION_KINDS = [
   'hold_lapses',
@@ -16,6 +18,7 @@ const ATTENTION_KINDS = [
   'drift',
   'deliveries_failed',
   'endpoint_disabled',
+  'endpoint_failing',
   'verification_open',
   'dispute_needs_response',
 ] as const
@@ -24,7 +27,7 @@ export const attentionSchema = z
   .object({
     kind: z.enum(ATTENTION_KINDS).meta({
       description:
-        '`hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `verification_open`: people of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
+        '`hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt has failed for minutes. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
       example: 'hold_lapses',
     }),
     count: z.int().meta({ description: 'How many; counting stops at 1,000.', example: 3 }),
@@ -83,9 +86,17 @@ const FINDERS: Record<Attention['kind'], (sql: Sql, tenant_id: string) => Fragme
     select id, coalesce(disabled_at, updated_at) as since, 1 as weight from webhook_endpoints
     where tenant_id = ${tenant_id} and deleted_at is null and status = 'disabled'
       and disabled_reason in ('gone', 'failing')`,
+  endpoint_failing: (sql, tenant_id) => sql`
+    select id, failing_since as since, 1 as weight from webhook_endpoints
+    where tenant_id = ${tenant_id} and deleted_at is null and status = 'enabled'
+      and failing_since < now() - ${FAILING_MIN} * interval '1 minute'`,
+  // The others wait for the person or the provider.
   verification_open: (sql, tenant_id) => sql`
-    select id, created_at as since, 1 as weight from verifications
-    where tenant_id = ${tenant_id} and open order by created_at ${enough(sql)}`,
+    select id, updated_at as since, 1 as weight from (
+      select id, updated_at, status, failure from verifications
+      where tenant_id = ${tenant_id} and open order by created_at desc ${enough(sql)}
+    ) v
+    where status = 'requires_input' and failure is not null`,
   dispute_needs_response: (sql, tenant_id) => sql`
     select id, opened_at as since, 1 as weight from (
       select id, opened_at, status from disputes

@@ -104,8 +104,9 @@ interface AttentionShape {
    * `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not
    * known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not
    * arrive within the last day; `endpoint_disabled`: endpoints that get none any more.
-   * `verification_open`: people of whom nobody has decided. `dispute_needs_response`: disputes that wait
-   * for an answer.
+   * `endpoint_failing`: endpoints to which every attempt has failed for minutes. `verification_open`:
+   * people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes
+   * that wait for an answer.
    */
   kind:
     | 'hold_lapses'
@@ -113,6 +114,7 @@ interface AttentionShape {
     | 'drift'
     | 'deliveries_failed'
     | 'endpoint_disabled'
+    | 'endpoint_failing'
     | 'verification_open'
     | 'dispute_needs_response'
   /** How many; counting stops at 1,000. */
@@ -518,6 +520,7 @@ export interface Answers {
       state: 'deployed' | 'switched_off' | 'not_deployed' | 'without_credentials'
     }[]
     emulators: string[]
+    payment_method_to_try: string | null
     api_url: string
     sends_email: boolean
     version: string

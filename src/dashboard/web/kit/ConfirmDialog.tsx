@@ -1,7 +1,7 @@
 // The dialog before an act: what will happen, the act by its name, and then what became of it.
 import { Button, Modal } from '@mantine/core'
 import { useMutation } from '@tanstack/react-query'
-import { useEffect, useMemo, useState, type ReactNode } from 'react'
+import { useEffect, useId, useMemo, useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
 import {
@@ -21,10 +21,9 @@ import { toneClass } from './Status.tsx'
 /**
  * Asks before an act. `title` is the question (`Capture $12.00?`), `action` the name of the act, which its button
  * repeats (`Capture`); the way out is `Back`. `does` says what will happen, to what and for how much. `act` gets the
- * idempotency key, which is the same for as long as the dialog is open, and longer where `about` is given. `outcome` says
- * what became of it; left out, the dialog closes. `ready` false: the fields (`children`) are not complete. `children` as
- * a function gets `errorOf`, which says what the API found wrong with a parameter; what stands at a field is not said
- * again below.
+ * idempotency key, which is the same for as long as the dialog is open, and longer where `about` is given. `outcome` says what became of it; left out, the
+ * dialog closes. `ready` false: the fields (`children`) are not complete; `missing` says what of them. `children` as a function gets `errorOf`, which
+ * says what the API found wrong with a parameter; what stands at a field is not said again below.
  */
 export function ConfirmDialog<T>(props: {
   opened: boolean
@@ -49,6 +48,7 @@ export function ConfirmDialog<T>(props: {
   shown_once?: boolean
   tone?: 'bad'
   ready?: boolean
+  missing?: string | undefined
   children?: ReactNode | ((errorOf: (param: string) => string | undefined) => ReactNode)
 }) {
   // What was asked cannot be taken back by closing, so it is not closed meanwhile.
@@ -79,9 +79,11 @@ function ConfirmBody<T>({
   shown_once = false,
   tone,
   ready = true,
+  missing,
   children,
   onBusy,
 }: Parameters<typeof ConfirmDialog<T>>[0] & { onBusy: (busy: boolean) => void }) {
+  const missing_id = useId()
   const { user, tenant } = useSession()
   const subject = about === undefined ? undefined : `${user.id} ${tenant?.id ?? ''} ${about}`
   const keyed = useMemo(() => {
@@ -174,6 +176,11 @@ function ConfirmBody<T>({
           </div>
         )}
       </div>
+      {!done && !ready && missing !== undefined && (
+        <p className="dim" id={missing_id}>
+          {missing}
+        </p>
+      )}
       <div className="dialog-foot">
         <Button
           onClick={onClose}
@@ -187,6 +194,7 @@ function ConfirmBody<T>({
             type="submit"
             variant="filled"
             color={tone === 'bad' ? 'red' : 'accent'}
+            aria-describedby={!ready && missing !== undefined ? missing_id : undefined}
             disabled={look.status === 'error' ? false : !ready || status === 'pending' || in_doubt}
           >
             {look.status === 'error' ? 'Look again' : action}

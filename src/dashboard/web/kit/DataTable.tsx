@@ -1,14 +1,14 @@
 // A table of a list: each row a link to its page, with pages, and with all that a table may show instead of rows.
 import { Button } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
+import { Link, useRouterState } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight } from 'lucide-react'
-import { useState, type KeyboardEvent, type ReactNode } from 'react'
+import { useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { parseAddress, type AddressSearch } from '../address.ts'
 import { wordsOf } from '../api.ts'
 
 import { Bone } from './Bone.tsx'
-import { Instant } from './Instant.tsx'
+import { AsOf } from './Instant.tsx'
 import type { TableList } from './list.ts'
 import { EmptyState, Failed } from './states.tsx'
 
@@ -51,6 +51,7 @@ export function DataTable<T>({
 }) {
   const { query, rows } = list
   const changed = useChanged(rows, rowKey, marked)
+  const { body, leaveBy } = useRowLeft(rows !== undefined)
   const refused = query.error instanceof SluiceError && query.error.status === 403
   if (query.error !== null && (rows === undefined || refused))
     return <Failed error={query.error} retry={query.refetch} />
@@ -71,7 +72,7 @@ export function DataTable<T>({
               ))}
             </tr>
           </thead>
-          <tbody>
+          <tbody ref={body}>
             {rows === undefined && <BoneRows columns={columns} />}
             {rows?.map((row) => {
               const key = rowKey(row)
@@ -87,7 +88,12 @@ export function DataTable<T>({
                   {columns.map(({ title, cell, align, clip }, at) => (
                     <td key={title} data-end={align} data-clip={clip}>
                       {at === 0 && to !== undefined ? (
-                        <Link {...linkOf(to(row))} className="row-link" data-row>
+                        <Link
+                          {...linkOf(to(row))}
+                          className="row-link"
+                          data-row={key}
+                          onClick={() => leaveBy(key)}
+                        >
                           {cell(row)}
                         </Link>
                       ) : (
@@ -119,11 +125,7 @@ function TableFoot({
     <div className="table-foot">
       <span>
         {query.error !== null && `Not renewed: ${wordsOf(query.error)} `}
-        {query.dataUpdatedAt > 0 && (
-          <>
-            As of <Instant at={new Date(query.dataUpdatedAt).toISOString()} />
-          </>
-        )}
+        {query.dataUpdatedAt > 0 && <AsOf at={query.dataUpdatedAt} />}
       </span>
       {paged && (
         <>
@@ -189,6 +191,26 @@ function difference<T>(
   const known = new Map(before.map((row) => [rowKey(row), JSON.stringify(marked(row))]))
   if (!now.some((row) => known.has(rowKey(row)))) return new Set()
   return new Set(now.filter((row) => known.get(rowKey(row)) !== JSON.stringify(marked(row))).map(rowKey))
+}
+
+/** By the entry of the history: the row that was opened from there, and gets the focus again after Back. */
+const left_by = new Map<string, string>()
+
+function useRowLeft(is_read: boolean) {
+  const entry = useRouterState({ select: ({ location }) => location.state.__TSR_key })
+  const body = useRef<HTMLTableSectionElement>(null)
+  useEffect(() => {
+    const key = entry === undefined || !is_read ? undefined : left_by.get(entry)
+    const is_free = document.activeElement?.matches('body, h1') ?? true
+    if (key === undefined || !is_free) return
+    body.current?.querySelector<HTMLElement>(`[data-row="${CSS.escape(key)}"]`)?.focus()
+  }, [entry, is_read])
+  return {
+    body,
+    leaveBy: (key: string) => {
+      if (entry !== undefined) left_by.set(entry, key)
+    },
+  }
 }
 
 /** Within the table the arrows go from row to row, as `j` and `k` do everywhere. */

@@ -14,6 +14,7 @@ export function Figure({
   name,
   value,
   line,
+  top,
   over = 'last 7 days',
   trend,
   note,
@@ -21,7 +22,9 @@ export function Figure({
 }: {
   name: string
   value: ReactNode
-  line?: number[]
+  line?: (number | null)[]
+  /** What the top of the line stands for, where it is not its highest value. */
+  top?: number
   over?: string
   trend?: { by: 'up' | 'down' | 'none'; good: boolean; text: string }
   /** What else is to be said, in one line under the value. */
@@ -37,7 +40,7 @@ export function Figure({
       {line === undefined ? (
         <div className="figure-no-line" />
       ) : (
-        <Sparkline values={line} label={`${name}, ${over}`} />
+        <Sparkline values={line} label={`${name}, ${over}`} {...(top !== undefined && { top })} />
       )}
       <div className="page-as-of">
         {trend === undefined || Arrow === undefined ? (

@@ -19,6 +19,16 @@ export function Instant({ at, none = '–' }: { at: string | null | undefined; n
   )
 }
 
+/** When what is shown was read, in ms: never in the future, which the clock of a server may be. */
+export function AsOf({ at }: { at: number }) {
+  const now = useNow()
+  return (
+    <>
+      As of <Instant at={new Date(Math.min(at, now)).toISOString()} />
+    </>
+  )
+}
+
 /** A moment exactly, to the second, in the reader's time zone, which it names. */
 export function formatInstant(at: string): string {
   return EXACT.format(new Date(at))
@@ -49,7 +59,8 @@ const EXACT = new Intl.DateTimeFormat(undefined, {
   second: '2-digit',
   timeZoneName: 'short',
 })
-const AGO = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
+// As the sentences around it, in English.
+const AGO = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
 const UNITS = [
   ['second', 1000, 60],
   ['minute', 60_000, 60],

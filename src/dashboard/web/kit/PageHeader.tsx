@@ -1,7 +1,7 @@
 // The head of a page: its heading, what it is, what can be done, and as of when it is true.
 import { Link, useRouterState } from '@tanstack/react-router'
 import { useEffect, useRef, type ReactNode } from 'react'
-import { Instant } from './Instant.tsx'
+import { AsOf } from './Instant.tsx'
 
 /**
  * Every page has one. `title` is also the title of the window and gets the focus when the page was gone to. `heading`
@@ -34,7 +34,8 @@ export function PageHeader({
     if (path === undefined) return undefined
     const went = arrived !== undefined && arrived !== path
     arrived = path
-    if (!went || document.activeElement?.role === 'tab') return undefined
+    // A row that was opened has the focus again after Back.
+    if (!went || document.activeElement?.matches('[role=tab], main [data-row]')) return undefined
     const focus = () => focused.current?.focus({ preventScroll: true })
     if (document.querySelector('[role=dialog]') === null) {
       focus()
@@ -58,7 +59,7 @@ export function PageHeader({
         {description !== undefined && <p>{description}</p>}
         {as_of !== undefined && as_of > 0 && (
           <div className="page-as-of">
-            As of <Instant at={new Date(as_of).toISOString()} />
+            <AsOf at={as_of} />
           </div>
         )}
       </div>

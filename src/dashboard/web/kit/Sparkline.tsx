@@ -1,16 +1,21 @@
 // A small line without axes.
 
-/** The shape of some values over time; `label` says in words what it shows. Fewer than two values are a flat line. */
+/**
+ * The shape of some values over time; null is a gap. `label` says in words what it shows. One value alone is a flat line.
+ * `top`: the value at the top, where it is not the highest of them.
+ */
 export function Sparkline({
   values,
   label,
   height = 32,
+  top = 0,
 }: {
-  values: number[]
+  values: (number | null)[]
   label: string
   height?: number
+  top?: number
 }) {
-  const line = sparkPath(values, height)
+  const lines = sparkLines(values, height, top)
   return (
     <svg
       className="spark"
@@ -20,21 +25,40 @@ export function Sparkline({
       role="img"
       aria-label={label}
     >
-      <path className="spark-area" d={`${line}L100 ${height}L0 ${height}Z`} />
-      <path d={line} />
+      {lines.map(({ path, from, to }) => (
+        <path key={from} className="spark-area" d={`${path}L${to} ${height}L${from} ${height}Z`} />
+      ))}
+      {lines.map(({ path, from }) => (
+        <path key={from} d={path} />
+      ))}
     </svg>
   )
 }
 
-function sparkPath(values: number[], height: number): string {
+/** A line for each stretch without a gap; a value between gaps is a dash. */
+function sparkLines(values: (number | null)[], height: number, top: number) {
   const shown = values.length < 2 ? [values[0] ?? 0, values[0] ?? 0] : values
-  const [least, most] = [Math.min(0, ...shown), Math.max(0, ...shown)]
+  const known = shown.filter((value) => value !== null)
+  const [least, most] = [Math.min(0, ...known), Math.max(top, ...known)]
   const range = most - least || 1
-  return shown
-    .map((value, at) => {
-      const x = (at / (shown.length - 1)) * 100
-      const y = height - 1.5 - ((value - least) / range) * (height - 3)
-      return `${at === 0 ? 'M' : 'L'}${x.toFixed(2)} ${y.toFixed(2)}`
-    })
-    .join('')
+  const stretches: [x: number, y: number][][] = []
+  for (const [at, value] of shown.entries()) {
+    if (value === null) continue
+    const point: [number, number] = [
+      (at / (shown.length - 1)) * 100,
+      height - 1.5 - ((value - least) / range) * (height - 3),
+    ]
+    if (at === 0 || shown[at - 1] === null) stretches.push([point])
+    else stretches.at(-1)!.push(point)
+  }
+  return stretches.map((points) => {
+    const [[x, y]] = points as [[number, number]]
+    const ends = points.length > 1 ? points : [Math.max(0, x - 2), Math.min(100, x + 2)].map((px) => [px, y])
+    const drawn = ends.map((point) => point.map((part) => part.toFixed(2)))
+    return {
+      path: drawn.map((point, at) => `${at === 0 ? 'M' : 'L'}${point.join(' ')}`).join(''),
+      from: drawn[0]?.[0] ?? '0',
+      to: drawn.at(-1)?.[0] ?? '100',
+    }
+  })
 }

@@ -38,15 +38,35 @@ export function Timeline({ items, label = 'Timeline' }: { items: TimelineItem[];
   const bars = placeBars(shown)
   const folded = items.length - shown.length
   const fresh = useFresh(items)
+  const first = shown[0]?.at
+  const last = shown.reduce((latest, { at, ended_at }) => {
+    const end = ended_at ?? at
+    return Date.parse(end) > Date.parse(latest) ? end : latest
+  }, first ?? '')
   return (
     <>
+      {first !== undefined && last !== undefined && first !== last && (
+        <div className="timeline-axis dim" aria-hidden>
+          <div>
+            {[first, last].map((at) => (
+              <span key={at}>{axisClock(at, first, last)}</span>
+            ))}
+          </div>
+        </div>
+      )}
       <ol className="timeline" aria-label={label}>
         {shown.map((item, at) => {
           const { left, width, gap_ms } = bars[at] ?? { left: 0, width: 0, gap_ms: 0 }
           return (
             <Fragment key={item.id}>
               {gap_ms > 0 && <li className="timeline-gap">{formatDuration(gap_ms)} later</li>}
-              <Entry item={item} left={left} width={width} fresh={fresh.has(item.id)} />
+              <Entry
+                item={item}
+                before={shown[at - 1]?.at}
+                left={left}
+                width={width}
+                fresh={fresh.has(item.id)}
+              />
             </Fragment>
           )
         })}
@@ -75,13 +95,35 @@ function useFresh(items: TimelineItem[]): Set<string> {
   return seen.fresh
 }
 
+const DAY = { month: 'short', day: 'numeric' } as const
+const TIME = { hour: '2-digit', minute: '2-digit', second: '2-digit' } as const
+
+/** The time of day of `at`, with its day where that is not the day of `before`, or not today. */
+function clock(at: string, before?: string): string {
+  const [day, other] = [at, before ?? Date.now()].map((each) => new Date(each).toDateString())
+  return new Date(at).toLocaleString(undefined, {
+    ...(day !== other && DAY),
+    ...TIME,
+  })
+}
+
+/** An end of the axis: its day, or its time where both are of one day. */
+function axisClock(at: string, first: string, last: string): string {
+  if (new Date(first).toDateString() === new Date(last).toDateString())
+    return new Date(at).toLocaleTimeString(undefined, TIME)
+  return new Date(at).toLocaleDateString(undefined, DAY)
+}
+
 function Entry({
   item,
+  before,
   left,
   width,
   fresh,
 }: {
   item: TimelineItem
+  /** When the entry before it was. */
+  before: string | undefined
   left: number
   width: number
   fresh: boolean
@@ -102,7 +144,10 @@ function Entry({
         <Icon size={16} aria-hidden />
         <span className="timeline-name">
           {item.name}
-          {item.note !== undefined && <small>{item.note}</small>}
+          <small>
+            <time dateTime={at}>{clock(at, before)}</time>
+            {item.note !== undefined && <> · {item.note}</>}
+          </small>
         </span>
         <span className="timeline-track" aria-hidden>
           <span

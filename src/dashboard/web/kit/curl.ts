@@ -46,12 +46,20 @@ export const FIRST_CUSTOMER: CreateCustomer = {
   idempotency_key: 'dashboard-customer-1',
   email: 'ada@example.com',
 }
-export const FIRST_PAYMENT: CreatePayment = {
+const FIRST_PAYMENT: CreatePayment = {
   idempotency_key: 'dashboard-payment-1',
   amount_minor: 4000,
   currency: 'usd',
   method: 'card',
 }
+
+/** The curl that makes a payment; where the processor is emulated, by a card that it accepts, so that it can be captured. */
+export function useFirstPayment(more: Partial<CreatePayment> = {}): string {
+  const { payment_method_to_try: payment_method } = useSession()
+  const card = payment_method === null ? {} : { payment_method }
+  return useCurl('/v1/payments', { ...FIRST_PAYMENT, ...card, ...more })
+}
+
 export const FIRST_TOP_UP: CreateTopUp = {
   idempotency_key: 'dashboard-top-up-1',
   amount_minor: 10_000,

@@ -1,5 +1,6 @@
 // What a page or a table shows instead of its content: nothing there, failed, forbidden.
 import { Button } from '@mantine/core'
+import { Link } from '@tanstack/react-router'
 import { CircleAlert, Inbox, Lock, type LucideIcon } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
@@ -25,7 +26,15 @@ export function EmptyState({
       <h2>{title}</h2>
       {children !== undefined && <p>{children}</p>}
       {action !== undefined && <div className="state-action">{action}</div>}
-      {curl !== undefined && <CodeBlock text={curl} label="command" />}
+      {curl !== undefined && (
+        <>
+          <CodeBlock text={curl} label="command" />
+          <p>
+            <code>$SLUICE_API_KEY</code> is a key of yours: see{' '}
+            <Link to="/settings/api-keys">Settings, API keys</Link>.
+          </p>
+        </>
+      )}
     </div>
   )
 }

@@ -2,7 +2,7 @@
 import { NativeSelect } from '@mantine/core'
 import { useAddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
-import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
+import { useFirstPayment } from '../kit/curl.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/Money.tsx'
@@ -25,7 +25,7 @@ export function OverviewPage() {
   const wallet = useAreaState('wallet') === 'deployed'
   const { data, error, refetch } = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
   const [search, change] = useAddressSearch()
-  const curl = useCurl('/v1/payments', FIRST_PAYMENT)
+  const curl = useFirstPayment()
   if (error !== null && data === undefined)
     return <FailedPage title="Overview" error={error} retry={refetch} />
   const known = currenciesOf(data)
@@ -61,10 +61,7 @@ export function OverviewPage() {
           value={
             data && (data.oldest_due_s === 0 ? 'Nothing waits' : formatDuration(data.oldest_due_s * 1000))
           }
-          note={
-            data &&
-            (data.oldest_due_s === 0 ? 'No job is due' : 'The oldest job that is due has waited so long')
-          }
+          note={data && (data.oldest_due_s === 0 ? 'No job is due' : 'A job has waited so long')}
           over="now"
           {...(is_operator && { to: '/ops/queues' })}
         />
@@ -125,12 +122,11 @@ function SuccessFigure({ data }: { data: OverviewAnswer | undefined }) {
   }
   const { rate, failed } = together(all.map(({ week }) => week))
   const { rate: before } = together(all.map(({ week_before }) => week_before))
-  // A day without payments goes on as the day before it.
-  const rates = Array.from(
+  // A day without payments is a gap.
+  const line = Array.from(
     { length: WEEK },
     (_, at) => together(all.flatMap((each) => lastWeek(each)[at] ?? [])).rate,
   )
-  const line = rates.map((_, at) => rates.slice(0, at + 1).findLast((each) => each !== null) ?? rate ?? 0)
   const change = rate === null || before === null ? 0 : rate - before
   return (
     <Figure
@@ -138,6 +134,7 @@ function SuccessFigure({ data }: { data: OverviewAnswer | undefined }) {
       value={data && (rate === null ? 'No payments' : percent(rate, 1))}
       note={data && `${failed.toLocaleString()} failed, in all currencies`}
       line={line}
+      top={1}
       {...(rate !== null &&
         before !== null && {
           trend: {
@@ -168,7 +165,7 @@ function BalanceFigure({ data, currency }: FigureOf) {
             : 'All of it can be paid out')
       }
       line={days.map(({ captured_minor, refunded_minor }) => captured_minor - refunded_minor)}
-      over="captured less refunded, last 7 days"
+      over="a week of captures less refunds"
       to="/wallet"
     />
   )

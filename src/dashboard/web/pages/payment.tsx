@@ -1,7 +1,6 @@
 // One payment, as a story: how it stands, what can be done, who and how, and all that happened.
 import type { Payment } from '#sdk/index.ts'
 import { Button } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
 import { useCallback, useMemo, useState } from 'react'
 import { usePathParam } from '../address.ts'
 import { useDialogs } from '../dialogs.ts'
@@ -11,6 +10,7 @@ import { Id, MaybeId } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
+import { PartyName } from '../parties/PartyName.tsx'
 import { CancelDialog, CaptureDialog, RefundDialog } from '../payments/dialogs.tsx'
 import { PaymentOutlook } from '../payments/outlook.tsx'
 import { PaymentDisputes, PaymentRefunds } from '../payments/parts.tsx'
@@ -119,19 +119,8 @@ function PaymentFacts({ payment, id }: { payment: Payment | undefined; id: strin
         Refunded: ({ amount_refunded_minor, currency }) =>
           amount_refunded_minor > 0 && <Money minor={amount_refunded_minor} currency={currency} />,
         Customer: ({ customer_id }) =>
-          customer_id === null ? (
-            '–'
-          ) : (
-            <Link to="/customers/$id" params={{ id: customer_id }} className="mono">
-              {customer_id}
-            </Link>
-          ),
-        Merchant: ({ merchant_id }) =>
-          merchant_id && (
-            <Link to="/merchants/$id" params={{ id: merchant_id }} className="mono">
-              {merchant_id}
-            </Link>
-          ),
+          customer_id === null ? '–' : <PartyName type="customer" id={customer_id} link />,
+        Merchant: ({ merchant_id }) => merchant_id && <PartyName type="merchant" id={merchant_id} link />,
         Method: ({ processor }) => <span>Card at {processorName(processor)}</span>,
         'Processor reference': ({ processor_reference }) => (
           <MaybeId id={processor_reference} label="processor reference" />

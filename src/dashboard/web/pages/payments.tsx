@@ -4,15 +4,16 @@ import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../address.ts'
 import { ID_COLUMN, CREATED_COLUMN, AMOUNT_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
-import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
+import { useFirstPayment } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { shortId, UUID } from '../kit/Id.tsx'
+import { UUID } from '../kit/Id.tsx'
 import { useList, wholeList, type ListState, type TableList } from '../kit/list.ts'
 import { Money, typedMoney } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
+import { PartyName } from '../parties/PartyName.tsx'
 import { CURRENCIES } from '../payments/filters.ts'
 import { useAnswer } from '../queries.ts'
 
@@ -76,10 +77,9 @@ const COLUMNS: TableColumn<Payment>[] = [
       customer_id === null ? (
         <span className="dim">–</span>
       ) : (
-        <Link to="/customers/$id" params={{ id: customer_id }} className="mono cell-link" title={customer_id}>
-          {shortId(customer_id)}
-        </Link>
+        <PartyName type="customer" id={customer_id} link />
       ),
+    clip: true,
     csv: ({ customer_id }) => customer_id,
   },
   {
@@ -107,7 +107,7 @@ export function PaymentsPage() {
   const { list, exported } = useSearched()
   const [search] = useAddressSearch()
   const linked = LINKED.filter((field) => field.kind === 'text' && search[field.name] !== undefined)
-  const curl = useCurl('/v1/payments', FIRST_PAYMENT)
+  const curl = useFirstPayment()
   return (
     <>
       <PageHeader

@@ -93,14 +93,14 @@ function RefundOutlook({
   const said: Record<Refund['status'], Omit<Said, 'key'>> = {
     pending: {
       tone: 'going',
-      words: `${amount} is on its way back. The processor tells when it has arrived; you need not do anything.`,
+      words: `The refund of ${amount} is under way. The processor tells how it ends; you need not do anything.`,
     },
     succeeded: {
       tone: 'idle',
       words:
         now - Date.parse(refund.created_at) > 30 * 86_400_000
           ? `${amount} went back to the buyer. Nothing more happens.`
-          : `${amount} is on its way to the buyer, who sees it in 5 to 10 days. If their bank sends it back within 30 days, this refund fails and the money is yours again.`,
+          : `The refund of ${amount} succeeded. The buyer sees it in 5 to 10 days. If their bank sends it back within 30 days, this refund fails and the money is yours again.`,
     },
     failed: {
       tone: 'bad',

@@ -16,7 +16,7 @@ import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { DecidedBy } from '../verifications/DecidedBy.tsx'
 import { DecideDialog, RenewLinkDialog } from '../verifications/dialogs.tsx'
-import { decidedBy } from '../verifications/words.ts'
+import { decidedBy, isUndecided } from '../verifications/words.ts'
 
 export function VerificationPage() {
   const id = usePathParam('id')
@@ -39,9 +39,11 @@ export function VerificationPage() {
         </>
       )}
       status={({ status }) => ({ status, noun: 'kyc' })}
-      actions={({ status, decided_by, decision }) => {
+      actions={({ status, decided_by, decision, failure }) => {
         // By hand it is decided once, also over what the provider has decided.
         const decidable = may_decide && decided_by !== 'manual'
+        // Until a check has failed, it waits for the person or the provider.
+        const waits_for_us = !isUndecided({ status }) || failure !== null
         return (
           <>
             {may_link && status === 'requires_input' && (
@@ -55,7 +57,11 @@ export function VerificationPage() {
               </Button>
             )}
             {decidable && decision !== 'approved' && (
-              <Button variant="filled" leftSection={<Check size={14} />} onClick={() => begin('approve')}>
+              <Button
+                variant={waits_for_us ? 'filled' : 'default'}
+                leftSection={<Check size={14} />}
+                onClick={() => begin('approve')}
+              >
                 Approve
               </Button>
             )}

@@ -17,6 +17,7 @@ import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 import { AddEndpointDialog } from '../webhooks/EndpointFields.tsx'
+import { successRate } from '../webhooks/EndpointFigures.tsx'
 
 type EndpointLine = Answers['GET /webhook_endpoints/lines'][number]
 
@@ -114,11 +115,11 @@ export function WebhooksPage() {
 }
 
 function Success({ line }: { line: EndpointLine['line'] | undefined }) {
-  const [delivered, failed] = [total(line, 'delivered') ?? 0, total(line, 'failed') ?? 0]
-  if (delivered + failed === 0) return <span className="dim">–</span>
-  return (delivered / (delivered + failed)).toLocaleString(undefined, {
-    style: 'percent',
-    maximumFractionDigits: 1,
+  const of = (name: 'delivered' | 'failed' | 'failed_attempts') => total(line, name) ?? 0
+  return successRate({
+    delivered: of('delivered'),
+    failed: of('failed'),
+    attempts_failed: of('failed_attempts'),
   })
 }
 

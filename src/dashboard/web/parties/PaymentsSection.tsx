@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router'
 import type { Payment } from '#sdk/index.ts'
 import { CREATED_COLUMN, AMOUNT_COLUMN } from '../kit/columns.tsx'
-import { FIRST_PAYMENT, useCurl } from '../kit/curl.ts'
+import { useFirstPayment } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { shortId, Id } from '../kit/Id.tsx'
 import { useList } from '../kit/list.ts'
@@ -30,7 +30,7 @@ export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id';
     every_ms: 15_000,
     enabled: deployed,
   })
-  const curl = useCurl('/v1/payments', { ...FIRST_PAYMENT, [by]: id })
+  const curl = useFirstPayment({ [by]: id })
   if (!deployed) return null
   return (
     <section className="section">

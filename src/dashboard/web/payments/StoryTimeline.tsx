@@ -2,7 +2,7 @@
 import type { Payment } from '#sdk/index.ts'
 import type { UseQueryResult } from '@tanstack/react-query'
 import { Bone } from '../kit/Bone.tsx'
-import { Instant, useNow } from '../kit/Instant.tsx'
+import { AsOf, useNow } from '../kit/Instant.tsx'
 import { Failed } from '../kit/states.tsx'
 import { Timeline } from '../kit/Timeline.tsx'
 import { useSession } from '../session.tsx'
@@ -27,7 +27,7 @@ export function StoryTimeline({
         <h2>Timeline</h2>
         {dataUpdatedAt > 0 && (
           <span className="page-as-of">
-            As of <Instant at={new Date(dataUpdatedAt).toISOString()} />
+            <AsOf at={dataUpdatedAt} />
           </span>
         )}
       </div>

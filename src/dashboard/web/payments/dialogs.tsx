@@ -51,6 +51,7 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
   const amount = useAmount(held, currency)
   const minor = amount.minor ?? held
   const money = (some: number) => formatMoney(some, currency)
+  const valid = amount.minor !== undefined
   const rest =
     minor < held
       ? ` ${money(held - minor)} is released, and cannot be captured later.`
@@ -62,10 +63,14 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
         amount.setTyped(undefined)
         onClose()
       }}
-      title={`Capture ${money(minor)}?`}
+      title={valid ? `Capture ${money(minor)}?` : 'Capture'}
       action="Capture"
-      does={`Capture ${money(minor)} of ${money(held)} held at ${processorName(payment.processor)}.${rest}`}
-      ready={amount.minor !== undefined}
+      does={
+        valid
+          ? `Capture ${money(minor)} of ${money(held)} held at ${processorName(payment.processor)}.${rest}`
+          : `${money(held)} is held at ${processorName(payment.processor)}.`
+      }
+      ready={valid}
       act={(idempotency_key) =>
         acted(sluice.payments.capture(id, minor === held ? {} : { amount_minor: minor }, { idempotency_key }))
       }
@@ -127,6 +132,7 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
   const [reason, setReason] = useState<CreateRefund['reason']>()
   const minor = amount.minor ?? left
   const money = (some: number) => formatMoney(some, currency)
+  const valid = amount.minor !== undefined
   return (
     <ConfirmDialog
       opened={opened}
@@ -134,17 +140,18 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
         amount.setTyped(undefined)
         onClose()
       }}
-      title={`Refund ${money(minor)}?`}
+      title={valid ? `Refund ${money(minor)}?` : 'Refund'}
       action="Refund"
       tone="bad"
       does={
         <>
-          Refund {money(minor)} of {money(captured)} to the {payment.method} that paid; {money(left - minor)}{' '}
-          stays captured.
+          {valid
+            ? `Refund ${money(minor)} of ${money(captured)} to the ${payment.method} that paid; ${money(left - minor)} stays captured.`
+            : `${money(left)} of ${money(captured)} can be refunded to the ${payment.method} that paid.`}
           {refunded > 0 && ` ${money(refunded)} went back before.`}
         </>
       }
-      ready={amount.minor !== undefined}
+      ready={valid}
       act={(idempotency_key) =>
         acted(
           sluice.refunds.create(
@@ -158,7 +165,8 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
       onSettled={again}
       outcome={(result) => (
         <ActedOutcome of={result}>
-          {money(result.data.amount_minor)} is on its way to the buyer.{' '}
+          {money(result.data.amount_minor)} {result.data.status === 'succeeded' ? 'was' : 'is being'}{' '}
+          refunded.{' '}
           <Link to="/refunds/$id" params={{ id: result.data.id }}>
             See the refund
           </Link>

@@ -10,6 +10,7 @@ import { inWords } from '../kit/statuses.ts'
 import type { PaymentStory, StoryDelivery, StoryJob } from './story.ts'
 import {
   amountOfJob,
+  askedBuyer,
   EVENT_WORDS,
   jobWords,
   moneyOf,
@@ -128,8 +129,13 @@ function attemptParts(told: Told, entry: TimelineEntry) {
   const { message } = Object(details['error']) as { message?: unknown }
   const does = jobWords(name, 'to_do', amount)
   const next = nextWords(told, job, attempt)
+  const waits_for_buyer = name === 'payment.authorize' && payment.status === 'requires_action'
   const told_of: Record<string, [string, ReactNode?]> = {
-    done: [`${jobWords(name, 'done', amount)} at ${at}`],
+    done: [
+      name === 'payment.authorize' && askedBuyer(story)
+        ? `${at} took the request; nothing ${waits_for_buyer ? 'is' : 'was'} held yet`
+        : `${jobWords(name, 'done', amount)} at ${at}`,
+    ],
     declined: [`${at} refused to ${does}`, typeof message === 'string' ? message : undefined],
     retry: [`${at} did not ${does}, and nothing happened`, `It is asked again${next}.`],
     ambiguous: [`${at}'s answer was lost`, `It is asked again with the same key${next}.`],
@@ -152,7 +158,10 @@ function attemptParts(told: Told, entry: TimelineEntry) {
     note: attempt > 1 ? `${name}, attempt ${attempt}` : name,
     ended_at:
       ended_at ?? (outcome === null && job?.state === 'running' ? new Date(told.now).toISOString() : null),
-    outcome: outcome ?? (job?.state === 'running' ? 'running' : 'lost'),
+    outcome:
+      outcome === 'done' && waits_for_buyer
+        ? 'requires_action'
+        : (outcome ?? (job?.state === 'running' ? 'running' : 'lost')),
     changed,
     // Of many tries that came to nothing the first and the last are enough.
     matters:

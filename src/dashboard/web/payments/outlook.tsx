@@ -9,7 +9,7 @@ import { inWords, type Tone } from '../kit/statuses.ts'
 import { useSession } from '../session.tsx'
 import { inTime } from './items.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
-import { amountOfJob, bankHasMoney, jobWords, moneyOf, processorName } from './words.ts'
+import { amountOfJob, bankHasMoney, buyerHasTo, jobWords, moneyOf, processorName } from './words.ts'
 
 export type Said = { key: string; tone: Tone; words: ReactNode }
 
@@ -20,7 +20,7 @@ export function PaymentOutlook({ payment, story }: { payment: Payment; story: Pa
   const jobs = story?.jobs.filter(({ run_at }) => run_at !== null) ?? []
   const said = [
     ...jobs.map((job) => jobSaid({ payment, story: story!, job, now, is_operator })),
-    ...(jobs.length === 0 ? stateSaid(payment) : []),
+    ...(jobs.length === 0 ? stateSaid(payment, story) : []),
     ...(story?.disputes ?? []).flatMap((dispute) => disputeSaid(dispute)),
   ]
   return <Outlook said={said} />
@@ -105,7 +105,7 @@ export function jobSaid({
 }
 
 /** What a payment waits for, or how it ended. */
-function stateSaid(payment: Payment): Said[] {
+function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
   const { status, failure, capture_before, amount_capturable_minor, currency, cancellation_reason } = payment
   const say = (tone: Tone, words: string): Said[] => [{ key: status, tone, words }]
   const amount = moneyOf(payment)
@@ -114,7 +114,7 @@ function stateSaid(payment: Payment): Said[] {
   if (status === 'requires_action')
     return say(
       'warn',
-      `${failure === null ? '' : `The last try failed: ${failure.message} `}The buyer has to confirm the payment with their bank. It goes on by itself when they have; until then you can cancel it.`,
+      `Nothing is held yet. ${buyerHasTo(payment, story)} It goes on by itself when they have; until then you can cancel it.`,
     )
   if (status === 'authorized') {
     const held = formatMoney(amount_capturable_minor, currency)

@@ -9,6 +9,21 @@ export function bankHasMoney({ dispute }: Payment): boolean {
   return dispute !== null && dispute.status !== 'won' && dispute.status !== 'warning'
 }
 
+/** Whether the buyer had to act before anything was held. */
+export const askedBuyer = ({ entries }: Pick<PaymentStory, 'entries'>): boolean =>
+  entries.some(({ kind, name }) => kind === 'event' && name === 'payment.requires_action')
+
+/** What a payment that waits for its buyer waits for, as far as the processor told. */
+export function buyerHasTo({ failure }: Payment, story: Pick<PaymentStory, 'entries'> | undefined): string {
+  const last = story?.entries.findLast(
+    ({ kind, name }) => kind === 'notification' && /\.(?:requires_action|payment_failed)$/.test(name),
+  )
+  if (last?.name.endsWith('requires_action')) return 'The buyer has to confirm the payment with their bank.'
+  if (failure !== null)
+    return `The last try failed: ${failure.message} The buyer has to try again, with this card or another.`
+  return 'The buyer has to enter a card, and to confirm with their bank if it asks.'
+}
+
 /** What a job does: done, to be done, being done. `{}` is the amount. */
 type JobWords = { done: string; to_do: string; doing: string; asked: string; noun: string }
 
@@ -77,7 +92,7 @@ export const processorName = (processor: string) => inWords(processor)
 /** What events say, of those that say more than an attempt does. */
 export const EVENT_WORDS: Record<string, string> = {
   'payment.created': 'Payment requested',
-  'payment.requires_action': 'The buyer has to confirm the payment',
+  'payment.requires_action': 'The buyer has to act',
   'payment.authorized': 'The money is held',
   'payment.authorization_failed': 'A try of the buyer failed',
   'payment.capture_expiring': 'The hold lapses within a day',
@@ -91,7 +106,7 @@ export const EVENT_WORDS: Record<string, string> = {
   'payment.dispute_lost': 'The dispute was lost',
   'payment.dispute_closed': 'The dispute is over',
   'refund.created': 'Refund requested',
-  'refund.succeeded': 'The refund is on its way to the buyer',
+  'refund.succeeded': 'The refund succeeded',
   'refund.failed': 'The refund failed; the money stays',
 }
 

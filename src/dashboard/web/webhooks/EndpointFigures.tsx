@@ -10,7 +10,7 @@ type Hour = Answers['GET /webhook_endpoints/{id}/hours'][number]
 
 export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpointStats | undefined }) {
   const { data: hours } = useAnswer<Hour[]>(`/webhook_endpoints/${id}/hours`, undefined, { every_ms: 60_000 })
-  const ended = stats && stats.delivered + stats.failed
+  const attempts_failed = hours?.reduce((sum, { failed_attempts }) => sum + failed_attempts, 0)
   const took = (ms: number | null | undefined) =>
     ms === null ? '–' : ms === undefined ? undefined : formatDuration(ms)
   const lineOf = (name: keyof Omit<Hour, 'at'>) => hours?.map((hour) => hour[name] ?? 0) ?? []
@@ -19,30 +19,17 @@ export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpo
       <div className="figures-row">
         <Figure
           name="Success rate"
-          value={
-            stats &&
-            (ended === 0
-              ? '–'
-              : (stats.delivered / (ended ?? 1)).toLocaleString(undefined, {
-                  style: 'percent',
-                  maximumFractionDigits: 1,
-                }))
-          }
+          value={stats && attempts_failed !== undefined && successRate({ ...stats, attempts_failed })}
           line={lineOf('delivered')}
           over={
             stats
-              ? `${stats.delivered.toLocaleString()} delivered, ${stats.failed.toLocaleString()} failed`
+              ? `${stats.delivered.toLocaleString()} delivered, ${stats.failed.toLocaleString()} failed, ${(attempts_failed ?? 0).toLocaleString()} failed attempts`
               : ''
           }
         />
         <Figure name="Half took at most" value={took(stats?.p50_ms)} line={lineOf('p50_ms')} />
         <Figure name="95 of 100 took at most" value={took(stats?.p95_ms)} line={lineOf('p95_ms')} />
-        <Figure
-          name="Pending now"
-          value={stats?.pending.toLocaleString()}
-          line={lineOf('failed_attempts')}
-          over="the line: failed attempts"
-        />
+        <Figure name="Pending now" value={stats?.pending.toLocaleString()} over="now" />
       </div>
       <section className="section">
         <LineChart
@@ -68,4 +55,12 @@ export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpo
       </section>
     </>
   )
+}
+
+/** The share of deliveries that arrived; where none has ended yet, that every attempt failed counts. */
+export function successRate(of: { delivered: number; failed: number; attempts_failed: number }): string {
+  const { delivered, failed, attempts_failed } = of
+  if (delivered + failed + attempts_failed === 0) return '–'
+  const rate = delivered === 0 ? 0 : delivered / (delivered + failed)
+  return rate.toLocaleString(undefined, { style: 'percent', maximumFractionDigits: 1 })
 }

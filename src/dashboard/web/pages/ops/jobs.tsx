@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { CREATED_COLUMN } from '../../kit/columns.tsx'
-import { FIRST_PAYMENT, useCurl } from '../../kit/curl.ts'
+import { useFirstPayment } from '../../kit/curl.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
 import { shortId } from '../../kit/Id.tsx'
@@ -68,7 +68,7 @@ export function JobsPage() {
       [filters_text],
     ),
   )
-  const curl = useCurl('/v1/payments', FIRST_PAYMENT)
+  const curl = useFirstPayment()
   const none = list.rows?.length === 0
   return (
     <>

@@ -36,6 +36,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       action="Create"
       does="It acts for this tenant, within its scopes."
       ready={name.trim() !== '' && scopes.length > 0}
+      missing={name.trim() === '' ? 'It needs a name.' : 'It needs at least one scope.'}
       act={() =>
         askActed<WithSecret>('POST', '/keys', {
           name: name.trim(),
