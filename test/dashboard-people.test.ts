@@ -1,5 +1,6 @@
 // What people may do in the dashboard: roles, members, API keys, operators, and the record of all of it.
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { ROLES, type MemberRole } from '#domain/people/role.ts'
@@ -347,6 +348,63 @@ test('somebody new is invited by email, and accepts once', async () => {
   const twice = await by.admin.post('/api/members/invitations', { email, role: 'support' })
   expect(twice.body.error).toMatchObject({ code: 'conflict', param: 'email' })
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
+})
+
+test('nobody but who gets it reads the link of an invitation', async () => {
+  const { sql } = world
+  const [operator, member] = [
+    await signedInAs(world, { is_operator: true }),
+    await signedInAs(world, { role: 'read-only', tenant_id: SYSTEM_TENANT_ID }),
+  ]
+  const choose = async () =>
+    (await operator.post('/api/session/tenant', { tenant_id: SYSTEM_TENANT_ID })).status
+  expect(await choose()).toBe(404)
+  // As when it was chosen by an earlier version.
+  await sql`update user_sessions set shown_tenant_id = ${SYSTEM_TENANT_ID} where user_id = ${operator.user_id}`
+  expect((await operator.get('/api/session')).body).toMatchObject({ tenant: null, role: null })
+  expect((await operator.get('/api/v1/messages')).status).toBe(403)
+  const key = await world.clientOf({ tenant: 'system' })
+
+  await sql`insert into pauses (queue, tenant_id) values ('messages', ${SYSTEM_TENANT_ID})`
+  const email = 'an-owner@people.example'
+  const { body: invitation } = await by.owner.post('/api/members/invitations', { email, role: 'owner' })
+  const [message] = await sql<{ id: string; job_id: string }[]>`
+    select m.id, j.id as job_id from messages m join jobs j on j.subject_id = m.id
+    where m.idempotency_key = ${`invitation ${invitation.id}`}`
+  const { id, job_id } = message!
+  const read = async () => {
+    const v1 = ['', `/${id}`, `/${id}/timeline`].map((path) => `/v1/messages${path}`)
+    v1.push('/v1/events', `/v1/idempotency_keys/${encodeURIComponent(`invitation ${invitation.id}`)}`)
+    const about = [`/api/stories/${id}`, `/api/find?q=${id}`, `/api/find?q=${encodeURIComponent(email)}`]
+    return [
+      ...(await Promise.all(v1.map((path) => key.get(path)))),
+      ...(await Promise.all([...v1.map((path) => `/api${path}`), ...about].map((path) => member.get(path)))),
+      ...(await Promise.all(
+        [`/api/ops/jobs/${job_id}`, '/api/ops/jobs?state=all', '/api/ops/audit'].map((path) =>
+          operator.get(path),
+        ),
+      )),
+    ]
+  }
+  const waiting = await read()
+  expect((await key.get(`/v1/messages/${id}`)).body).toMatchObject({
+    status: 'queued',
+    to: [email],
+    text: null,
+  })
+  await sql`delete from pauses where queue = 'messages'`
+  const token = await linkTo(email)
+  await world.drain()
+  const sent = await read()
+  for (const { status, text } of [...waiting, ...sent]) {
+    expect(status).toBeLessThan(500)
+    expect(text).not.toContain(token)
+  }
+  expect(sent.filter(({ status }) => status === 200).length).toBeGreaterThan(10)
+  // It is not kept either.
+  expect(
+    await sql`select status, content, redacted_at is not null as redacted from messages where id = ${id}`,
+  ).toEqual([{ status: 'sent', content: null, redacted: true }])
 })
 
 test('an invitation that expired, was revoked or replaced opens nothing', async () => {
