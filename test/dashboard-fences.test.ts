@@ -197,6 +197,25 @@ test('everything below /api and bull-board counts for the limit of an address', 
   expect((await ask('/payments')).status).not.toBe(429)
 })
 
+test('sessions that have ended are looked up a few times, and hold up nobody who has one', async () => {
+  const ended = await signedInAs(world, { role: 'read-only' })
+  await world.sql`delete from user_sessions where user_id = ${ended.user_id}`
+  const live = await signedInAs(world, { role: 'read-only' })
+  const address = { 'x-forwarded-for': '198.51.100.77' }
+  const ask = (browser: Browser, headers = address) => browser.get('/api/v1/customers', headers)
+  expect((await ask(live)).status).toBe(200)
+  const all = await Promise.all(Array.from({ length: 150 }, () => ask(ended)))
+  const of = (status: number) => all.filter((each) => each.status === status)
+  expect(of(401).length).toBeLessThan(60)
+  expect(of(401).length + of(429).length).toBe(150)
+  expect(Number(of(429)[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
+  // Who is signed in at the same address is, and so is who comes from another one.
+  expect((await ask(live)).status).toBe(200)
+  expect((await ask(ended, { 'x-forwarded-for': '198.51.100.78' })).status).toBe(401)
+  // Without a cookie nothing is looked up: who is signed out is told so.
+  expect((await fetch(`${url}/api/v1/customers`, { headers: address })).status).toBe(401)
+})
+
 test('answers of the API to sessions carry the headers of the dashboard', async () => {
   const person = await signedInAs(world, { role: 'read-only' })
   for (const path of ['/api/v1/customers', '/api/v1/nope'])

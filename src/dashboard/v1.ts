@@ -7,6 +7,7 @@ import { appendAuditEntry, type AuditAct } from '#domain/people/audit-log.ts'
 import { actorOf, inTenant, type DashboardContext } from './context.ts'
 import { changes } from './guard.ts'
 import { assertMay } from './roles.ts'
+import { createSessionsGate } from './sessions-gate.ts'
 import { askedOf } from './told.ts'
 
 declare module 'fastify' {
@@ -30,6 +31,7 @@ export async function buildApiForSessions(
 ): Promise<{ app: FastifyInstance; operations: string[] }> {
   const { sql } = context
   const operations: string[] = []
+  const letIn = createSessionsGate()
 
   async function audit(request: FastifyRequest, act: AuditAct): Promise<number> {
     const { tenant } = inTenant(request)
@@ -40,8 +42,8 @@ export async function buildApiForSessions(
     onOperation({ method, name }) {
       if (changes({ method })) operations.push(name)
     },
-    async authenticate(request) {
-      const { user_id, tenant } = await gate.enter(request)
+    async authenticate(request, reply) {
+      const { user_id, tenant } = await letIn(request, reply, () => gate.enter(request))
       if (changes(request) && !request.is404) assertMay(tenant.role, operationOf(request))
       return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES }
     },
