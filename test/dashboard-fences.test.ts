@@ -216,6 +216,40 @@ test('sessions that have ended are looked up a few times, and hold up nobody who
   expect((await fetch(`${url}/api/v1/customers`, { headers: address })).status).toBe(401)
 })
 
+test('what changes nothing is no act on record, and nobody fills the record with acts', async () => {
+  const [reader, operator] = [
+    await signedInAs(world, { role: 'read-only' }),
+    await signedInAs(world, { is_operator: true }),
+  ]
+  await choose(operator, world.tenant_id)
+  const preview = (browser: Browser) =>
+    browser.post(
+      `/api/v1/messages/templates/${NOBODY}/preview`,
+      { variables: {} },
+      { 'x-sluice-tenant': world.tenant_id },
+    )
+  for (const browser of [reader, operator, reader, operator])
+    expect((await preview(browser)).status).toBe(404)
+  const actionsOf = async (person: { email: string }) =>
+    (await entriesOf(world, person)).map(({ action }) => action)
+  expect(await actionsOf(reader)).toEqual(['sign_in'])
+  expect(await actionsOf(operator)).toEqual(['sign_in', 'show_tenant', 'previewMessageTemplate'])
+  const support = await signedInAs(world, { role: 'support' })
+  const all: { status: number; headers: Headers }[] = []
+  // Few at once: what is refused because the process is overloaded says nothing here.
+  for (let round = 0; round < 20; round += 1) {
+    const cancel = () => support.post(`/api/v1/payments/${NOBODY}/cancel`, {})
+    all.push(...(await Promise.all(Array.from({ length: 10 }, cancel))))
+  }
+  const refused = all.filter(({ status }) => status === 429)
+  expect(refused.length).toBeGreaterThan(40)
+  expect(Number(refused[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
+  // What was refused is not on record either; nobody else is held up.
+  expect(await actionsOf(support)).toHaveLength(1 + 2 * all.filter(({ status }) => status === 404).length)
+  const other = await signedInAs(world, { role: 'support' })
+  expect((await other.post(`/api/v1/payments/${NOBODY}/cancel`, {})).status).toBe(404)
+})
+
 test('answers of the API to sessions carry the headers of the dashboard', async () => {
   const person = await signedInAs(world, { role: 'read-only' })
   for (const path of ['/api/v1/customers', '/api/v1/nope'])
