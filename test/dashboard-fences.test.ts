@@ -328,7 +328,14 @@ test('the dashboard writes nothing on record in the name of somebody else', asyn
   await append({ actor_id: one.user_id, actor: other.email })
   const entries = await world.sql`select actor from audit_entries where action = 'forged'`
   expect(entries).toEqual([{ actor: one.email }])
-  await expect(append({ actor: other.email })).rejects.toMatchObject({ code: '42501' })
+  for (const actor of [
+    other.email,
+    other.email.toUpperCase(),
+    ` ${other.email}`,
+    `${other.email}\u200b`,
+    'ada',
+  ])
+    await expect(append({ actor })).rejects.toMatchObject({ code: '42501' })
   await expect(append({ actor_id: NOBODY, actor: other.email })).rejects.toThrow('no rows')
 })
 
