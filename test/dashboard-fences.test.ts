@@ -191,6 +191,59 @@ test('everything below /api and bull-board counts for the limit of an address', 
   expect((await ask('/payments')).status).not.toBe(429)
 })
 
+test('sessions that have ended are looked up a few times, and hold up nobody who has one', async () => {
+  const ended = await signedInAs(world, { role: 'read-only' })
+  await world.sql`delete from user_sessions where user_id = ${ended.user_id}`
+  const live = await signedInAs(world, { role: 'read-only' })
+  const address = { 'x-forwarded-for': '198.51.100.77' }
+  const ask = (browser: Browser, headers = address) => browser.get('/api/v1/customers', headers)
+  expect((await ask(live)).status).toBe(200)
+  const all = await Promise.all(Array.from({ length: 150 }, () => ask(ended)))
+  const of = (status: number) => all.filter((each) => each.status === status)
+  expect(of(401).length).toBeLessThan(60)
+  expect(of(401).length + of(429).length).toBe(150)
+  expect(Number(of(429)[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
+  // Who is signed in at the same address is, and so is who comes from another one.
+  expect((await ask(live)).status).toBe(200)
+  expect((await ask(ended, { 'x-forwarded-for': '198.51.100.78' })).status).toBe(401)
+  // Without a cookie nothing is looked up: who is signed out is told so.
+  expect((await fetch(`${url}/api/v1/customers`, { headers: address })).status).toBe(401)
+})
+
+test('what changes nothing is no act on record, and nobody fills the record with acts', async () => {
+  const [reader, operator] = [
+    await signedInAs(world, { role: 'read-only' }),
+    await signedInAs(world, { is_operator: true }),
+  ]
+  await choose(operator, world.tenant_id)
+  const preview = (browser: Browser) =>
+    browser.post(
+      `/api/v1/messages/templates/${NOBODY}/preview`,
+      { variables: {} },
+      { 'x-sluice-tenant': world.tenant_id },
+    )
+  for (const browser of [reader, operator, reader, operator])
+    expect((await preview(browser)).status).toBe(404)
+  const actionsOf = async (person: { email: string }) =>
+    (await entriesOf(world, person)).map(({ action }) => action)
+  expect(await actionsOf(reader)).toEqual(['sign_in'])
+  expect(await actionsOf(operator)).toEqual(['sign_in', 'show_tenant', 'previewMessageTemplate'])
+  const support = await signedInAs(world, { role: 'support' })
+  const all: { status: number; headers: Headers }[] = []
+  // Few at once: what is refused because the process is overloaded says nothing here.
+  for (let round = 0; round < 20; round += 1) {
+    const cancel = () => support.post(`/api/v1/payments/${NOBODY}/cancel`, {})
+    all.push(...(await Promise.all(Array.from({ length: 10 }, cancel))))
+  }
+  const refused = all.filter(({ status }) => status === 429)
+  expect(refused.length).toBeGreaterThan(40)
+  expect(Number(refused[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
+  // What was refused is not on record either; nobody else is held up.
+  expect(await actionsOf(support)).toHaveLength(1 + 2 * all.filter(({ status }) => status === 404).length)
+  const other = await signedInAs(world, { role: 'support' })
+  expect((await other.post(`/api/v1/payments/${NOBODY}/cancel`, {})).status).toBe(404)
+})
+
 test('answers of the API to sessions carry the headers of the dashboard', async () => {
   const person = await signedInAs(world, { role: 'read-only' })
   for (const path of ['/api/v1/customers', '/api/v1/nope'])
@@ -269,7 +322,14 @@ test('the dashboard writes nothing on record in the name of somebody else', asyn
   await append({ actor_id: one.user_id, actor: other.email })
   const entries = await world.sql`select actor from audit_entries where action = 'forged'`
   expect(entries).toEqual([{ actor: one.email }])
-  await expect(append({ actor: other.email })).rejects.toMatchObject({ code: '42501' })
+  for (const actor of [
+    other.email,
+    other.email.toUpperCase(),
+    ` ${other.email}`,
+    `${other.email}\u200b`,
+    'ada',
+  ])
+    await expect(append({ actor })).rejects.toMatchObject({ code: '42501' })
   await expect(append({ actor_id: NOBODY, actor: other.email })).rejects.toThrow('no rows')
 })
 

@@ -1,5 +1,6 @@
 // What people may do in the dashboard: roles, members, API keys, operators, and the record of all of it.
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { ROLES, type MemberRole } from '#domain/people/role.ts'
@@ -308,13 +309,14 @@ test('a key that is made here works at once, is rotated with a grace, and revoke
   expect(await statusOf(all.body.secret)).toBe(200)
 })
 
+async function inbox(address: string): Promise<unknown[]> {
+  return await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(address)}`)
+}
+
 /** The token of the link in the email that came to this address. */
 async function linkTo(address: string): Promise<string> {
   return await until(`the email to ${address}`, async () => {
-    const found: unknown = await world
-      .provider('smtp')
-      .control('GET', `/messages?to=${encodeURIComponent(address)}`)
-    return /\/invitation\/([\w-]{43})/.exec(JSON.stringify(found))?.[1]
+    return /\/invitation\/([\w-]{43})/.exec(JSON.stringify(await inbox(address)))?.[1]
   })
 }
 
@@ -350,6 +352,64 @@ test('somebody new is invited by email, and accepts once', async () => {
   const twice = await by.admin.post('/api/members/invitations', { email, role: 'support' })
   expect(twice.body.error).toMatchObject({ code: 'conflict', param: 'email' })
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
+})
+
+test('nobody but who gets it reads the link of an invitation', async () => {
+  const { sql } = world
+  const [operator, member] = [
+    await signedInAs(world, { is_operator: true }),
+    await signedInAs(world, { role: 'read-only', tenant_id: SYSTEM_TENANT_ID }),
+  ]
+  const choose = async () =>
+    (await operator.post('/api/session/tenant', { tenant_id: SYSTEM_TENANT_ID })).status
+  expect(await choose()).toBe(404)
+  // As when it was chosen by an earlier version.
+  await sql`update user_sessions set shown_tenant_id = ${SYSTEM_TENANT_ID} where user_id = ${operator.user_id}`
+  expect((await operator.get('/api/session')).body).toMatchObject({ tenant: null, role: null })
+  expect((await operator.get('/api/v1/messages')).status).toBe(403)
+  const key = await world.clientOf({ tenant: 'system' })
+
+  await sql`insert into pauses (queue, tenant_id) values ('messages', ${SYSTEM_TENANT_ID})`
+  const email = 'an-owner@people.example'
+  const { body: invitation } = await by.owner.post('/api/members/invitations', { email, role: 'owner' })
+  const [message] = await sql<{ id: string; job_id: string }[]>`
+    select m.id, j.id as job_id from messages m join jobs j on j.subject_id = m.id
+    where m.idempotency_key = ${`invitation ${invitation.id}`}`
+  const { id, job_id } = message!
+  const read = async () => {
+    const v1 = ['', `/${id}`, `/${id}/timeline`].map((path) => `/v1/messages${path}`)
+    v1.push('/v1/events', `/v1/idempotency_keys/${encodeURIComponent(`invitation ${invitation.id}`)}`)
+    const about = [`/api/stories/${id}`, `/api/find?q=${id}`, `/api/find?q=${encodeURIComponent(email)}`]
+    return [
+      ...(await Promise.all(v1.map((path) => key.get(path)))),
+      ...(await Promise.all([...v1.map((path) => `/api${path}`), ...about].map((path) => member.get(path)))),
+      ...(await Promise.all(
+        [`/api/ops/jobs/${job_id}`, '/api/ops/jobs?state=all', '/api/ops/audit'].map((path) =>
+          operator.get(path),
+        ),
+      )),
+    ]
+  }
+  const waiting = await read()
+  expect((await key.get(`/v1/messages/${id}`)).body).toMatchObject({
+    status: 'queued',
+    to: [email],
+    text: null,
+  })
+  await sql`delete from pauses where queue = 'messages'`
+  const token = await linkTo(email)
+  await world.drain()
+  const sent = await read()
+  for (const { status, text } of [...waiting, ...sent]) {
+    expect(status).toBeLessThan(500)
+    expect(text).not.toContain(token)
+  }
+  expect(sent.filter(({ status }) => status === 200).length).toBeGreaterThan(10)
+  // It is not kept either.
+  expect(
+    await sql`select status, content, redacted_at is not null as redacted from messages where id = ${id}`,
+  ).toEqual([{ status: 'sent', content: null, redacted: true }])
+  expect((await by.owner.post(`/api/members/invitations/${invitation.id}/revoke`)).status).toBe(204)
 })
 
 test('an invitation that expired, was revoked or replaced opens nothing', async () => {
@@ -436,16 +496,28 @@ test('invitations are few, and their emails say nothing that who invites chose, 
       .join(' '),
   ).toBe('201 201 201 201 201 429 429 429')
   await linkTo('victim@elsewhere.example')
-  const mail = JSON.stringify(
-    await world.provider('smtp').control('GET', '/messages?to=victim%40elsewhere.example'),
-  )
+  await world.drain()
+  const mail = JSON.stringify(await inbox('victim@elsewhere.example'))
   expect(mail).toContain('You are invited to spam on Sluice')
   expect(mail).toContain('Spam Ltd (spam) on Sluice')
   expect(mail).toContain('Win 1M https evil example now invites you')
   expect(mail).not.toContain('evil.example')
-  // The address has had enough, whichever tenant asks.
+  // The address has had enough emails, whichever tenant asks. No other tenant is kept from inviting it by hand.
   const elsewhere = { email: 'victim@elsewhere.example', role: 'support' }
-  expect((await by.admin.post('/api/members/invitations', elsewhere)).body.error.code).toBe('rate_limited')
+  const by_hand = await by.admin.post('/api/members/invitations', elsewhere)
+  expect(by_hand).toMatchObject({ status: 201, body: { sent: false, link: expect.any(String) } })
+  expect(await inbox('victim@elsewhere.example')).toHaveLength(5)
+  const { pathname } = new URL(by_hand.body.link)
+  // As one that was shown: it proves no address.
+  expect(
+    (await createBrowser(url).get(`/api${pathname.replace('invitation', 'invitations')}`)).body,
+  ).toMatchObject({
+    tenant: 'acme',
+    has_user: null,
+  })
+  // What was only shown is no email.
+  await world.sql`update invitations set mailed = false where email = ${elsewhere.email} and tenant_id = ${tenant_id}`
+  expect((await by.admin.post('/api/members/invitations', elsewhere)).body.sent).toBe(true)
   await world.sql`
     insert into invitations (tenant_id, id, email, role, token_hash, mailed, expires_at)
     select ${tenant_id}, gen_random_uuid(), n || '@many.example', 'support', sha256(n::text::bytea), true, now()

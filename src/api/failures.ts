@@ -1,4 +1,4 @@
-// Limits how many invalid keys may come from one address.
+// Limits how many invalid keys, or sessions that have ended, may come from one address.
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
 import { createBuckets } from './buckets.ts'
@@ -14,14 +14,15 @@ export type Failures = {
   tell(ip: string, reply: FastifyReply): void
 }
 
-export function createFailures(): Failures {
+/** `of`: what was not valid, in the words of the refusal. */
+export function createFailures(of = 'keys that are not valid'): Failures {
   const buckets = createBuckets(BAD_KEYS)
   return {
     refusal(ip) {
       const { left, enough_in_ms } = buckets.without(networkOf(ip), 1)
       if (left >= 0) return undefined
       return new AppError('rate_limited', {
-        message: 'Too many keys that are not valid came from this address.',
+        message: `Too many ${of} came from this address.`,
         retry_after_s: Math.ceil(enough_in_ms / 1000),
       })
     },

@@ -39,6 +39,9 @@ const MAY: Readonly<Record<MemberRole | 'operator', typeof ALL | readonly string
   operator: ['previewMessageTemplate'],
 }
 
+/** Acts by their method, which change nothing: on record they are what reads are. */
+export const READS: ReadonlySet<string> = new Set(['previewMessageTemplate'])
+
 /** What keys of a role may do beside reading: scopes whose operations are all the role's to do. A test holds it to `MAY`. */
 const WRITES: Partial<Record<MemberRole | 'operator', readonly Scope[]>> = { developer: ['webhooks:write'] }
 

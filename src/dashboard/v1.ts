@@ -4,9 +4,11 @@ import { buildApi } from '#api/app.ts'
 import type { ApiContext } from '#api/context.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { appendAuditEntry, type AuditAct } from '#domain/people/audit-log.ts'
+import { createLimit } from '#api/limit.ts'
 import { actorOf, inTenant, type DashboardContext } from './context.ts'
 import { changes } from './guard.ts'
-import { assertMay } from './roles.ts'
+import { assertMay, READS } from './roles.ts'
+import { createSessionsGate } from './sessions-gate.ts'
 import { askedOf } from './told.ts'
 
 declare module 'fastify' {
@@ -17,6 +19,8 @@ declare module 'fastify' {
 }
 
 const ALL_SCOPES = new Set(SCOPES)
+/** Acts of a user: what is on record can never be taken off it. */
+const ACTS = { rps: 1, burst: 120, most: 20_000 }
 /** Where the audit entry of an act is named in its answer. */
 export const AUDIT_HEADER = 'x-audit-entry'
 
@@ -30,6 +34,8 @@ export async function buildApiForSessions(
 ): Promise<{ app: FastifyInstance; operations: string[] }> {
   const { sql } = context
   const operations: string[] = []
+  const letIn = createSessionsGate()
+  const limitActs = createLimit(ACTS)
 
   async function audit(request: FastifyRequest, act: AuditAct): Promise<number> {
     const { tenant } = inTenant(request)
@@ -40,8 +46,8 @@ export async function buildApiForSessions(
     onOperation({ method, name }) {
       if (changes({ method })) operations.push(name)
     },
-    async authenticate(request) {
-      const { user_id, tenant } = await gate.enter(request)
+    async authenticate(request, reply) {
+      const { user_id, tenant } = await letIn(request, reply, () => gate.enter(request))
       if (changes(request) && !request.is404) assertMay(tenant.role, operationOf(request))
       return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES }
     },
@@ -49,11 +55,12 @@ export async function buildApiForSessions(
     async before(request, reply) {
       if (request.is404) return
       const act: AuditAct = { action: operationOf(request), ...askedOf(request) }
-      if (!changes(request)) {
-        const { tenant } = inTenant(request)
+      const { user_id, tenant } = inTenant(request)
+      if (!changes(request) || READS.has(act.action)) {
         if (tenant.role === 'operator') await gate.recordLook(request, tenant.id, act)
         return
       }
+      limitActs(user_id, reply)
       request.audit_entry = await audit(request, act)
       reply.header(AUDIT_HEADER, request.audit_entry)
     },

@@ -63,7 +63,7 @@ const invitedSchema = z.object({
   email: z.string(),
   role: roleSchema,
   expires_at: z.string(),
-  /** Where no email is sent: to be passed on by hand. */
+  /** Where no email is sent, also because the address has had enough: to be passed on by hand. */
   link: z.string().nullable(),
   sent: z.boolean(),
 })
@@ -107,7 +107,6 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
           sql,
           { tenant_id: tenant.id, email, role, by, mailed: sends_email },
           async (tx, { id, token }) => {
-            if (!sends_email) return
             const mail = requestSystemEmail(
               { vault, hashOf, from: config.EMAIL_FROM! },
               {
@@ -129,11 +128,11 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
           },
         )
         if ('refused' in invited) throw refusal(invited.refused)
-        const { id, token, expires_at, audit_entry } = invited
+        const { id, token, expires_at, mailed, audit_entry } = invited
         return await reply
           .code(201)
           .header(AUDIT_HEADER, audit_entry)
-          .send({ id, email, role, expires_at, link: sends_email ? null : linkOf(token), sent: sends_email })
+          .send({ id, email, role, expires_at, link: mailed ? null : linkOf(token), sent: mailed })
       },
     )
 

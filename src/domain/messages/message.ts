@@ -12,7 +12,7 @@ export const messageChannel = z
   .meta({ id: 'MessageChannel', description: 'How it goes.', example: 'email' })
 
 /** Statuses in which nothing of a message is settled yet. */
-const OPEN_MESSAGE_STATUSES = ['scheduled', 'queued', 'sending', 'unknown'] as const
+export const OPEN_MESSAGE_STATUSES = ['scheduled', 'queued', 'sending', 'unknown'] as const
 export const MESSAGE_STATUSES = [
   ...OPEN_MESSAGE_STATUSES,
   'sent',

@@ -1,6 +1,6 @@
 // Settles messages by what became known of them: one statement moves the message on, suppresses whom it must no longer
 // reach, announces it and ends the job.
-import { newId } from '#core/ids.ts'
+import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { ERRORS } from '#core/errors.ts'
 import type { MessageFailure } from '#core/outcome.ts'
@@ -9,6 +9,7 @@ import { announce } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { filing } from '../notifications/settle.ts'
 import { suppressing } from '../suppressions/settle.ts'
+import { OPEN_MESSAGE_STATUSES } from './message.ts'
 import { isOpenMessage } from './subject.ts'
 import { nothingTold, type MessageTold } from './told.ts'
 
@@ -81,6 +82,8 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
         sent_at = case when s.is_taken then coalesce(m.sent_at, clock_timestamp()) else m.sent_at end,
         delivered_at = case when s.becomes = 'delivered' then coalesce(m.delivered_at, clock_timestamp())
           else m.delivered_at end,
+        content = case when ${isSpent(sql)} then null else m.content end,
+        redacted_at = case when ${isSpent(sql)} then coalesce(m.redacted_at, clock_timestamp()) else m.redacted_at end,
         ask_at = case when not s.moves then m.ask_at
           when s.channel = 'sms' and s.is_taken and (s.becomes = 'sent' or coalesce(s.price, m.price) is null)
             then clock_timestamp() + ${ASKED_AFTER}::interval end,
@@ -97,6 +100,13 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
     ${finishing(sql, endsSoon(sql))}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** Whether an email of the system's that has a link in it has ended: the link is a secret of who got it, and kept no longer. */
+function isSpent(sql: Sql | Tx): Fragment {
+  return sql`(
+    m.tenant_id = ${SYSTEM_TENANT_ID} and m.idempotency_key like 'invitation %'
+    and s.becomes not in ${sql(OPEN_MESSAGE_STATUSES)})`
 }
 
 /** How far what was said takes an SMS; 0 where this is no word of its provider. */

@@ -1,8 +1,9 @@
 // Reads who is signed in, and who the members of a tenant are.
 import type { Sql } from '#core/db.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { MemberRole } from './role.ts'
 
-/** Whose pages a session shows: what the user is there. An operator may see a tenant without being a member. */
+/** Whose pages a session shows: what the user is there. An operator may see a tenant without being a member, the system's not. */
 export type SignedIn = {
   session_id: string
   user_id: string
@@ -30,7 +31,7 @@ export async function findSignedIn(sql: Sql, session_id: string): Promise<Signed
     left join lateral (
       select t.id, t.slug, t.name, coalesce(m.role, 'operator') as role
       from tenants t left join members m on m.tenant_id = t.id and m.user_id = u.id
-      where (t.id = s.shown_tenant_id and (m.user_id is not null or u.is_operator))
+      where (t.id = s.shown_tenant_id and (m.user_id is not null or (u.is_operator and t.id <> ${SYSTEM_TENANT_ID})))
         or (s.shown_tenant_id is null and m.user_id is not null)
       order by m.created_at, t.id limit 1
     ) t on true
@@ -49,15 +50,15 @@ export async function findTenantsOf(
 }
 
 /**
- * Shows another tenant in a session: one that its user is a member of, or any to an operator. False when it may not be
- * shown.
+ * Shows another tenant in a session: one that its user is a member of, or to an operator any but the system's. False when
+ * it may not be shown.
  */
 export async function showTenant(sql: Sql, session_id: string, tenant_id: string): Promise<boolean> {
   const { count } = await sql`
     update user_sessions s set shown_tenant_id = ${tenant_id}
     from users u
     where s.id = ${session_id} and u.id = s.user_id and exists (select from tenants where id = ${tenant_id})
-      and (u.is_operator or exists (
+      and ((u.is_operator and ${tenant_id}::uuid <> ${SYSTEM_TENANT_ID}) or exists (
         select from members m where m.tenant_id = ${tenant_id} and m.user_id = u.id))`
   return count > 0
 }

@@ -10,8 +10,8 @@ import { isOpenInvitation, isUnused } from './open-invitations.ts'
 import type { MemberRole } from './role.ts'
 
 const DAYS = 7
-/** In a day: of a tenant, and to an address from all tenants. */
-const MOST = { tenant: 50, address: 5 }
+/** In a day: of a tenant, of a tenant to one address, and emails to an address from all tenants. */
+const MOST = { tenant: 50, address: 5, mailed: 5 }
 
 export type Invitation = {
   id: string
@@ -25,19 +25,19 @@ export type Invitation = {
 type AskedInvitation = { tenant_id: string; email: string; role: MemberRole; by: Actor; mailed: boolean }
 /** `member`: the address is one's already. The others: who asks has meanwhile become somebody who may not. */
 export type InviteResult =
-  | { id: string; token: string; expires_at: string; audit_entry: number }
+  | { id: string; token: string; expires_at: string; mailed: boolean; audit_entry: number }
   | { refused: 'member' | 'no_manager' | 'owners_only' }
 
 /**
  * Invites an address; an open invitation of the same address ends. `token` stands in the link, and is shown this once.
- * `mailed`: whether it goes to the address, or is shown. `and`: what else happens in the same transaction, such as the
- * email. Throws `rate_limited` when a tenant invites too many, or an address is invited too often. A command, which has no
- * `actor_id`, may always.
+ * `mailed`: whether it is to go to the address, or is shown; it is shown too where the address has had enough emails from
+ * all tenants. `mail`: writes the email in the same transaction. Throws `rate_limited` when the tenant invites too many,
+ * or one address too often. A command, which has no `actor_id`, may always.
  */
 export async function invite(
   sql: Sql,
-  { tenant_id, email, role, by, mailed }: AskedInvitation,
-  and: (tx: Tx, invitation: { id: string; token: string }) => Promise<void>,
+  { tenant_id, email, role, by, mailed: to_be_mailed }: AskedInvitation,
+  mail: (tx: Tx, invitation: { id: string; token: string }) => Promise<void>,
 ): Promise<InviteResult> {
   return await sql.begin(async (tx): Promise<InviteResult> => {
     const { actor_id = null } = by
@@ -53,6 +53,7 @@ export async function invite(
     // First, because whoever invites next waits for it: so they are counted one after the other.
     const audit_entry = await appendAuditEntry(tx, by, act)
     if (actor_id !== null) await assertFew(tx, tenant_id, email)
+    const mailed = to_be_mailed && (actor_id === null || (await takesMail(tx, email)))
     await tx`
       update invitations set revoked_at = now()
       where tenant_id = ${tenant_id} and email = ${email} and ${isUnused(tx)}`
@@ -61,8 +62,8 @@ export async function invite(
       values (${tenant_id}, ${id}, ${email}, ${role}, ${hashOf(token)}, ${actor_id}, ${mailed},
         now() + ${DAYS} * interval '1 day')
       returning expires_at`
-    await and(tx, { id, token })
-    return { id, token, expires_at: row!.expires_at, audit_entry }
+    if (mailed) await mail(tx, { id, token })
+    return { id, token, expires_at: row!.expires_at, mailed, audit_entry }
   })
 }
 
@@ -160,15 +161,24 @@ async function assertFew(tx: Tx, tenant_id: string, email: string): Promise<void
       (select created_at from invitations where tenant_id = ${tenant_id} and created_at > now() - interval '1 day'
         order by created_at desc offset ${MOST.tenant - 1} limit 1)
       union all
-      (select created_at from invitations where email = ${email} and created_at > now() - interval '1 day'
+      (select created_at from invitations
+        where tenant_id = ${tenant_id} and email = ${email} and created_at > now() - interval '1 day'
         order by created_at desc offset ${MOST.address - 1} limit 1)
     ) full_ones`
   const retry_after_s = full?.retry_after_s ?? null
   if (retry_after_s !== null)
     throw new AppError('rate_limited', {
-      message: `A tenant invites ${MOST.tenant} times a day, and an address is invited ${MOST.address} times.`,
+      message: `A tenant invites ${MOST.tenant} times a day, and one address ${MOST.address} times.`,
       retry_after_s,
     })
+}
+
+/** Whether another invitation may be mailed there today. No tenant is refused for what others sent, nor told of it. */
+async function takesMail(tx: Tx, email: string): Promise<boolean> {
+  const sent = await tx`
+    select from invitations where email = ${email} and mailed and created_at > now() - interval '1 day'
+    limit ${MOST.mailed}`
+  return sent.length < MOST.mailed
 }
 
 function hashOf(token: string): Buffer {

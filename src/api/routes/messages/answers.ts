@@ -1,6 +1,7 @@
 // Answers with messages: reads them, and opens what is sealed of them.
 import { z } from 'zod'
 import { bareAddress } from '#core/addresses.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { Vault } from '#core/secrets.ts'
 import { findMessages } from '#domain/messages/find.ts'
 import {
@@ -37,7 +38,10 @@ const NO_CONTENT: MessageContent = {
   validity_s: null,
 }
 
-/** A message as it is shown. Throws `SealError` when the keys of this process do not open it. */
+/**
+ * A message as it is shown. Throws `SealError` when the keys of this process do not open it. What the system writes to
+ * somebody is shown to nobody else: whoever has the link of an invitation becomes who is invited.
+ */
 export function openedMessage(vault: Vault, { envelope, content, ...row }: MessageRow): Message {
   const { tenant_id, id } = row
   const opened = <Part>(schema: z.ZodType<Part>, column: 'envelope' | 'content', sealed: string): Part =>
@@ -45,7 +49,9 @@ export function openedMessage(vault: Vault, { envelope, content, ...row }: Messa
   return shownMessage(
     row,
     opened(messageEnvelope, 'envelope', envelope),
-    content === null ? NO_CONTENT : opened(messageContent, 'content', content),
+    content === null || tenant_id === SYSTEM_TENANT_ID
+      ? NO_CONTENT
+      : opened(messageContent, 'content', content),
   )
 }
 
