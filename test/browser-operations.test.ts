@@ -148,9 +148,59 @@ test('a delivery that failed is sent again by hand', async () => {
   await page.getByRole('link', { name: 'customer.created' }).first().click()
   await page.waitForURL('**/webhooks/deliveries/*')
   await page.getByText('Status 500').first().waitFor()
+  const operators = await dashboard.open(`/ops/jobs?state=all&queue=deliveries`, { as: 'operator' })
+  await operators.getByRole('row', { name: /Attempt failed/ }).waitFor()
+  await operators.getByRole('link', { name: 'webhook_endpoint.deliver' }).first().click()
+  await operators.getByText(/This attempt failed.*The next is/).waitFor()
+  expect(await operators.getByText(/for good|Declined/).count()).toBe(0)
+  await operators.getByRole('link', { name: 'See the delivery' }).waitFor()
   well = true
   await perform(page, page.getByRole('button', { name: 'Replay', exact: true }), 'Replay')
   await eventually(async () => expect(hook.arrived.length).toBeGreaterThan(1))
   expect(hook.arrived.at(-1)!.headers['webhook-id']).toBe(hook.arrived[0]!.headers['webhook-id'])
   await page.getByRole('heading', { level: 1 }).filter({ hasText: 'Delivered' }).waitFor()
+})
+
+test('members are told what is paused for them, and of the pages of operators only that these are not theirs', async () => {
+  const { client, sql } = dashboard.world
+  await sql`insert into pauses (queue, reason) values ('payments', 'nobody else is told this')`
+  onTestFinished(async () => void (await sql`delete from pauses`))
+  const { body } = await client.post(
+    '/v1/payments',
+    {
+      amount_minor: 900,
+      currency: 'USD',
+      method: 'card',
+      payment_method: 'pm_card_visa',
+      idempotency_key: newId(),
+    },
+    ASYNC,
+  )
+  const page = await dashboard.open(`/payments/${body.id}`, { as: 'support' })
+  await page.getByRole('alert').filter({ hasText: 'Paused: payments.' }).waitFor()
+  await page.getByText('the queue is paused. It goes on when it is resumed.').first().waitFor()
+  for (const path of ['/ops/queues', '/ops/jobs', '/ops/audit']) {
+    await page.goto(new URL(path, page.url()).href)
+    await page.getByRole('heading', { name: 'Your role does not include this' }).waitFor()
+    expect(await page.locator('main').innerText()).not.toMatch(/Nothing is|Connecting|Processes/)
+  }
+})
+
+test('what is not there is said in the shell, with a way back and nothing to try again', async () => {
+  const page = await dashboard.open('/ops/queues/nonsense', {
+    as: 'operator',
+    expects: [/404 .*\/api\/ops\/jobs\//],
+  })
+  for (const [path, heading, back] of [
+    ['/ops/queues/nonsense', 'Queue not found', 'Go to Queues'],
+    ['/nonsense', 'There is no such page', 'Go to Overview'],
+    [`/ops/jobs/${newId()}`, 'Job not found', 'Go to Jobs'],
+  ] as const) {
+    await page.goto(new URL(path, page.url()).href)
+    await page.getByRole('heading', { level: 1, name: heading }).waitFor()
+    expect(await page.title()).toBe(`${heading} · Sluice`)
+    await page.getByRole('link', { name: back }).waitFor()
+    await page.getByRole('navigation').first().waitFor()
+    expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0)
+  }
 })

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { newId, newIdsInOrder } from '#core/ids.ts'
 import { warnOfExpiry } from '#domain/payments/expiry.ts'
+import { ensureTenant } from '#domain/tenants.ts'
 import { BUCKETS } from '#domain/webhook-endpoints/numbers.ts'
 import { freshKey } from '#test/client.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
@@ -145,6 +146,16 @@ test('a pause of a tenant in a queue holds its jobs until it is resumed, and bot
     const held = await sql`select from jobs where finished_at is null and attempt = 0 and queue = 'payments'`
     return held.length > 0
   })
+  const { items } = (await operator.get('/api/ops/jobs?queue=payments')).body
+  expect(items.filter(({ paused }: { paused: boolean }) => paused)).not.toEqual([])
+  // Members are told what is paused for them, and nothing of who did it, or why.
+  const member = await signedInAs(world, { role: 'support' })
+  const told = (await member.get('/api/session/pauses')).body
+  expect(told).toEqual([{ queue: 'payments', since: expect.any(String) }])
+  const elsewhere = { queue: 'ai', tenant_id: (await ensureTenant(world.sql, 'elsewhere')).id }
+  await operator.send('POST', '/api/ops/pauses', { ...elsewhere, reason: 'theirs' })
+  expect((await member.get('/api/session/pauses')).body).toEqual(told)
+  await operator.send('POST', '/api/ops/pauses/resume', elsewhere)
   const resumed = await operator.send('POST', '/api/ops/pauses/resume', what)
   expect(resumed.status).toBe(204)
   await world.drain()

@@ -285,6 +285,26 @@ test('a queue shows what waits in it, and a pause; its kinds of jobs and its pro
   await sql`delete from pauses`
 })
 
+test('what just came and finished is in the figures of its queue before its minute is over', async () => {
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, started_at, finished_at)
+    select gen_random_uuid(), ${world.tenant_id}, 'messages', 'just.now', '{}', 1, 'succeeded', 1, now(), now()
+    from generate_series(1, 100)`
+  await eventually(async () => {
+    await countAll()
+    const { queues } = await findQueueFigures(dashboard)
+    const { in_per_s_1m, out_per_s_1m, out_by_minute, wait } = queues.find(
+      ({ queue }) => queue === 'messages',
+    )!
+    expect(out_by_minute.reduce((sum, out) => sum + out, 0)).toBe(100)
+    for (const rate of [in_per_s_1m, out_per_s_1m]) {
+      expect(rate).toBeGreaterThanOrEqual(100 / 120)
+      expect(rate).toBeLessThanOrEqual(100 / 60)
+    }
+    expect(wait.last_5m.p50_ms).not.toBeNull()
+  })
+})
+
 test('what is kept no longer is forgotten, but no minute of a tenant before its hour is summed', async () => {
   const { sql } = world
   const [kept, gone, counted] = [newId(), newId(), new Date().toISOString()]

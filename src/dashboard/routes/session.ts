@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { AREA_NAMES } from '#domain/areas.ts'
+import { findPausesOf, heldQueueSchema } from '#domain/jobs/pauses.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { findTenantsOf, showTenant } from '#domain/people/find.ts'
 import { rolesToGive } from '#domain/people/managers.ts'
@@ -53,7 +54,7 @@ const sessionSchema = z.object({
 })
 
 export function sessionRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, areas, signedIn, operations, config, version, emulators } = context
+  const { sql, lanes, areas, signedIn, operations, config, version, emulators } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
@@ -91,6 +92,17 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
       version,
     }
   })
+
+  // It shows no row of the tenant: so that an operator reads it is not put on record.
+  app.get(
+    '/api/session/pauses',
+    { schema: { response: { 200: z.array(heldQueueSchema) } } },
+    async (request) => {
+      const found = await signedIn(request)
+      await checkTenant(sql, request, found)
+      return found.tenant === null ? [] : await findPausesOf(lanes.long, found.tenant.id)
+    },
+  )
 
   app.post(
     '/api/session/tenant',

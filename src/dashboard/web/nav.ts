@@ -43,11 +43,11 @@ export const TENANT_PAGES: NavPage[] = [
   { title: 'Refunds', to: '/refunds', icon: Undo2, area: 'payments', key: 'r' },
   { title: 'Payouts', to: '/payouts', icon: Banknote, area: 'payouts', key: 'u' },
   { title: 'Wallet', to: '/wallet', icon: Wallet, area: 'wallet', key: 'w' },
-  { title: 'Recipients', to: '/recipients', icon: Contact, area: 'recipients' },
-  { title: 'Merchants', to: '/merchants', icon: Store, area: 'merchants' },
+  { title: 'Recipients', to: '/recipients', icon: Contact, area: 'recipients', key: 'n' },
+  { title: 'Merchants', to: '/merchants', icon: Store, area: 'merchants', key: 'b' },
   { title: 'Compliance', to: '/compliance', icon: ShieldCheck, area: 'compliance', key: 'k' },
   { title: 'Messages', to: '/messages', icon: Mail, area: 'messages', key: 'm' },
-  { title: 'AI tasks', to: '/ai-tasks', icon: Bot, area: 'ai' },
+  { title: 'AI tasks', to: '/ai-tasks', icon: Bot, area: 'ai', key: 'i' },
   { title: 'Events', to: '/events', icon: Radio, area: 'events', key: 'e' },
   { title: 'Webhooks', to: '/webhooks', icon: Webhook, area: 'events', key: 'h' },
   { title: 'Settings', to: '/settings', icon: Settings, key: 's' },
@@ -56,12 +56,12 @@ export const TENANT_PAGES: NavPage[] = [
 export const OPERATOR_PAGES: NavPage[] = [
   { title: 'Queues', to: '/ops/queues', icon: Layers, key: 'q' },
   { title: 'Jobs', to: '/ops/jobs', icon: ListChecks, key: 'j' },
-  { title: 'Schedules', to: '/ops/schedules', icon: CalendarClock },
+  { title: 'Schedules', to: '/ops/schedules', icon: CalendarClock, key: 'l' },
   { title: 'Drifts', to: '/ops/drifts', icon: Scale, key: 'd' },
   { title: 'Audit', to: '/ops/audit', icon: FileClock, key: 'a' },
-  { title: 'Processes', to: '/ops/processes', icon: Cpu },
-  { title: 'Providers', to: '/ops/providers', icon: Plug },
-  { title: 'Tenants', to: '/ops/tenants', icon: Building2 },
+  { title: 'Processes', to: '/ops/processes', icon: Cpu, key: 'x' },
+  { title: 'Providers', to: '/ops/providers', icon: Plug, key: 'v' },
+  { title: 'Tenants', to: '/ops/tenants', icon: Building2, key: 't' },
 ]
 
 /** Pages that only the palette leads to. */

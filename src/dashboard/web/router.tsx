@@ -12,6 +12,7 @@ import { parseAddress, printAddress, type AddressSearch } from './address.ts'
 import { loadPage, PageFailed } from './chunks.tsx'
 import { AreaPage } from './kit/AreaPage.tsx'
 import { PageBones } from './kit/Bone.tsx'
+import { OperatorPage } from './kit/OperatorPage.tsx'
 import { NotFound } from './kit/NotFound.tsx'
 import { Shell } from './shell/Shell.tsx'
 
@@ -52,6 +53,21 @@ const areaPage = <Name extends string>(
   })
 }
 
+/** A page of operators: others see only that it is not for them. */
+const operatorPage = <Name extends string>(path: string, load: Loaded<Name>, name: Name) => {
+  const Page = lazyRouteComponent(() => loadPage(load, name))
+  const component = () => (
+    <OperatorPage>
+      <Page />
+    </OperatorPage>
+  )
+  return createRoute({
+    getParentRoute: () => signedIn,
+    path,
+    component: Object.assign(component, { preload: Page.preload }),
+  })
+}
+
 const outside = <Name extends string>(path: string, load: Loaded<Name>, name: Name) =>
   createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(() => loadPage(load, name)) })
 
@@ -63,6 +79,10 @@ const tab = <Name extends string>(path: string, load: Loaded<Name>, name: Name) 
     path,
     component: lazyRouteComponent(() => loadPage(load, name)),
   })
+
+function NoSuchPage() {
+  return <NotFound title="There is no such page" above={{ to: '/', title: 'Overview' }} />
+}
 
 const TABS = [
   createRoute({
@@ -163,17 +183,19 @@ const PAGES = [
     () => import('./pages/webhook-delivery.tsx'),
     'WebhookDeliveryPage',
   ),
-  page('/ops/queues', () => import('./pages/ops/queues.tsx'), 'QueuesPage'),
-  page('/ops/queues/$queue', () => import('./pages/ops/queue.tsx'), 'QueuePage'),
-  page('/ops/jobs', () => import('./pages/ops/jobs.tsx'), 'JobsPage'),
-  page('/ops/jobs/$id', () => import('./pages/ops/job.tsx'), 'JobPage'),
-  page('/ops/acts/$id', () => import('./pages/ops/act.tsx'), 'ActPage'),
-  page('/ops/schedules', () => import('./pages/ops/schedules.tsx'), 'SchedulesPage'),
-  page('/ops/drifts', () => import('./pages/ops/drifts.tsx'), 'DriftsPage'),
-  page('/ops/audit', () => import('./pages/ops/audit.tsx'), 'OperatorAuditPage'),
-  page('/ops/processes', () => import('./pages/ops/processes.tsx'), 'ProcessesPage'),
-  page('/ops/providers', () => import('./pages/ops/providers.tsx'), 'ProvidersPage'),
-  page('/ops/tenants', () => import('./pages/ops/tenants.tsx'), 'TenantsPage'),
+  operatorPage('/ops/queues', () => import('./pages/ops/queues.tsx'), 'QueuesPage'),
+  operatorPage('/ops/queues/$queue', () => import('./pages/ops/queue.tsx'), 'QueuePage'),
+  operatorPage('/ops/jobs', () => import('./pages/ops/jobs.tsx'), 'JobsPage'),
+  operatorPage('/ops/jobs/$id', () => import('./pages/ops/job.tsx'), 'JobPage'),
+  operatorPage('/ops/acts/$id', () => import('./pages/ops/act.tsx'), 'ActPage'),
+  operatorPage('/ops/schedules', () => import('./pages/ops/schedules.tsx'), 'SchedulesPage'),
+  operatorPage('/ops/drifts', () => import('./pages/ops/drifts.tsx'), 'DriftsPage'),
+  operatorPage('/ops/audit', () => import('./pages/ops/audit.tsx'), 'OperatorAuditPage'),
+  operatorPage('/ops/processes', () => import('./pages/ops/processes.tsx'), 'ProcessesPage'),
+  operatorPage('/ops/providers', () => import('./pages/ops/providers.tsx'), 'ProvidersPage'),
+  operatorPage('/ops/tenants', () => import('./pages/ops/tenants.tsx'), 'TenantsPage'),
+  // So that what is nowhere has the navigation beside it.
+  createRoute({ getParentRoute: () => signedIn, path: '$', component: NoSuchPage }),
 ]
 
 export const router = createRouter({
@@ -188,6 +210,6 @@ export const router = createRouter({
   defaultPendingComponent: PageBones,
   defaultPendingMs: 100,
   defaultErrorComponent: PageFailed,
-  defaultNotFoundComponent: NotFound,
+  defaultNotFoundComponent: NoSuchPage,
   scrollRestoration: true,
 })

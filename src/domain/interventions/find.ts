@@ -9,7 +9,7 @@ import { NOUNS, nounOf, rootOf, rowIdOf, subjectOf, type Noun } from '../subject
 const noun = z.enum(NOUNS)
 
 /**
- * A job in lists. `parked`: it waits for an operator, and has no `run_at`. `subject` and `subject_id`: the row that it is
+ * A job in lists. `parked`: it waits for an operator, and has no `run_at`. `paused`: a pause keeps it from beginning. `subject` and `subject_id`: the row that it is
  * filed under, if any; `subject` is null too where the noun is not known.
  */
 export const listedJobSchema = z.object({
@@ -20,6 +20,7 @@ export const listedJobSchema = z.object({
   name: z.string(),
   state: z.string(),
   parked: z.boolean(),
+  paused: z.boolean(),
   subject: noun.nullable(),
   subject_id: z.uuid().nullable(),
   attempt: z.int(),
@@ -70,6 +71,14 @@ const worksOnSchema = z.object({
   idempotency_key: z.string().nullable(),
 })
 
+/** The delivery that a job is an attempt of: what becomes of it is its own, not the job's. */
+const deliveryOfJob = z.object({
+  id: z.uuid(),
+  status: z.string(),
+  attempts: z.int(),
+  next_attempt_at: timestamp.nullable(),
+})
+
 /** All of a job that an operator sees. The attempt under way has no end yet. What a call sends is not among it. */
 export const shownJobSchema = listedJobSchema.extend({
   payload: z.unknown(),
@@ -79,6 +88,7 @@ export const shownJobSchema = listedJobSchema.extend({
   worker: z.string().nullable(),
   lease_until: timestamp.nullable(),
   works_on: worksOnSchema.nullable(),
+  delivery: deliveryOfJob.nullable(),
   attempts: z.array(shownAttempt),
   calls: z.array(shownCall),
   interventions: z.array(intervention),
@@ -88,7 +98,9 @@ export type ShownJob = z.output<typeof shownJobSchema>
 /** A job with its attempts, calls and interventions, or undefined. */
 export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
   const shown = sql`${jobColumns(sql)}, j.started_at, j.worker, j.lease_until`
-  const [job] = await sql<Omit<ShownJob, 'subject' | 'works_on' | 'attempts' | 'calls' | 'interventions'>[]>`
+  const [job] = await sql<
+    Omit<ShownJob, 'subject' | 'works_on' | 'delivery' | 'attempts' | 'calls' | 'interventions'>[]
+  >`
     select ${listed(sql)}, j.payload, j.max_attempts, j.request_id, j.started_at, j.worker, j.lease_until
     from (
       select ${shown} from jobs j where j.id = ${id} union all
@@ -101,6 +113,7 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
     ...job,
     subject: subjectOfJob(job.name),
     works_on: await findRowOf(sql, job),
+    delivery: await findDeliveryOf(sql, job),
     attempts: await sql<ShownJob['attempts']>`
       select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
@@ -113,6 +126,9 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
       where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
   }
 }
+
+/** `created_at` tells in which partition it is. */
+const deliveryInPayload = z.object({ delivery_id: z.uuid(), created_at: z.string() })
 
 type JobOfRow = Pick<ShownJob, 'id' | 'tenant_id' | 'name' | 'subject_id' | 'payload'>
 
@@ -132,6 +148,15 @@ async function findRowOf(sql: Sql, job: JobOfRow): Promise<ShownJob['works_on']>
       ${JSON.stringify(job.payload)}::text::jsonb as payload) j
     join ${sql(table)} p on p.tenant_id = ${job.tenant_id} and p.id = ${rowIdOf(sql, of)}`
   return row === undefined ? null : { noun: of, ...row }
+}
+
+async function findDeliveryOf(sql: Sql, { tenant_id, payload }: JobOfRow): Promise<ShownJob['delivery']> {
+  const of = deliveryInPayload.safeParse(payload).data
+  if (of === undefined) return null
+  const [delivery] = await sql<NonNullable<ShownJob['delivery']>[]>`
+    select id, status, attempts, next_attempt_at from webhook_deliveries
+    where tenant_id = ${tenant_id} and id = ${of.delivery_id} and created_at = ${of.created_at}::text::timestamptz`
+  return delivery ?? null
 }
 
 /** Whose job it is, also one of the history; null where there is none, or no longer. */
@@ -178,7 +203,11 @@ export function jobColumns(sql: Sql | Tx): Fragment {
 /** What lists show of the job `j` of the tenant `t`. */
 export function listed(sql: Sql | Tx): Fragment {
   return sql`
-    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked, j.subject_id,
+    j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked,
+    j.state = 'ready' and j.finished_at is null and exists (
+      select from pauses u
+      where (u.queue is null or u.queue = j.queue) and (u.tenant_id is null or u.tenant_id = j.tenant_id)
+    ) as paused, j.subject_id,
     j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error,
     j.first_sent_at, j.created_at, j.finished_at`
 }

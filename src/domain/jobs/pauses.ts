@@ -46,3 +46,17 @@ export async function findPauses(sql: Sql): Promise<Pause[]> {
     select p.queue, t.slug as tenant, p.tenant_id, p.reason, p.who, p.created_at as since
     from pauses p left join tenants t on t.id = p.tenant_id order by p.created_at, p.queue, t.slug`
 }
+
+/** What is paused for a tenant, as its members are told it: not by whom and why, nor that others are paused. */
+export const heldQueueSchema = z.object({
+  queue: z.string().nullable().meta({ description: 'Null: all queues.' }),
+  since: timestamp,
+})
+type HeldQueue = z.output<typeof heldQueueSchema>
+
+/** The queues that are paused for a tenant, with all others or alone; each once. */
+export async function findPausesOf(sql: Sql, tenant_id: string): Promise<HeldQueue[]> {
+  return await sql<HeldQueue[]>`
+    select queue, min(created_at) as since from pauses where tenant_id is null or tenant_id = ${tenant_id}
+    group by queue order by since, queue`
+}

@@ -197,11 +197,11 @@ interface QueuesFiguresShape {
     parked: number
     /** For how long the oldest has been due, in seconds. */
     oldest_due_s: number
-    /** Jobs that came, each second of the last whole minute. */
+    /** Jobs that came, each second since the last whole minute began. */
     in_per_s_1m: number
     /** Jobs that finished. */
     out_per_s_1m: number
-    /** Jobs that came, each second of the last five minutes. */
+    /** The same since the last five whole minutes began. */
     in_per_s_5m: number
     /** Jobs that finished. */
     out_per_s_5m: number
@@ -245,7 +245,7 @@ interface QueuesFiguresShape {
     }
     /** Jobs that failed or were discarded in the last hour. */
     failed_1h: number
-    /** Jobs that finished in each of the last 60 minutes. */
+    /** Jobs that finished in each of the last 60 minutes; the last is not over. */
     out_by_minute: number[]
     /** Whether nothing of it begins. */
     paused: boolean
@@ -525,6 +525,12 @@ export interface Answers {
     sends_email: boolean
     version: string
   }
+  'GET /session/pauses': {
+    /** Null: all queues. */
+    queue: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    since: string
+  }[]
   'GET /invitations/{token}': {
     tenant: string
     email: string
@@ -774,6 +780,7 @@ export interface Answers {
       name: string
       state: string
       parked: boolean
+      paused: boolean
       subject:
         | 'customer'
         | 'recipient'
@@ -827,6 +834,7 @@ export interface Answers {
     name: string
     state: string
     parked: boolean
+    paused: boolean
     subject:
       | 'customer'
       | 'recipient'
@@ -884,6 +892,12 @@ export interface Answers {
       currency: string | null
       provider_reference: string | null
       idempotency_key: string | null
+    } | null
+    delivery: {
+      id: string
+      status: string
+      attempts: number
+      next_attempt_at: string | null
     } | null
     attempts: {
       attempt: number

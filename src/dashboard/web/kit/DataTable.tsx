@@ -25,7 +25,7 @@ export type TableColumn<T> = {
 
 /**
  * The first column is the link of the row, named by what it shows, so it may hold no other. Columns with an empty title
- * are for buttons. `acting` says what is being done to a row (`Retrying`). `marked` is what of a row counts when it is
+ * are for buttons. Where it is narrow, the cells of a row stand below each other with their headings. `acting` says what is being done to a row (`Retrying`). `marked` is what of a row counts when it is
  * told what changed; left out, all of it. `label` is the table's accessible name. `paged` false: the list has one page.
  */
 export function DataTable<T>({
@@ -62,7 +62,13 @@ export function DataTable<T>({
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also while nothing in it has the focus */}
       <div className="table-frame" tabIndex={rows === undefined || to === undefined ? 0 : undefined}>
         {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- moves between its links */}
-        <table className="table" aria-label={label} aria-busy={rows === undefined} onKeyDown={moveByKey}>
+        <table
+          className="table"
+          data-folds
+          aria-label={label}
+          aria-busy={rows === undefined}
+          onKeyDown={moveByKey}
+        >
           <thead>
             <tr>
               {columns.map(({ title, align }) => (
@@ -86,7 +92,13 @@ export function DataTable<T>({
                   aria-busy={under_way !== undefined || undefined}
                 >
                   {columns.map(({ title, cell, align, clip }, at) => (
-                    <td key={title} data-end={align} data-clip={clip}>
+                    <td
+                      key={title}
+                      data-end={align}
+                      data-clip={clip}
+                      data-title={at === 0 ? undefined : title || undefined}
+                      data-acts={title === '' || undefined}
+                    >
                       {at === 0 && to !== undefined ? (
                         <Link
                           {...linkOf(to(row))}

@@ -1,4 +1,7 @@
 // A page that could not be read.
+import { SluiceError } from '#sdk/index.ts'
+import { wordsOf } from '../api.ts'
+import { NotFound } from './NotFound.tsx'
 import { PageHeader } from './PageHeader.tsx'
 import { Failed } from './states.tsx'
 
@@ -14,6 +17,12 @@ export function FailedPage({
   error: Error
   retry: () => unknown
 }) {
+  if (error instanceof SluiceError && error.status === 404)
+    return (
+      <NotFound title={`${title} not found`} above={above ?? { to: '/', title: 'Overview' }}>
+        {wordsOf(error)}
+      </NotFound>
+    )
   return (
     <>
       <PageHeader title={title} {...(above && { above })} />

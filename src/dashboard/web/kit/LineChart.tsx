@@ -18,12 +18,15 @@ export function LineChart({
   at,
   series,
   format = (value) => value.toLocaleString(),
+  summed = false,
 }: {
   title: string
   /** Undefined: on its way. */
   at: string[] | undefined
   series: ChartSeries[]
   format?: (value: number) => string
+  /** Of counts: while no moment is read, their sums stand beside the names, else the last. */
+  summed?: boolean
 }) {
   const { ref, width } = useElementSize()
   const [chosen, setChosen] = useState<number>()
@@ -48,8 +51,9 @@ export function LineChart({
         <h3>{title}</h3>
         <span aria-live="polite" className="line">
           {shown !== undefined && <span className="dim">{formatInstant(moments[shown]!)}</span>}
+          {shown === undefined && summed && <span className="dim">In all</span>}
           {series.map(({ name, values }, line) => {
-            const value = values[shown ?? values.length - 1]
+            const value = shown === undefined && summed ? sumOf(values) : values[shown ?? values.length - 1]
             return (
               <span key={name} className="chart-key">
                 <i className={`series-${line + 1}`} aria-hidden />
@@ -170,6 +174,8 @@ function ChartTable({
     </div>
   )
 }
+
+const sumOf = (values: (number | null)[]) => values.reduce<number>((sum, value) => sum + (value ?? 0), 0)
 
 /** A line with a gap where nothing is known. */
 function linePath(

@@ -1,15 +1,28 @@
-// An address without a page.
+// What is not there: an address without a page, or a row that nobody finds.
 import { Link } from '@tanstack/react-router'
 import { MapPinOff } from 'lucide-react'
+import { PageHeader } from './PageHeader.tsx'
 
-export function NotFound() {
+/** `above`: where the way back leads. Trying again is not offered: it would not be there then either. */
+export function NotFound({
+  title,
+  above,
+  children,
+}: {
+  title: string
+  above: { to: string; title: string }
+  children?: string
+}) {
   return (
-    <div className="state">
-      <MapPinOff size={24} strokeWidth={1.5} aria-hidden />
-      <h1>There is no such page</h1>
-      <p>
-        <Link to="/">Go to Overview</Link>
-      </p>
-    </div>
+    <>
+      <PageHeader title={title} above={above} />
+      <div className="state" role="alert">
+        <MapPinOff size={24} strokeWidth={1.5} aria-hidden />
+        <p>{children ?? 'Nothing is at this address. It may have been mistyped.'}</p>
+        <p>
+          <Link to={above.to}>Go to {above.title}</Link>
+        </p>
+      </div>
+    </>
   )
 }

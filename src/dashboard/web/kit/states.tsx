@@ -64,7 +64,7 @@ export function Failed({
           Request <Id id={request_id} label="request id" />
         </p>
       )}
-      {retry !== undefined && status !== 403 && (
+      {retry !== undefined && status !== 403 && status !== 404 && (
         <div className="state-action">
           <Button onClick={() => void retry()}>{action}</Button>
         </div>

@@ -13,15 +13,10 @@ import { useChooseTenant } from '../shell/tenant.ts'
 import type { JobDetails } from './shapes.ts'
 
 export function WorksOn({ job }: { job: JobDetails | undefined }) {
-  const [going, setGoing] = useState(false)
-  const { tenant, tenants } = useSession()
-  const choose = useChooseTenant()
   const row = job?.works_on
   if (job === undefined || row == null) return null
   const noun = nounWords(row.noun)
   const page = pageOfNoun(row.noun, row.id)
-  const is_member = tenants.some(({ id }) => id === job.tenant_id)
-  const whose = job.tenant ?? job.tenant_id
   return (
     <>
       <h2 className="side-title">{noun}</h2>
@@ -40,25 +35,38 @@ export function WorksOn({ job }: { job: JobDetails | undefined }) {
           'Idempotency key':
             row.idempotency_key === null ? null : <Id id={row.idempotency_key} label="key" />,
           Page:
-            page === undefined ? null : tenant?.id === job.tenant_id ? (
-              <Link to={page}>Open {noun.toLowerCase()}</Link>
-            ) : (
-              <Button
-                size="compact-sm"
-                onClick={() => (is_member ? void choose(job.tenant_id, page) : setGoing(true))}
-              >
-                Open {noun.toLowerCase()} in {whose}
-              </Button>
-            ),
+            page === undefined ? null : <InTenant job={job} to={page} words={`Open ${noun.toLowerCase()}`} />,
         }}
       />
+    </>
+  )
+}
+
+/** To the delivery of which a job is an attempt. */
+export function DeliveryLink({ job, id }: { job: JobDetails; id: string }) {
+  return <InTenant job={job} to={`/webhooks/deliveries/${id}`} words="See the delivery" />
+}
+
+/** To a page of the tenant of the job, which may have to be chosen first. */
+function InTenant({ job, to, words }: { job: JobDetails; to: string; words: string }) {
+  const [going, setGoing] = useState(false)
+  const { tenant, tenants } = useSession()
+  const choose = useChooseTenant()
+  if (tenant?.id === job.tenant_id) return <Link to={to}>{words}</Link>
+  const is_member = tenants.some(({ id }) => id === job.tenant_id)
+  const whose = job.tenant ?? job.tenant_id
+  return (
+    <>
+      <Button size="compact-sm" onClick={() => (is_member ? void choose(job.tenant_id, to) : setGoing(true))}>
+        {words} in {whose}
+      </Button>
       <ConfirmDialog
         opened={going}
         onClose={() => setGoing(false)}
         title={`Look at tenant ${whose}?`}
         action="Look at tenant"
         does={`You look at ${whose} as an operator. Reading is on record. The notice on each page leads back.`}
-        act={() => choose(job.tenant_id, page)}
+        act={() => choose(job.tenant_id, to)}
       />
     </>
   )

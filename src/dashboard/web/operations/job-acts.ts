@@ -35,12 +35,19 @@ export function allowsAct(job: JobDetails, act: JobActKind, now: number): boolea
 
 const STATES_OF_ACTS = ['open', 'parked', 'ready', 'running', 'unknown', 'discarded']
 
-/** Why no act can be for what these filters find, when the server says that none can. */
-export function whyNoAct(filters: Record<string, string>): string {
+/** Why no act can ever be for what these filters find; undefined: one may be. */
+export function whyNever(filters: Record<string, string>): string | undefined {
   if (filters['search'] !== undefined)
     return 'An act cannot take the filter Search: take it away, or open the job.'
   if (filters['state'] !== undefined && !STATES_OF_ACTS.includes(filters['state']))
     return `An act cannot take the filter State ${filters['state']}: choose open, parked, ready, running, unknown or discarded.`
+  return undefined
+}
+
+/** Why no act can be for what these filters find, when the server says that none can. */
+export function whyNoAct(filters: Record<string, string>): string {
+  const never = whyNever(filters)
+  if (never !== undefined) return never
   if (filters['tenant'] !== undefined) return `There is no tenant ${filters['tenant']}.`
   return 'An act cannot take these filters.'
 }

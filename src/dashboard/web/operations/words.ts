@@ -8,6 +8,10 @@ export function formatRate(per_s: number): string {
   return `${rate.toLocaleString(undefined, { maximumFractionDigits: rate < 10 ? 1 : 0 })}/${unit}`
 }
 
+/** The same under a heading that names the unit. */
+export const formatPerSecond = (per_s: number): string =>
+  per_s.toLocaleString(undefined, { maximumFractionDigits: per_s < 10 ? 2 : 0 })
+
 export const formatMs = (ms: number | null): string => (ms === null ? '–' : formatDuration(ms))
 
 export const formatSeconds = (s: number): string => (s === 0 ? '0 s' : formatDuration(s * 1000))

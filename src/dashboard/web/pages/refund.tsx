@@ -9,6 +9,7 @@ import { Instant, useNow } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { inWords } from '../kit/statuses.ts'
+import { useIsPaused } from '../operations/held.ts'
 import { jobSaid, Outlook, type Said } from '../payments/outlook.tsx'
 import { usePart, usePaymentStory, type PaymentStory } from '../payments/story.ts'
 import { StoryTimeline } from '../payments/StoryTimeline.tsx'
@@ -86,10 +87,11 @@ function RefundOutlook({
 }) {
   const now = useNow()
   const { is_operator } = useSession()
+  const paused = useIsPaused('payments')
   const amount = moneyOf(refund)
   const job = story?.jobs.find(({ refund_id, run_at }) => refund_id === refund.id && run_at !== null)
   if (job !== undefined && story !== undefined && payment !== undefined)
-    return <Outlook said={[jobSaid({ payment, story, job, now, is_operator })]} />
+    return <Outlook said={[jobSaid({ payment, story, job, now, is_operator, paused })]} />
   const said: Record<Refund['status'], Omit<Said, 'key'>> = {
     pending: {
       tone: 'going',

@@ -7,6 +7,7 @@ import { formatMoney } from '../kit/Money.tsx'
 import { toneClass } from '../kit/Status.tsx'
 import { inWords, type Tone } from '../kit/statuses.ts'
 import { useSession } from '../session.tsx'
+import { useIsPaused } from '../operations/held.ts'
 import { inTime } from './items.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
 import { amountOfJob, bankHasMoney, buyerHasTo, jobWords, moneyOf, processorName } from './words.ts'
@@ -17,9 +18,10 @@ export type Said = { key: string; tone: Tone; words: ReactNode }
 export function PaymentOutlook({ payment, story }: { payment: Payment; story: PaymentStory | undefined }) {
   const now = useNow()
   const { is_operator } = useSession()
+  const paused = useIsPaused('payments')
   const jobs = story?.jobs.filter(({ run_at }) => run_at !== null) ?? []
   const said = [
-    ...jobs.map((job) => jobSaid({ payment, story: story!, job, now, is_operator })),
+    ...jobs.map((job) => jobSaid({ payment, story: story!, job, now, is_operator, paused })),
     ...(jobs.length === 0 ? stateSaid(payment, story) : []),
     ...(story?.disputes ?? []).flatMap((dispute) => disputeSaid(dispute)),
   ]
@@ -45,12 +47,15 @@ export function jobSaid({
   job,
   now,
   is_operator,
+  paused,
 }: {
   payment: Payment
   story: PaymentStory
   job: StoryJob
   now: number
   is_operator: boolean
+  /** Its queue is. */
+  paused: boolean
 }): Said {
   const at = processorName(payment.processor)
   const amount = amountOfJob(payment, story, job)
@@ -96,6 +101,7 @@ export function jobSaid({
       'doubt',
       `${at}'s answer was lost. It is asked again with the same key${due}, so no money moves twice. You need not do anything.`,
     )
+  if (paused) return say('warn', `${doing} waits: the queue is paused. It goes on when it is resumed.`)
   if (last === 'retry' || last === 'returned')
     return say(
       'warn',

@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { CirclePause, Eye, FlaskConical } from 'lucide-react'
 import { Instant } from '../kit/Instant.tsx'
 import { inWords } from '../kit/statuses.ts'
+import { useHeld } from '../operations/held.ts'
 import type { PauseRow } from '../operations/shapes.ts'
 import { useOperationsStream } from '../operations/stream.ts'
 import { useAnswer } from '../queries.ts'
@@ -15,7 +16,7 @@ export function Banners() {
   return (
     <aside aria-label="State of the system">
       {role === 'operator' && <LookingBanner />}
-      {is_operator && <PausedBanner />}
+      {is_operator ? <PausedBanner /> : <HeldBanner />}
       {emulators.length > 0 && (
         <div className="banner" role="note">
           <FlaskConical size={14} aria-hidden />
@@ -74,6 +75,23 @@ function PausedBanner() {
           </>
         )}
         <Link to="/ops/queues">Go to queues</Link>
+      </span>
+    </div>
+  )
+}
+
+/** What is paused for this tenant; by whom and why is for operators. */
+function HeldBanner() {
+  const held = useHeld()
+  if (held.length === 0) return null
+  const what = held.some(({ queue }) => queue === null)
+    ? 'all work of this tenant'
+    : LIST.format(held.map(({ queue }) => queue ?? ''))
+  return (
+    <div className="banner" data-tone="warn" role="alert">
+      <CirclePause size={16} aria-hidden />
+      <span>
+        Paused: {what}. What is asked for there is accepted and waits; it goes on when operators resume it.
       </span>
     </div>
   )

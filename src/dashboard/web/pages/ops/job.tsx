@@ -8,7 +8,7 @@ import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Facts } from '../../kit/Facts.tsx'
 import { FailedPage } from '../../kit/FailedPage.tsx'
 import { Id } from '../../kit/Id.tsx'
-import { formatInstant, Instant, useNow } from '../../kit/Instant.tsx'
+import { formatDuration, formatInstant, Instant, useNow } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
 import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
@@ -18,9 +18,11 @@ import { Timeline, type TimelineItem } from '../../kit/Timeline.tsx'
 import { allowsAct, JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import type { JobDetails } from '../../operations/shapes.ts'
-import { WorksOn } from '../../operations/WorksOn.tsx'
+import { DeliveryLink, WorksOn } from '../../operations/WorksOn.tsx'
 import { useAnswer } from '../../queries.ts'
 import { JobState } from './jobs.tsx'
+
+const PAUSED = 'The queue is paused here; it goes on when it is resumed.'
 
 type CallRow = JobDetails['calls'][number]
 
@@ -82,7 +84,17 @@ export function JobPage() {
           )
         })}
       />
-      {job && <p className="job-story">{storyOf(job, now)}</p>}
+      {job && (
+        <p className="job-story">
+          {job.delivery === null ? (
+            storyOf(job, now)
+          ) : (
+            <>
+              {attemptStory(job, job.delivery, now)} <DeliveryLink job={job} id={job.delivery.id} />
+            </>
+          )}
+        </p>
+      )}
       <div className="columns">
         <div>
           <section className="section">
@@ -113,7 +125,10 @@ export function JobPage() {
                   {job.tenant ?? job.tenant_id}
                 </Link>
               ),
-              Attempt: job && `${job.attempt} of ${job.max_attempts}`,
+              // What comes after a delivery's attempt is another job.
+              Attempt:
+                job &&
+                (job.delivery === null ? `${job.attempt} of ${job.max_attempts}` : String(job.attempt)),
               'Next run': job && (job.finished_at === null ? <NextRun job={job} /> : null),
               Worker: job && (job.worker ?? null),
               'Lease until':
@@ -134,9 +149,16 @@ export function JobPage() {
   )
 }
 
+/** Of a delivery nothing is declined: its receiver did not take it, or could not be reached. */
+function outcomeOf({ delivery }: JobDetails, { outcome, ended_at }: JobDetails['attempts'][number]) {
+  if (outcome === 'declined' && delivery !== null) return 'failed'
+  return outcome ?? (ended_at === null ? 'running' : null)
+}
+
 function NextRun({ job }: { job: JobDetails }) {
   if (job.parked) return <>When an operator acts</>
   if (job.state === 'running') return <>It runs now</>
+  if (job.paused) return <>When it is resumed</>
   if (job.run_at === null) return <>–</>
   return (
     <>
@@ -155,11 +177,30 @@ function storyOf(job: JobDetails, now: number): string {
   if (job.unknown_since !== null)
     return `Whether its call took effect at the provider is not known. ${failed}It is looked up until it is; it is never sent twice by another key.`
   if (job.state === 'running') return 'It runs now.'
+  if (job.paused) return failed + PAUSED
   const due = job.run_at === null || Date.parse(job.run_at) <= now
   const next = due
-    ? 'It is due, and begins when a worker is free and nothing here is paused.'
+    ? 'It is due, and begins when a worker is free.'
     : `It runs next at ${formatInstant(job.run_at!)}.`
   return failed + next
+}
+
+/** The same of an attempt of a delivery, which goes on in other jobs. */
+function attemptStory(job: JobDetails, delivery: NonNullable<JobDetails['delivery']>, now: number): string {
+  if (job.finished_at === null) return storyOf(job, now)
+  if (job.state === 'succeeded') return 'This attempt arrived.'
+  const why = job.error === null ? '' : `: ${job.error.replace(/\.$/, '')}`
+  const failed = job.state === 'failed' ? `This attempt failed${why}.` : `This attempt was ended${why}.`
+  return `${failed} ${becomesOf(delivery, now)}`
+}
+
+function becomesOf({ status, next_attempt_at }: NonNullable<JobDetails['delivery']>, now: number): string {
+  if (status === 'delivered') return 'The delivery has arrived by another.'
+  if (status === 'skipped') return 'The delivery was skipped: nothing more is sent.'
+  if (status !== 'pending') return 'It was the last: the delivery is not tried again by itself.'
+  if (next_attempt_at === null) return 'The next is under way.'
+  const ms = Date.parse(next_attempt_at) - now
+  return ms < 1_000 ? 'The next is due now.' : `The next is in ${formatDuration(ms)}.`
 }
 
 function itemsOf(job: JobDetails): TimelineItem[] {
@@ -170,7 +211,7 @@ function itemsOf(job: JobDetails): TimelineItem[] {
     icon: Wrench,
     name: `Attempt ${attempt.attempt}`,
     note: attempt.worker,
-    outcome: attempt.outcome ?? (attempt.ended_at === null ? 'running' : null),
+    outcome: outcomeOf(job, attempt),
     ...(attempt.error !== null && { changed: attempt.error }),
     details: attempt,
   }))

@@ -12,7 +12,7 @@ import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { inWords } from '../../kit/statuses.ts'
-import { JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
+import { JOB_ACT_KINDS, JOB_ACTS, whyNever } from '../../operations/job-acts.ts'
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import { useJobsList } from '../../operations/jobs-list.ts'
 import { QUEUE_NAMES, type JobActRow, type JobRow } from '../../operations/shapes.ts'
@@ -43,12 +43,23 @@ const COLUMNS: TableColumn<JobRow>[] = [
       </>
     ),
   },
-  { title: 'State', cell: (job) => <JobState job={job} /> },
+  {
+    title: 'State',
+    cell: (job) => (
+      <>
+        <JobState job={job} />
+        {job.error !== null && (
+          <small className="dim job-error" title={job.error}>
+            {job.error}
+          </small>
+        )}
+      </>
+    ),
+  },
   { title: 'Queue', cell: ({ queue }) => queue },
   { title: 'Tenant', cell: ({ tenant, tenant_id }) => tenant ?? shortId(tenant_id), clip: true },
   { title: 'Attempt', align: 'end', cell: ({ attempt }) => attempt },
-  { title: 'Next run', cell: (job) => (job.finished_at === null ? <Instant at={job.run_at} /> : '–') },
-  { title: 'Error', cell: ({ error }) => <span title={error ?? undefined}>{error ?? '–'}</span>, clip: true },
+  { title: 'Next run', cell: (job) => <NextRun job={job} /> },
   CREATED_COLUMN,
   { title: 'Finished', cell: ({ finished_at }) => <Instant at={finished_at} /> },
 ]
@@ -57,15 +68,16 @@ export function JobsPage() {
   const list = useJobsList()
   const [target, setTarget] = useState<JobActTarget>()
   const { filters } = list
+  const never = whyNever(filters)
   const filters_text = JSON.stringify(filters)
   usePaletteActs(
     useMemo(
       () =>
-        JOB_ACT_KINDS.map((act) => ({
+        (never === undefined ? JOB_ACT_KINDS : []).map((act) => ({
           title: `${JOB_ACTS[act].title} jobs that the filters find`,
           run: () => setTarget({ act, filters: JSON.parse(filters_text) }),
         })),
-      [filters_text],
+      [filters_text, never],
     ),
   )
   const curl = useFirstPayment()
@@ -78,14 +90,14 @@ export function JobsPage() {
       />
       <Filters fields={FIELDS} />
       <div className="bulk" role="group" aria-label="All that the filters find">
-        <span className="dim">For all that the filters find:</span>
+        <span className="dim">{never ?? 'For all that the filters find:'}</span>
         {JOB_ACT_KINDS.map((act) => {
           const Icon = JOB_ACTS[act].icon
           return (
             <Button
               key={act}
               leftSection={<Icon size={14} />}
-              disabled={none}
+              disabled={none || never !== undefined}
               onClick={() => setTarget({ act, filters })}
             >
               {JOB_ACTS[act].title}
@@ -128,9 +140,18 @@ export function JobsPage() {
   )
 }
 
+function NextRun({ job: { finished_at, paused, run_at } }: { job: JobRow }) {
+  if (finished_at !== null) return '–'
+  return paused ? 'When resumed' : <Instant at={run_at} />
+}
+
 /** The state of a job, with what its name does not say. */
 export function JobState({ job, pill = false }: { job: JobRow; pill?: boolean }) {
   if (job.parked && job.finished_at === null) return <Status status="parked" pill={pill} />
+  if (job.paused) return <Status status="paused" pill={pill} />
+  // What becomes of the delivery is not known in a list.
+  if (job.state === 'failed' && job.name.startsWith('webhook_endpoint.'))
+    return <Status status="retry" pill={pill} word="Attempt failed" />
   if (job.state === 'ready' && job.attempt > 0)
     return <Status status="retrying" pill={pill} word="Ready to retry" />
   return <Status status={job.state} pill={pill} />

@@ -3,9 +3,11 @@ import { Button, SegmentedControl } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useAddressSearch, usePathParam } from '../../address.ts'
+import { FailedPage } from '../../kit/FailedPage.tsx'
 import { Figure } from '../../kit/Figure.tsx'
 import { formatDuration } from '../../kit/Instant.tsx'
 import { LineChart } from '../../kit/LineChart.tsx'
+import { NotFound } from '../../kit/NotFound.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { Failed } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
@@ -14,19 +16,31 @@ import { LiveMark } from '../../operations/LiveMark.tsx'
 import { PauseDialog, TenantField, type PauseTarget } from '../../operations/PauseDialog.tsx'
 import { PauseList } from '../../operations/PauseList.tsx'
 import { RANGE_OPTIONS, RANGES, useSeries } from '../../operations/series.ts'
-import type {
-  PauseRow,
-  PercentileRow,
-  QueuesAnswer,
-  SeriesAnswer,
-  TenantRow,
+import {
+  QUEUE_NAMES,
+  type PauseRow,
+  type PercentileRow,
+  type QueuesAnswer,
+  type SeriesAnswer,
+  type TenantRow,
 } from '../../operations/shapes.ts'
 import { TenantShares } from '../../operations/TenantShares.tsx'
 import { formatRate, formatSeconds } from '../../operations/words.ts'
 import { useAnswer } from '../../queries.ts'
 
+const ABOVE = { to: '/ops/queues', title: 'Queues' }
+
 export function QueuePage() {
   const queue = usePathParam('queue')
+  if (QUEUE_NAMES.includes(queue)) return <KnownQueue queue={queue} />
+  return (
+    <NotFound title="Queue not found" above={ABOVE}>
+      {`There is no queue ${queue}.`}
+    </NotFound>
+  )
+}
+
+function KnownQueue({ queue }: { queue: string }) {
   const [search, change] = useAddressSearch()
   const range = RANGES.find(({ value }) => value === search.range) ?? RANGES[0]!
   const queues = useAnswer<QueuesAnswer>('/ops/queues', undefined, { every_ms: 10_000 })
@@ -34,22 +48,9 @@ export function QueuePage() {
   const series = useSeries(queue, range)
   const [target, setTarget] = useState<PauseTarget>()
   const [tenant, setTenant] = useState<TenantRow>()
-  const above = { to: '/ops/queues', title: 'Queues' }
   const row = queues.data?.queues.find((each) => each.queue === queue)
-  if (queues.data !== undefined && row === undefined)
-    return (
-      <>
-        <PageHeader title="Queue" above={above} />
-        <Failed error={new Error(`There is no queue ${queue}.`)} />
-      </>
-    )
   if (queues.error !== null && queues.data === undefined)
-    return (
-      <>
-        <PageHeader title={queue} above={above} />
-        <Failed error={queues.error} retry={queues.refetch} />
-      </>
-    )
+    return <FailedPage title={queue} above={ABOVE} error={queues.error} retry={queues.refetch} />
   const mine = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
   const act = mine.some((pause) => pause.tenant_id === null) ? 'Resume' : 'Pause'
   const last_hour = row?.out_by_minute
@@ -62,7 +63,7 @@ export function QueuePage() {
             {queue} {row?.paused === true && <Status status="paused" pill />}
           </span>
         }
-        above={above}
+        above={ABOVE}
         as_of={row?.as_of ? Date.parse(row.as_of) : undefined}
         actions={
           <>
@@ -93,7 +94,7 @@ export function QueuePage() {
           name="Out"
           value={row && formatRate(row.out_per_s_1m)}
           {...(last_hour && { line: last_hour })}
-          over={row ? `in ${formatRate(row.in_per_s_1m)}; last hour` : '…'}
+          over={row ? `in ${formatRate(row.in_per_s_1m)}; line: last hour` : '…'}
         />
         <Figure
           name="Failed"
@@ -176,6 +177,7 @@ function Charts({ series }: { series: SeriesAnswer | undefined }) {
       <LineChart
         title="Jobs in, out and failed"
         at={at}
+        summed
         series={[
           { name: 'In', values: points.map((point) => point.in) },
           { name: 'Out', values: points.map(({ out }) => out) },

@@ -13,7 +13,7 @@ import { LiveMark } from '../../operations/LiveMark.tsx'
 import { PauseDialog, type PauseTarget } from '../../operations/PauseDialog.tsx'
 import { PauseList } from '../../operations/PauseList.tsx'
 import type { PauseRow, QueueRow, QueuesAnswer } from '../../operations/shapes.ts'
-import { formatMs, formatRate, formatSeconds } from '../../operations/words.ts'
+import { formatMs, formatPerSecond, formatSeconds } from '../../operations/words.ts'
 import { useAnswer } from '../../queries.ts'
 
 /** Due for longer is late. */
@@ -32,12 +32,12 @@ export function QueuesPage() {
     { title: 'Oldest due', cell: (row) => <OldestDue row={row} /> },
     { title: 'Due', align: 'end', cell: ({ due }) => due.toLocaleString() },
     { title: 'Running', align: 'end', cell: ({ running }) => running.toLocaleString() },
-    { title: 'In', align: 'end', cell: ({ in_per_s_1m }) => formatRate(in_per_s_1m) },
-    { title: 'Out', align: 'end', cell: ({ out_per_s_1m }) => formatRate(out_per_s_1m) },
+    { title: 'In /s', align: 'end', cell: ({ in_per_s_1m }) => formatPerSecond(in_per_s_1m) },
+    { title: 'Out /s', align: 'end', cell: ({ out_per_s_1m }) => formatPerSecond(out_per_s_1m) },
     { title: 'Wait p50', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p50_ms" /> },
     { title: 'Wait p95', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p95_ms" /> },
     {
-      title: 'Last hour',
+      title: 'Finished, last hour',
       cell: ({ queue, out_by_minute }) => (
         <div className="cell-spark">
           <Sparkline values={out_by_minute} height={24} label={`${queue}: jobs finished, last hour`} />
@@ -137,7 +137,7 @@ function Wait({ wait: { last_5m, last_1h }, of }: { wait: QueueRow['wait']; of: 
       {ratio <= 0.67 && (
         <ArrowDownRight size={12} className="tone-good" aria-label={`less than the ${against}`} />
       )}
-      <small className="dim against">{hour !== null && formatMs(hour)}</small>
+      <small className="dim against">{hour !== null && `1 h: ${formatMs(hour)}`}</small>
     </span>
   )
 }

@@ -1,0 +1,20 @@
+// A page of operators, which show what is of all tenants.
+import type { ReactNode } from 'react'
+import { Lock } from 'lucide-react'
+import { useSession } from '../session.tsx'
+import { PageHeader } from './PageHeader.tsx'
+
+/** Shows `children` to operators, and nothing of the page to others: it would claim what nobody told them. */
+export function OperatorPage({ children }: { children: ReactNode }) {
+  if (useSession().is_operator) return children
+  return (
+    <>
+      <PageHeader title="Operations" above={{ to: '/', title: 'Overview' }} />
+      <div className="state" role="alert">
+        <Lock size={24} strokeWidth={1.5} aria-hidden />
+        <h2>Your role does not include this</h2>
+        <p>Only operators of this installation may see this.</p>
+      </div>
+    </>
+  )
+}
