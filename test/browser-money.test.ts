@@ -138,19 +138,19 @@ test('what a payment says fits what is held: nothing before there is a card, and
   const { client } = dashboard.world
   const ada = { idempotency_key: freshKey(), name: 'Ada Byron' }
   const customer_id = (await client.post('/v1/customers', ada)).body.id
-  const body = { amount_minor: 4100, customer_id, payment_method: undefined }
+  const body = { amount_minor: 4300, customer_id, payment_method: undefined }
   const { id } = (await createPayment(client, body)).body
   await paymentIn(client, id, 'requires_action')
   const page = await dashboard.open('/payments', { as: 'support' })
-  await page.getByRole('row', { name: '$41.00' }).getByRole('link', { name: 'Ada Byron' }).waitFor()
-  await page.getByRole('link', { name: '$41.00' }).click()
+  await page.getByRole('row', { name: '$43.00' }).getByRole('link', { name: 'Ada Byron' }).waitFor()
+  await page.getByRole('link', { name: '$43.00' }).click()
   await page.getByText('The buyer has to enter a card').waitFor()
   const timeline = page.getByRole('list', { name: 'Timeline' })
   await timeline.getByText('Stripe took the request; nothing is held yet').waitFor()
   expect(await timeline.getByText(/^Held|Done/).count()).toBe(0)
   await page.getByRole('link', { name: 'Ada Byron' }).waitFor()
   await page.goBack()
-  await expect.poll(() => focused(page)).toBe('$41.00')
+  await expect.poll(() => focused(page)).toBe('$43.00')
 
   const asked = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
   const other = await dashboard.open(`/payments/${asked.body.id}`, { as: 'support' })

@@ -134,7 +134,7 @@ test('a key is made, used, rotated and revoked', async () => {
   const status = async (key: string, path = '/v1/payments') =>
     (await createClient(api_url, key).get(path)).status
   const page = await dashboard.open('/', { as: 'developer' })
-  await page.getByRole('link', { name: 'Settings' }).click()
+  await page.getByRole('link', { name: 'Settings', exact: true }).click()
   await page.getByRole('tab', { name: 'API Keys', selected: true }).waitFor()
   await page.getByRole('button', { name: 'Create key' }).first().click()
   const dialog = page.getByRole('dialog')

@@ -5,13 +5,7 @@ export type Loop = { close(): Promise<void> }
 /** `hurry`: the interval has become shorter. What the loop waits for now is not longer than that. */
 export type HurriedLoop = Loop & { hurry(): void }
 
-/** A worker that runs for less than an interval still does what is rare: this long after it started at the latest. */
-const FIRST_WITHIN_MS = 30_000
-
-/**
- * Runs `work` repeatedly, `interval_ms()` after the last run ended, and the first time within half a minute. A failure is logged, and the loop
- * goes on.
- */
+/** Runs `work` repeatedly, `interval_ms()` after the last run ended. A failure is logged, and the loop goes on. */
 export function every(
   log: Log,
   name: string,
@@ -38,13 +32,13 @@ export function every(
     timer = undefined
     running = run()
   }
-  function later(most_ms = Infinity): void {
+  function later(): void {
     if (closed) return
-    const wait_ms = Math.min(most_ms, interval_ms())
+    const wait_ms = interval_ms()
     due_at = performance.now() + wait_ms
     timer = setTimeout(start, wait_ms)
   }
-  later(FIRST_WITHIN_MS)
+  later()
   return {
     hurry() {
       // While the work is under way, what comes after it is not planned yet.
