@@ -149,7 +149,10 @@ test('a delivery that failed is sent again by hand', async () => {
   await page.waitForURL('**/webhooks/deliveries/*')
   await page.getByText('Status 500').first().waitFor()
   const operators = await dashboard.open(`/ops/jobs?state=all&queue=deliveries`, { as: 'operator' })
-  await operators.getByRole('row', { name: /Attempt failed/ }).first().waitFor()
+  await operators
+    .getByRole('row', { name: /Attempt failed/ })
+    .first()
+    .waitFor()
   await operators.getByRole('link', { name: 'webhook_endpoint.deliver' }).first().click()
   await operators.getByText(/This attempt failed.*The next is/).waitFor()
   expect(await operators.getByText(/for good|Declined/).count()).toBe(0)
