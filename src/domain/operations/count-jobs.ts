@@ -29,10 +29,24 @@ export const countPositionSchema = z.object({
 })
 export type CountPosition = z.output<typeof countPositionSchema>
 
-/** The position of the first count: it begins now. */
+/**
+ * The position of the first count: it begins an hour back, so that charts show something at once. What was open then is known
+ * where nobody had an account yet.
+ */
 export async function beginCounting(sql: Sql): Promise<CountPosition> {
   const { at } = await lookAtTransactions(sql)
-  return { after: at, after_id: LOWEST_ID, awaited: null, open: null, finished: {}, sample_at_ms: 0 }
+  const [from] = await sql<{ after: string; is_new: boolean }[]>`
+    select b.after, coalesce((select created_at from tenants order by id limit 1) >= b.after, true) as is_new
+    from (select ${at}::timestamptz - interval '1 hour' as after) b`
+  const { after, is_new } = from!
+  return {
+    after,
+    after_id: LOWEST_ID,
+    awaited: null,
+    open: is_new ? {} : null,
+    finished: {},
+    sample_at_ms: 0,
+  }
 }
 
 /**
