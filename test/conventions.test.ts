@@ -447,7 +447,8 @@ test('an address has a budget for what needs no key; probes and keys do not shar
   // A large answer counts as several.
   let answered = 0
   let refused = await outside.get('/openapi.json')
-  for (; answered < 1_000 && refused.status === 200; answered += 1) refused = await outside.get('/openapi.json')
+  for (; answered < 1_000 && refused.status === 200; answered += 1)
+    refused = await outside.get('/openapi.json')
   expect(answered).toBeLessThan(1_000)
   expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limited'])
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)

@@ -1,6 +1,7 @@
 // APIs that are killed or stopped: what was accepted is done, and the same key leads back to it.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { onlyOn } from '#test/backends.ts'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures } from '#test/captures.ts'
 import { freshKey } from '#test/client.ts'
 import { expectWhole, pay, startLoad, type Paid } from '#test/load.ts'
@@ -65,10 +66,10 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     },
   )
 
-  test(
+  test.for(onlyOn('postgres', queue))(
     'connections to Postgres lost between a commit and its answer: 503, and the key leads to the payment',
     inTurn,
-    async ({ onTestFinished }) => {
+    async (_, { onTestFinished }) => {
       const proxy = await startProxy(deployment.env.DATABASE_URL!)
       onTestFinished(() => proxy.close())
       const api = await deployment.startApi({ DATABASE_URL: proxy.url })
@@ -89,7 +90,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     },
   )
 
-  test(
+  test.for(onlyOn('redis', queue))(
     'APIs killed again and again under 50 clients: one payment a key, each captured once',
     inTurn,
     async () => {
@@ -140,7 +141,7 @@ describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (qu
     },
   )
 
-  test(
+  test.for(onlyOn('postgres', queue))(
     'an API told to stop under load finishes every request that it has begun; a second one beside it is refused',
     inTurn,
     async () => {

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { onlyOn } from '#test/backends.ts'
 import { authorize, capture, captureAttempts, captureJob, holdCaptures, lapse } from '#test/captures.ts'
 import { expectWhole, pay, type Paid } from '#test/load.ts'
 import { until } from '#test/process.ts'
@@ -23,10 +24,10 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
   afterEach(async () => await deployment.killWorkers())
   afterAll(async () => await deployment.close())
 
-  test(
+  test.for(onlyOn('redis', queue))(
     'a worker killed before its call reaches the processor: another makes it',
     inTurn,
-    async ({ onTestFinished }) => {
+    async (_, { onTestFinished }) => {
       const worker = await deployment.startWorker()
       const payment = await authorize(deployment)
       await worker.end()
@@ -67,7 +68,7 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await expectWhole(deployment, paid)
   })
 
-  test(
+  test.for(onlyOn('postgres', queue))(
     'a worker killed after the effect and before its commit: another worker finishes',
     inTurn,
     async () => {
@@ -140,21 +141,25 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
     await expectWhole(deployment, paid)
   })
 
-  test('the only worker, frozen past its lease, claims its own job again', inTurn, async () => {
-    const worker = await deployment.startWorker()
-    const payment = await authorize(deployment)
-    const hold = await holdCaptures(deployment, payment, 'after')
-    const answer = capture(deployment, payment)
-    await hold.hit()
-    worker.signal('SIGSTOP')
-    await hold.release()
-    await until('the lease lapsed', async () => (await captureJob(deployment, payment)).lapsed === true)
-    worker.signal('SIGCONT')
-    await worker.says('a late write was fenced')
-    expect(await answer).toMatchObject(done)
-    paid.push(payment)
-    await expectWhole(deployment, paid)
-  })
+  test.for(onlyOn('redis', queue))(
+    'the only worker, frozen past its lease, claims its own job again',
+    inTurn,
+    async () => {
+      const worker = await deployment.startWorker()
+      const payment = await authorize(deployment)
+      const hold = await holdCaptures(deployment, payment, 'after')
+      const answer = capture(deployment, payment)
+      await hold.hit()
+      worker.signal('SIGSTOP')
+      await hold.release()
+      await until('the lease lapsed', async () => (await captureJob(deployment, payment)).lapsed === true)
+      worker.signal('SIGCONT')
+      await worker.says('a late write was fenced')
+      expect(await answer).toMatchObject(done)
+      paid.push(payment)
+      await expectWhole(deployment, paid)
+    },
+  )
 
   test('a worker told to stop finishes what it performs and leaves nothing behind', inTurn, async () => {
     const worker = await deployment.startWorker()

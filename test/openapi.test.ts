@@ -300,7 +300,7 @@ test('and a list is narrowed by them: the first is inclusive, the second is not'
   ] as const) {
     // How old a drift is grows between two answers.
     const list = async (query: string) =>
-      (await client.get(`${path}${query}`)).body.map(({ age_s: _, ...item }: any) => item)
+      (await client.get(`${path}${query}`)).body.map(({ age_s: _age_s, ...item }: any) => item)
     const all = await list('')
     expect([path, all.length]).toEqual([path, count])
     const [newest, oldest] = [all[0].created_at, all.at(-1).created_at]
