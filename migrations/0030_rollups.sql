@@ -14,7 +14,7 @@ create table job_rollups (
   -- Of those, by how their provider call ended: it was declined.
   declined integer not null default 0,
   attempts integer not null default 0,
-  -- How many of them waited and ran for how long: a number for each bucket of domain/operations/histograms.ts, up to the last that is not 0.
+  -- How many of them waited and ran for how long: a number for each bucket of domain/rollups/histograms.ts, up to the last that is not 0.
   wait integer[] not null default '{}',
   run integer[] not null default '{}',
   -- Jobs that came.

@@ -15,7 +15,7 @@ import {
   listActs,
   type AskedAct,
   type OperatorAct,
-} from '#domain/operations/act.ts'
+} from '#domain/operator-acts/act.ts'
 import { findProcesses, forgetGoneProcesses } from '#domain/operations/processes.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'

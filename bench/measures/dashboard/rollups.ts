@@ -1,7 +1,7 @@
 // Roll-ups as full as their tables get: two days by the minute, 90 days by the hour, of all queues, names and busy tenants.
 import postgres from 'postgres'
 import { QUEUES } from '#core/config/queues.ts'
-import { BOUNDS_MS } from '#domain/operations/histograms.ts'
+import { BOUNDS_MS } from '#domain/rollups/histograms.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 
 /** Writes them; what the clock adds goes on top. */

@@ -4,7 +4,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { linkBefore } from '#api/route.ts'
 import type { Json, Sql } from '#core/db.ts'
-import { findActOutcomes } from '#domain/operations/act.ts'
+import { findActOutcomes } from '#domain/operator-acts/act.ts'
 import { findAuditEntries, type AuditEntry, type AuditFilters } from '#domain/people/audit-log.ts'
 import { inTenant, type DashboardContext } from '../context.ts'
 

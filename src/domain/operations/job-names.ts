@@ -8,16 +8,14 @@ import {
   countField,
   lastSample,
   latestOf,
-  NOTHING_COUNTED,
   openFields,
   openNow,
-  rollupColumns,
   spanOf,
   sumRollups,
   type FigureWindow,
-  type RollupFigures,
 } from './figures.ts'
-import { percentilesSchema } from './histograms.ts'
+import { NOTHING_COUNTED, rollupColumns, type RollupFigures } from '../rollups/columns.ts'
+import { percentilesSchema } from '../rollups/histograms.ts'
 
 export const nameFiguresSchema = z
   .object({

@@ -6,7 +6,7 @@ import { lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import { listWalletBalances, walletBalanceSchema } from '../wallet/balances.ts'
 import { attentionSchema, findAttention } from './attention.ts'
-import type { PAYMENT_KINDS } from './count-payments.ts'
+import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
 /** A week and the one before it. */
 const DAYS = 14

@@ -4,7 +4,7 @@ import { PAYMENTS } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import { CALLS } from '#jobs/index.ts'
 import { asOf, countField, lastSample, latestOf, sumRollups } from './figures.ts'
-import { percentilesSchema } from './histograms.ts'
+import { percentilesSchema } from '../rollups/histograms.ts'
 import { findRollups } from './job-names.ts'
 
 export const providerHealthSchema = z

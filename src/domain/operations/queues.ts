@@ -3,18 +3,9 @@ import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { findPauses } from '../jobs/pauses.ts'
-import {
-  asOf,
-  countField,
-  lastSample,
-  latestOf,
-  openFields,
-  openNow,
-  rollupColumns,
-  sumRollups,
-  type RollupFigures,
-} from './figures.ts'
-import { percentilesSchema } from './histograms.ts'
+import { asOf, countField, lastSample, latestOf, openFields, openNow, sumRollups } from './figures.ts'
+import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
+import { percentilesSchema } from '../rollups/histograms.ts'
 
 const MINUTES = 60
 

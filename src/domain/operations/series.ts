@@ -3,9 +3,10 @@ import { z } from 'zod'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
-import { asOf, countField, latestOf, rollupColumns, sumRollups, type RollupFigures } from './figures.ts'
-import { percentilesSchema } from './histograms.ts'
-import { MINUTES_KEPT_H } from './retention.ts'
+import { asOf, countField, latestOf, sumRollups } from './figures.ts'
+import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
+import { percentilesSchema } from '../rollups/histograms.ts'
+import { MINUTES_KEPT_H } from '../rollups/retention.ts'
 
 const MOST_POINTS = 500
 /** Longer times are read by the hour. */

@@ -1,6 +1,6 @@
 // Carries out what operators ask for in the dashboard, and forgets it after 90 days; also which processes there were.
-import { carryOutNextStep } from '#domain/operations/carry-out.ts'
-import { forgetOldActs } from '#domain/operations/act.ts'
+import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
+import { forgetOldActs } from '#domain/operator-acts/act.ts'
 import { forgetGoneProcesses } from '#domain/operations/processes.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'

@@ -8,9 +8,9 @@ import {
   countJobsForRollups,
   countPositionSchema,
   type CountPosition,
-} from '#domain/operations/count-jobs.ts'
-import { countPayments } from '#domain/operations/count-payments.ts'
-import { forgetOldRollups } from '#domain/operations/retention.ts'
+} from '#domain/rollups/count-jobs.ts'
+import { countPayments } from '#domain/rollups/count-payments.ts'
+import { forgetOldRollups } from '#domain/rollups/retention.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 

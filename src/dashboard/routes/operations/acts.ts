@@ -13,7 +13,7 @@ import {
   findActItems,
   listActs,
   operatorActSchema,
-} from '#domain/operations/act.ts'
+} from '#domain/operator-acts/act.ts'
 import { findTenantOfJob } from '#domain/interventions/find.ts'
 import { countJobs } from '#domain/interventions/search.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { found } from '#api/refusals.ts'
 import { findJob, shownJobSchema } from '#domain/interventions/find.ts'
 import { countJobs, jobFiltersSchema, jobPageSchema, searchJobs } from '#domain/interventions/search.ts'
-import { actFilterSchema } from '#domain/operations/act.ts'
+import { actFilterSchema } from '#domain/operator-acts/act.ts'
 import { findTenant } from '#domain/tenants.ts'
 import type { DashboardContext } from '../../context.ts'
 

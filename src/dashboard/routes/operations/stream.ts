@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { findPauses } from '#domain/jobs/pauses.ts'
-import { listActs } from '#domain/operations/act.ts'
+import { listActs } from '#domain/operator-acts/act.ts'
 import { findQueueFigures } from '#domain/operations/queues.ts'
 import { asOperator, type DashboardContext } from '../../context.ts'
 

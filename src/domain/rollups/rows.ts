@@ -7,7 +7,7 @@ import {
   OPEN_COUNTS,
   type Counter,
   type OpenFigures,
-} from './figures.ts'
+} from './columns.ts'
 import { addCounts } from './histograms.ts'
 
 export type CountedJobs = Partial<Record<Counter, number>> & {
