@@ -158,6 +158,7 @@ async function pagesOf(sql: Sql): Promise<Record<string, { address: string; asks
   const [job] = await sql<{ id: string }[]>`select id from jobs order by id limit 1`
   const [from, to] = [new Date(Date.now() - 7 * 86_400_000).toISOString(), new Date().toISOString()]
   const series = `/api/ops/series?queue=payments&from=${encodeURIComponent(from)}&to=${encodeURIComponent(to)}&points=60`
+  const list = (noun: string) => ({ address: `/${noun}`, asks: [`/api/v1/${noun}?limit=25`] })
   const jobs = (query: string) => ({ address: `/ops/jobs${query}`, asks: [`/api/ops/jobs${query}`] })
   return {
     Overview: { address: '/', asks: ['/api/session', '/api/overview'] },
@@ -170,8 +171,22 @@ async function pagesOf(sql: Sql): Promise<Record<string, { address: string; asks
       address: `/payments/${payment!.id}`,
       asks: ['', '/timeline', '/events'].map((part) => `/api/v1/payments/${payment!.id}${part}`),
     },
-    Customers: { address: '/customers', asks: ['/api/v1/customers?limit=25'] },
-    Events: { address: '/events', asks: ['/api/v1/events?limit=25'] },
+    'Payments that failed': {
+      address: '/payments?status=failed',
+      asks: ['/api/v1/payments?limit=25&status=failed'],
+    },
+    Customers: list('customers'),
+    Refunds: list('refunds'),
+    Payouts: list('payouts'),
+    Wallet: {
+      address: '/wallet',
+      asks: ['/api/v1/wallet/balances', '/api/v1/wallet/transactions?limit=25'],
+    },
+    Compliance: { address: '/compliance', asks: ['/api/v1/compliance/kyc?limit=25'] },
+    Messages: list('messages'),
+    Events: list('events'),
+    Webhooks: { address: '/webhooks', asks: ['/api/v1/webhook_endpoints?limit=25'] },
+    'API keys': { address: '/settings/api-keys', asks: ['/api/keys'] },
     Queues: {
       address: '/ops/queues',
       asks: ['queues', 'pauses', 'shares?window=1h', 'providers'].map((path) => `/api/ops/${path}`),
@@ -188,6 +203,8 @@ async function pagesOf(sql: Sql): Promise<Record<string, { address: string; asks
     'Jobs of a tenant': jobs(`?state=all&tenant=${payment!.tenant_id}&name=payment.capture`),
     Job: { address: `/ops/jobs/${job!.id}`, asks: [`/api/ops/jobs/${job!.id}`] },
     Schedules: { address: '/ops/schedules', asks: ['/api/ops/schedules', '/api/ops/processes'] },
+    Providers: { address: '/ops/providers', asks: ['/api/ops/providers'] },
+    Tenants: { address: '/ops/tenants', asks: ['/api/ops/shares?window=1h'] },
     Drifts: {
       address: '/ops/drifts',
       asks: ['/api/ops/drifts', '/api/ops/parked', '/api/ops/jobs?state=unknown'],
