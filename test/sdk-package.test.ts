@@ -1,7 +1,7 @@
 // The SDK as it is installed: packed, into an empty folder, with the examples of the guides and of its README.
 import { execFile } from 'node:child_process'
 import { access, mkdir, readFile, readdir, writeFile } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { build } from 'vite'
@@ -63,20 +63,26 @@ test(
 
     const [begin] = /^import [^]*?^\}\)\n/m.exec(await readFile(join(GUIDES, 'quickstart.md'), 'utf8'))!
     const guides = (await readdir(GUIDES)).filter((name) => name.endsWith('.md'))
-    const sources = [...guides.map((name) => join(GUIDES, name)), join(ROOT, 'sdk/README.md')]
+    const sources = [
+      ...guides.map((name) => join(GUIDES, name)),
+      join(ROOT, 'sdk/README.md'),
+      join(ROOT, 'README.md'),
+    ]
     const programs: string[] = []
     await mkdir(join(path, 'examples'))
     for (const source of sources) {
       const program = await programOf(source, begin)
       if (program === null) continue
-      const name = basename(source, '.md').toLowerCase()
+      const name = relative(ROOT, source).replace('.md', '').replaceAll('/', '-').toLowerCase()
       programs.push(name)
       await writeFile(
         join(path, `examples/${name}.ts`),
         `declare const process: { env: Record<string, string | undefined> }\n${program}`,
       )
     }
-    expect(programs).toEqual(expect.arrayContaining(['quickstart', 'refunds', 'readme']))
+    expect(programs).toEqual(
+      expect.arrayContaining(['docs-guides-quickstart', 'docs-guides-refunds', 'sdk-readme', 'readme']),
+    )
     await writeFile(join(path, 'examples/page.ts'), PAGE)
     const files = [...programs, 'page'].map((name) => `examples/${name}.ts`)
     const strict = [
@@ -110,10 +116,14 @@ test(
       return [name, stdout.trim().split('\n')]
     })
     const said = Object.fromEntries(await Promise.all(ran)) as Record<string, string[]>
-    expect(said['quickstart']).toEqual(['captured succeeded'])
-    expect(said['idempotency']).toEqual(['true'])
-    expect(said['refunds']).toEqual(['700'])
-    expect([said['readme']!.at(0), said['readme']!.at(-1)]).toEqual(['succeeded', 'authorized'])
+    expect(said['docs-guides-quickstart']).toEqual(['captured succeeded'])
+    expect(said['docs-guides-idempotency']).toEqual(['true'])
+    expect(said['docs-guides-refunds']).toEqual(['700'])
+    expect(said['docs-guides-waiting']).toEqual(['true authorized'])
+    expect(said['docs-guides-three-d-secure']).toEqual(['requires_action string'])
+    expect(said['docs-guides-test-methods']).toEqual(['insufficient_funds'])
+    expect(said['readme']!.at(0)).toMatch(/ event payment.created$/)
+    expect([said['sdk-readme']!.at(0), said['sdk-readme']!.at(-1)]).toEqual(['succeeded', 'authorized'])
   },
 )
 
