@@ -1,6 +1,7 @@
 // The dashboard: how soon its pages have their answers and are whole in a browser, in a database with many jobs, and what it costs the
 // API while it is open.
 import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import { hashPassword } from 'better-auth/crypto'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -9,6 +10,7 @@ import { createDatabase } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
 import { needRedis } from '#test/redis.ts'
 import { median } from '../compare.ts'
+import { cpuTimes } from '../cpu.ts'
 import { closedLoop, openLoop, request } from '../load.ts'
 import { createKeys, type System } from '../system.ts'
 import { atMost, below, info, type Row } from '../table.ts'
@@ -22,6 +24,8 @@ const PAGE_MS = 1_000
 /** So many people look at the dashboard, each at a page that asks again and again, and at the stream of operations. */
 const VIEWERS = 5
 const EVERY_MS = 5_000
+/** Each page is asked for once in that time and more. */
+const COST_MS = 40_000
 
 const PASSWORD = 'correct horse battery staple'
 const EMAIL = 'bench@sluice.example'
@@ -59,6 +63,14 @@ export const dashboard: Measure = {
           PAGE_MS,
         ),
       )
+    log('what people at the dashboard cost')
+    const asks = Object.values(pages).map((page) => page.asks)
+    const quiet = await busyPart()
+    {
+      await using _viewers = watch(side, asks)
+      const name_of = `Processor time that ${VIEWERS} people at the dashboard cost, of a core, ${many}`
+      rows.push(info({ ...row, unit: '%', name: name_of, measured: (await busyPart()) - quiet }))
+    }
     log('the API beside the dashboard')
     const ask = createCustomers(side)
     const most = await closedLoop({ url: side.api_url, connections: 64, seconds, expect: 201, next: ask })
@@ -68,10 +80,7 @@ export const dashboard: Measure = {
     const [alone, beside]: [number[], number[]] = [[], []]
     for (let turn = 0; turn < rounds * 2; turn++) {
       alone.push((await run()).p99_ms)
-      await using _viewers = watch(
-        side,
-        Object.values(pages).map(({ asks }) => asks),
-      )
+      await using _viewers = watch(side, asks)
       beside.push((await run()).p99_ms)
     }
     rows.push(
@@ -228,6 +237,15 @@ async function timesOf({ dashboard_url, cookie }: Side, paths: string[]): Promis
     times.push(performance.now() - began)
   }
   return times
+}
+
+/** How much of a core all that we started takes for a while, in percent. */
+async function busyPart(): Promise<number> {
+  const spent = () =>
+    Array.from(cpuTimes()).reduce((sum, [program, ms]) => sum + (program === 'load' ? 0 : ms), 0)
+  const before = spent()
+  await setTimeout(COST_MS)
+  return ((spent() - before) / COST_MS) * 100
 }
 
 function createCustomers({ keys }: Side): () => string {
