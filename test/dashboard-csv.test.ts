@@ -6,3 +6,9 @@ test('an amount keeps its digits and its sign, and what a spreadsheet would run 
   expect(csvLine(['12.50', '-12.50', null, 3])).toBe('12.50,-12.50,,3\r\n')
   expect(csvLine(['-1+cmd|x', '=1', '+45 12', 'a,"b"'])).toBe(`'-1+cmd|x,'=1,'+45 12,"a,""b"""\r\n`)
 })
+
+test('where a semicolon separates cells, what follows it is no formula either', () => {
+  expect(csvLine(["x;=cmd|' /C calc'!A0", ' =1', 'ink; paper', '\t@x'])).toBe(
+    `"'x;=cmd|' /C calc'!A0",' =1,"ink; paper","'\t@x"\r\n`,
+  )
+})

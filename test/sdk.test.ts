@@ -1,7 +1,7 @@
 // The SDK against a whole system and against servers that misbehave.
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { newWebhookSecret, signStandardWebhook } from '#core/standard-webhooks.ts'
 import {
   Sluice,
@@ -345,4 +345,42 @@ test('a webhook that we send is taken, and any other is refused', async () => {
     const error = await errorOf(verifyWebhook(body, given, key))
     expect([what, error instanceof SluiceSignatureError]).toEqual([what, true])
   }
+})
+
+test('a webhook with very many signatures costs what one with one costs', async () => {
+  const sign = vi.spyOn(crypto.subtle, 'sign')
+  const verify = vi.spyOn(crypto.subtle, 'verify')
+  onTestFinished(() => void vi.restoreAllMocks())
+  const many = Array<string>(4_000).fill('v1,').join(' ')
+  const headers = (timestamp_s: number) => ({
+    'webhook-id': 'evt',
+    'webhook-timestamp': String(Math.floor(timestamp_s)),
+    'webhook-signature': many,
+  })
+  const secrets = [newWebhookSecret(), newWebhookSecret()]
+  await errorOf(verifyWebhook('{}', headers(Date.now() / 1000), secrets))
+  expect([sign.mock.calls.length, verify.mock.calls.length]).toEqual([2, 0])
+  // What is old is not looked at.
+  await errorOf(verifyWebhook('{}', headers(1), secrets))
+  expect(sign.mock.calls.length).toBe(2)
+})
+
+test('a key goes to no other host, and into no message', async () => {
+  const base_url = 'https://api.example'
+  const broken = () => new Sluice({ base_url, api_key: 'sk_live_demo_abc\ndef' })
+  expect(broken).toThrow(/^The api_key (?!.*sk_live)/)
+  const asked: string[] = []
+  const careful = new Sluice({
+    base_url,
+    api_key: 'sk_live_demo_abc',
+    fetch: async (url) => {
+      asked.push(url)
+      return new Response('{}')
+    },
+  })
+  for (const path of ['.evil.example/x', '@evil.example/x', ':pw@evil.example/x', '//evil.example/x'])
+    await expect(Promise.resolve(careful.request('GET', path))).rejects.toThrow(
+      'A path begins with one slash',
+    )
+  expect(asked).toEqual([])
 })

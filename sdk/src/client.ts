@@ -63,8 +63,11 @@ const FINAL = new Set<string>([
 
 /** A client of the API at `base_url`. */
 export function createClient(settings: SluiceOptions): Client {
-  const { fetch: send = (url, init) => fetch(url, init) } = settings
+  const { fetch: send = (url, init) => fetch(url, init), api_key } = settings
   const base = settings.base_url.replace(/\/+$/, '')
+  // Without the key itself: messages of errors are logged.
+  if (api_key !== undefined && !/^[\x21-\x7e]+$/.test(api_key))
+    throw new TypeError('The api_key is empty, or has spaces, line ends or other characters that no key has')
 
   return async <T>(
     method: string,
@@ -72,8 +75,10 @@ export function createClient(settings: SluiceOptions): Client {
     { query, body, key }: Content = {},
     options: RequestOptions = {},
   ) => {
+    // Joined to the address of the API, anything else could lead the key to another host.
+    if (!/^\/(?!\/)/.test(path)) throw new TypeError(`A path begins with one slash: ${path}`)
     const headers = new Headers(settings.headers)
-    if (settings.api_key !== undefined) headers.set('authorization', `Bearer ${settings.api_key}`)
+    if (api_key !== undefined) headers.set('authorization', `Bearer ${api_key}`)
     for (const [name, value] of Object.entries(options.headers ?? {})) headers.set(name, value)
     // The same for all attempts, so that also one without an answer can be found.
     if (!headers.has('x-request-id')) headers.set('x-request-id', randomId())
