@@ -74,10 +74,7 @@ test('all jobs that the filters find are retried: each says what became of it', 
   const page = await dashboard.open('/ops/jobs', { as: 'operator' })
   await page.getByLabel('Queue', { exact: true }).selectOption('ai')
   await expect.poll(() => page.getByRole('table', { name: 'Jobs' }).getByRole('row').count()).toBe(4)
-  await page
-    .getByRole('group', { name: 'All that the filters find' })
-    .getByRole('button', { name: 'Retry' })
-    .click()
+  await page.getByRole('group', { name: 'All matching jobs' }).getByRole('button', { name: 'Retry' }).click()
   const dialog = page.getByRole('dialog')
   await dialog.getByText('3 jobs: State open, Queue ai.').waitFor()
   await dialog.getByLabel('Reason').fill('They are known now')
@@ -87,7 +84,7 @@ test('all jobs that the filters find are retried: each says what became of it', 
   await dialog.getByRole('link', { name: 'Result of each job' }).click()
   await page.getByText('They are known now').waitFor()
   const results = page.getByRole('table', { name: 'Jobs of this act' }).getByRole('row')
-  await results.filter({ hasText: 'It is being performed at this moment' }).waitFor()
+  await results.filter({ hasText: 'It is running right now' }).waitFor()
   expect(await results.filter({ hasText: 'Done: ready' }).count()).toBe(2)
   const retried = await Promise.all(parked)
   const due =
@@ -103,10 +100,10 @@ test('a job that waits runs at once, and is discarded', async () => {
   const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
   await page.getByText('It runs next at').waitFor()
   await perform(page, button('Run now'), 'Run now', 'It waits for no reason')
-  await page.getByText('It is due, and begins').waitFor()
+  await page.getByText('It is due and starts').waitFor()
   expect(await button('Run now').count()).toBe(0)
   await perform(page, button('Discard'), 'Discard', 'Nobody knows it')
-  await page.getByText('It was ended without being done.').waitFor()
+  await page.getByText('It was discarded without being done.').waitFor()
   const attempts = page.getByRole('list', { name: 'Attempts' })
   await attempts.getByText('ready to discarded: Nobody knows it').waitFor()
   const acts = await sql`select act, reason from job_interventions where job_id = ${id} order by at`
@@ -154,7 +151,7 @@ test('a delivery that failed is sent again by hand', async () => {
     .first()
     .waitFor()
   await operators.getByRole('link', { name: 'webhook_endpoint.deliver' }).first().click()
-  await operators.getByText(/This attempt failed.*The next is/).waitFor()
+  await operators.getByText(/This attempt failed.*The next attempt is/).waitFor()
   expect(await operators.getByText(/for good|Declined/).count()).toBe(0)
   await operators.getByRole('link', { name: 'See the delivery' }).waitFor()
   well = true
@@ -181,7 +178,7 @@ test('members are told what is paused for them, and of the pages of operators on
   )
   const page = await dashboard.open(`/payments/${body.id}`, { as: 'support' })
   await page.getByRole('alert').filter({ hasText: 'Paused: payments.' }).waitFor()
-  await page.getByText('the queue is paused. It goes on when it is resumed.').first().waitFor()
+  await page.getByText('the queue is paused. It continues when the queue is resumed.').first().waitFor()
   for (const path of ['/ops/queues', '/ops/jobs', '/ops/audit']) {
     await page.goto(new URL(path, page.url()).href)
     await page.getByRole('heading', { name: 'Your role does not include this' }).waitFor()

@@ -172,7 +172,7 @@ test('the audit log shows who did what, and with which outcome', async () => {
   expect(statuses).toEqual([200, 409])
 
   await page.goto(`${dashboard.url}/settings/audit`)
-  await page.getByRole('searchbox', { name: 'Actor' }).fill(email)
+  await page.getByRole('searchbox', { name: 'Who' }).fill(email)
   await page.keyboard.press('Enter')
   const rows = page
     .getByRole('table', { name: 'Audit entries' })
@@ -185,7 +185,7 @@ test('the audit log shows who did what, and with which outcome', async () => {
   for (const text of [email, id, 'Refused, 409']) await entry.getByText(text, { exact: true }).waitFor()
   // Nobody else is in what the filter shows.
   await page.getByRole('dialog').press('Escape')
-  await page.getByRole('searchbox', { name: 'Actor' }).fill('nobody@people.example')
+  await page.getByRole('searchbox', { name: 'Who' }).fill('nobody@people.example')
   await page.keyboard.press('Enter')
   await page.getByText('Nothing matches these filters').waitFor()
 })

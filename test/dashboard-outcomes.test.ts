@@ -147,7 +147,7 @@ test('what became of an act is looked up by its key', async () => {
   const missing = async () => {
     throw refused('idempotency_key_not_found', 404)
   }
-  expect(outcomeWords(await findOutcome(missing, KEY))).toBe('It never arrived: try again.')
+  expect(outcomeWords(await findOutcome(missing, KEY))).toBe('It was never received. Try again.')
   await expect(findOutcome(() => Promise.reject(error), KEY)).rejects.toBe(error)
   expect(outcomeWords(await findOutcome(async () => [DONE], KEY))).toBe('It was done: top up 17.')
 })

@@ -92,7 +92,7 @@ test('a refund that never happened is resolved as failed, which frees what it re
     ],
   })
   const { stdout } = await jobs('show', job_id)
-  expect(stdout).toMatch(/done about it\n.* who=ada {2}act=resolve {2}reason=as support told/)
+  expect(stdout).toMatch(/operator acts\n.* who=ada {2}act=resolve {2}reason=as support told/)
   const again = await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('failed')])
   await expect(world.sql`update job_interventions set who = 'nobody'`).rejects.toThrow('append-only')
@@ -124,7 +124,7 @@ test('a refund that a notification has settled meanwhile cannot be resolved as f
   })
   expect([refused.code, refused.stderr]).toEqual([
     1,
-    expect.stringContaining('the refund has the status succeeded; nothing is to be resolved'),
+    expect.stringContaining('the refund has the status succeeded; there is nothing to resolve'),
   ])
   await refundIs(refund_id, 'succeeded')
   expect((await client.get(`/v1/payments/${payment.id}`)).body).toMatchObject({ amount_refunded_minor: 1000 })
@@ -187,7 +187,7 @@ test('a capture that never happened is resolved as failed, and the hold can be c
   expect([refused.code, refused.stderr]).toEqual([
     1,
     expect.stringMatching(
-      /^Not possible: the job is .+ unknown .+\nWhat its call is about waits for it: use resolve to say/,
+      /^Not possible: the job is .+ unknown .+\nWhat its call is about still waits for it: use resolve to say/,
     ),
   ])
   await world.sql`update jobs set request = '{}' where id = ${job_id}`
@@ -322,7 +322,7 @@ test('a queue is paused for a tenant, and goes on where it stood', async () => {
     code: 0,
     stdout: 'Paused.\n',
   })
-  expect((await queues('pause', ...what, '--reason', 'again')).stdout).toContain('before')
+  expect((await queues('pause', ...what, '--reason', 'again')).stdout).toContain('already paused')
 
   expect((await pay(client)).answers).toEqual([201, 200])
   const { body } = await other.post(

@@ -176,8 +176,8 @@ test('a job that waits for its time runs now; each of the others says why not', 
   const refused = await findActItems(dashboard, id, { outcome: 'refused', limit: 10 })
   expect(Object.fromEntries(refused.map((item) => [item.job_id, item.refused]))).toEqual({
     [is_parked!]: 'It is parked: retry performs it again.',
-    [due!]: 'It is due already.',
-    [running!]: 'It is being performed at this moment: ask again.',
+    [due!]: 'It is already due.',
+    [running!]: 'It is running right now: try again.',
   })
   const job = (await findJob(dashboard, later!))!
   expect(job).toMatchObject({ attempt: 0, interventions: [{ act: 'run_now', who: 'ada@example.com' }] })

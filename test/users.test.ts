@@ -59,7 +59,7 @@ test('a first owner is invited, is made an operator, and is listed', async () =>
     '--role',
     'admin',
   )
-  expect([again.code, again.stderr]).toEqual([1, 'ada@shop.example is a member of new-shop already.\n'])
+  expect([again.code, again.stderr]).toEqual([1, 'ada@shop.example is already a member of new-shop.\n'])
   const entries = await world.sql`
     select action, actor from audit_entries where actor not like '%@%.example%' order by seq`
   expect(entries.map(({ action }) => action)).toEqual([

@@ -21,7 +21,7 @@ import { withDatabase } from './database.ts'
 import { commandOf, queueAndTenant, reasonOf, userName } from './named.ts'
 import { print } from './print.ts'
 
-const HELP = `sluice jobs: the work that was asked for, and what an operator does about it.
+const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
 
   npm run jobs -- list [--state open] [--queue payments] [--subject <id>] [--tenant acme] [--limit 25]
   npm run jobs -- show    <job id>
@@ -32,23 +32,23 @@ const HELP = `sluice jobs: the work that was asked for, and what an operator doe
   npm run jobs -- resolve <job id> --as done --reference re_... --reason "seen in the processor's dashboard"
   npm run jobs -- resolve <job id> --as failed --reason "support says that it never arrived"
 
-list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
-         open unless told, all with --subject: those filed under a payment, for example (--payment means the same).
+list     newest first. --state: one of ${JOB_FILTERS.join(', ')}.
+         The default is open, or all with --subject, which takes the id of a payment, for example (--payment means the same).
          --queue: one of ${QUEUES.join(', ')}.
-show     a job with its attempts, its calls to the provider and what was done about it.
-retry    makes an open job due. A call is made again under the same key; once the key is 23 hours old it is only looked up.
-         --state parked: all that are parked, or those of the queue or the tenant.
-run-now  makes a job due that waits for its time, as a message for later. Attempts that failed stay counted.
-discard  ends a job without doing it, unless what its call is about waits for it: then resolve says what became of that.
-resolve  says what became of the call of an open job.
-         --as done    of an unknown job: a worker looks it up and settles what it finds; what is new at the provider by its --reference.
-                      Not where the stored request cannot be read: what the provider then notifies of settles the row, and discard the job.
-         --as failed  of any open job: it never took effect and will not: what it is about is settled as failed, a hold stays as it was.
+show     a job with its attempts, its calls to the provider and what operators did about it.
+retry    makes an open job due. A call is sent again with the same key; once the key is 23 hours old, it is only looked up.
+         --state parked: all parked jobs, or those of the queue or the tenant.
+run-now  makes a job due that waits for its time, such as a message for later. Failed attempts still count.
+discard  ends a job without doing it. This is refused while what its call is about waits for it: use resolve then.
+resolve  says how the call of an open job ended.
+         --as done    for an unknown job: a worker looks it up and settles what it finds. --reference names what is new at the provider.
+                      Not possible if the stored request cannot be read: discard the job then; a notification of the provider settles the row.
+         --as failed  for any open job: its call never took effect and will not. What it is about is settled as failed; a hold stays.
 
-parked: its attempts died or threw too often, or what is stored of it cannot be read; it is not performed again before
-a retry. A notification that waits for the object that it names is open, not parked, and looks again by itself.
-Each act needs --reason and is recorded with --by (your user name unless told). --json: as JSON.
-DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
+A parked job does not run again until you retry it: its attempts died or threw too often, or its stored data cannot be read. A
+notification that waits for the object that it names is open, not parked, and is retried automatically.
+Each act needs --reason and is recorded with --by (by default your user name). --json prints JSON.
+DATABASE_URL names the database. If it is unset, the one of the \`npm start\` that runs in this folder is used.`
 
 const OPTIONS = {
   state: { type: 'string' },
@@ -125,11 +125,11 @@ async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
   for (const { id } of parked) if ((await retryJob(sql, actOf(values, id))) !== undefined) count += 1
   const more = parked.length === MOST
   if (values.json) return print(JSON.stringify({ count, more }))
-  print(`${count} jobs are due now.${more ? ' More may be parked: ask again.' : ''}`)
+  print(`${count} jobs are due now.${more ? ' More may be parked: run this again.' : ''}`)
 }
 
 async function runNow(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
-  await act(sql, values, await runJobNow(sql, actOf(values, id)), id, 'It does not wait for a time.')
+  await act(sql, values, await runJobNow(sql, actOf(values, id)), id, 'It is not waiting for a time.')
 }
 
 async function discard(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
@@ -139,7 +139,7 @@ async function discard(sql: Sql, values: JobOptions, id: string | undefined): Pr
     values,
     done,
     id,
-    'What its call is about waits for it: use resolve to say what became of that.',
+    'What its call is about still waits for it: use resolve to say how the call ended.',
   )
 }
 
@@ -149,23 +149,25 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   const { reference = null } = values
   if (as === 'failed') {
     if (reference !== null)
-      throw new ConfigError('--reference names the effect of a call that happened: it goes with --as done.')
+      throw new ConfigError('--reference names the effect of a call that took place: use it with --as done.')
     const done = await resolveAsFailed(sql, asked)
     if (done !== undefined && 'settled' in done)
-      throw new ConfigError(`Not possible: ${done.settled}; nothing is to be resolved.`)
+      throw new ConfigError(`Not possible: ${done.settled}; there is nothing to resolve.`)
     return await act(sql, values, done, id, STRANGE)
   }
   const call = await findCall(sql, asked.job_id)
   if (call === undefined) return await act(sql, values, undefined, id, STRANGE)
   const { makes, readable } = call
   if (makes === null && reference !== null)
-    throw new ConfigError('--reference is for what is new at the provider; this job changes what is known')
+    throw new ConfigError(
+      '--reference is for what is new at the provider, but this job changes something that exists',
+    )
   if (makes !== null && reference === null)
     throw new ConfigError(
-      `--reference is missing: what the provider calls what was made, like ${makes.example}`,
+      `--reference is missing: the provider's id of what was created, like ${makes.example}`,
     )
   if (makes !== null && reference !== null && !makes.id.test(reference))
-    throw new ConfigError(`--reference must be what the provider calls it, like ${makes.example}`)
+    throw new ConfigError(`--reference must be the provider's id of it, like ${makes.example}`)
   if (!readable)
     throw new ConfigError(
       'Not possible: its stored request cannot be read, so it cannot be looked up. See --help.',
@@ -203,15 +205,13 @@ async function act(
         ? 'It is due now.'
         : done.look_only
           ? 'It is looked up now, and not sent.'
-          : 'It is over.'
+          : 'It has ended.'
     return print(`The job is ${done.after}. ${next}`)
   }
   const job = await findJob(sql, uuid(id, 'the job'))
   if (job === undefined) throw new ConfigError('There is no such job.')
   const why =
-    job.state === 'running'
-      ? 'It is being performed at this moment: ask again.'
-      : job.finished_at === null && hint
+    job.state === 'running' ? 'It is running right now: try again.' : job.finished_at === null && hint
   throw new ConfigError([`Not possible: the job is ${lineOf(job)}`, why].filter(Boolean).join('\n'))
 }
 
@@ -248,12 +248,13 @@ function described(job: ShownJob): string {
     ...lines,
     ...rows('attempts', attempts),
     ...rows('calls', calls),
-    ...rows('done about it', interventions),
+    ...rows('operator acts', interventions),
   ].join('\n')
 }
 
 function uuid(id: string | undefined, what: string): string {
-  if (!z.uuid().safeParse(id).success) throw new ConfigError(`${what}: "${id ?? ''}" is no id. See --help.`)
+  if (!z.uuid().safeParse(id).success)
+    throw new ConfigError(`${what}: "${id ?? ''}" is not an id. See --help.`)
   return id!
 }
 

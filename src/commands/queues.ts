@@ -16,13 +16,13 @@ const HELP = `sluice queues: what waits in each queue, and pauses.
   npm run queues -- pause  [<queue>] [--tenant acme] --reason "the bank asked us to wait"
   npm run queues -- resume [<queue>] [--tenant acme]
 
-list    each queue with its open jobs, and what is paused.
-pause   of a queue, of a tenant, or of a tenant in a queue: requests are accepted as before and their jobs wait. No call to a
-        provider begins more than a second later; one that is under way ends.
-resume  lifts that pause; another one, as of the tenant, stays.
+list    shows each queue with its open jobs, and what is paused.
+pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. After at most a second
+        no new call to a provider starts; one that is under way finishes.
+resume  ends that pause. Another one, such as that of the tenant, stays.
 
 Queues: ${QUEUES.join(', ')}.
---json: as JSON. DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
+--json prints JSON. DATABASE_URL names the database. If it is unset, the one of the \`npm start\` that runs in this folder is used.`
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -73,7 +73,7 @@ async function pause(sql: Sql, values: QueueOptions, queue: string | undefined):
   const what = await whatOf(sql, values, queue)
   const is_new = await pauseJobs(sql, { ...what, reason, who: userName() })
   if (values.json) return print(JSON.stringify({ paused: true, is_new }))
-  print(is_new ? 'Paused.' : 'It was paused before; since when and why, says list.')
+  print(is_new ? 'Paused.' : 'It was already paused. See list for when and why.')
 }
 
 async function resume(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {

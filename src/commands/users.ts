@@ -25,7 +25,7 @@ import { commandOf, userName } from './named.ts'
 import { print } from './print.ts'
 import { startedHere } from './started.ts'
 
-const HELP = `sluice users: who may sign in to the dashboard.
+const HELP = `sluice users: who can sign in to the dashboard.
 
   npm run users -- list [--tenant acme]
   npm run users -- invite --tenant acme --email ada@acme.example --role owner
@@ -34,17 +34,19 @@ const HELP = `sluice users: who may sign in to the dashboard.
   npm run users -- reset-second-factor --email ada@acme.example
   npm run users -- set-password --email ada@acme.example
 
-list                 users, with the tenants that they are members of.
-invite               prints a link that works once, for a week; makes the tenant too if there is none. Roles: ${ROLES.join(', ')}.
-operator             makes a user an operator, who sees the queues and jobs of all tenants; --off: one no more. A user whose link was shown
-                     instead of mailed may not be who the address says: --unverified-address makes them one nevertheless.
+list                 lists users, with the tenants that they are members of.
+invite               prints a link that works once, for a week. Creates the tenant if there is none. Roles: ${ROLES.join(', ')}.
+operator             makes a user an operator, who sees the queues and jobs of all tenants; --off undoes it. If a user's link was shown
+                     instead of mailed, nobody has verified their address: --unverified-address makes them an operator anyway.
 end-sessions         signs a user out everywhere.
-reset-second-factor  for who has lost it: takes away one-time codes and passkeys, and signs out everywhere. The password suffices then.
-set-password         makes up a password, shown only now, removes passkeys, and signs out everywhere. One-time codes stay.
+reset-second-factor  for a user who lost theirs: removes one-time codes and passkeys, and signs them out everywhere. They then sign in
+                     with the password alone.
+set-password         makes up a password, shows it once, removes passkeys, and signs the user out everywhere. One-time codes stay.
 
---json               answers as JSON.
-Each act is in the audit log, with the name of the user of this machine.
-DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder. DASHBOARD_URL says where links lead.`
+--json               prints the answer as JSON.
+Each act is in the audit log, with your user name on this machine.
+DATABASE_URL names the database. If it is unset, the one of the \`npm start\` that runs in this folder is used. DASHBOARD_URL says where
+links lead.`
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -81,16 +83,16 @@ const COMMANDS: Record<string, Command> = {
     const { id: tenant_id } = await ensureTenant(sql, slug)
     const asked = { tenant_id, email, role, by: { ...operatorHere(), tenant_id }, mailed: false }
     const invited = await invite(sql, asked, async () => {})
-    if ('refused' in invited) throw new ConfigError(`${email} is a member of ${slug} already.`)
+    if ('refused' in invited) throw new ConfigError(`${email} is already a member of ${slug}.`)
     const { token, expires_at } = invited
     const link = `${origin}/invitation/${token}`
-    const first = `An invitation for ${email} as ${role} of ${slug}, shown only now. It works once, until ${expires_at}:`
+    const first = `An invitation for ${email} as ${role} of ${slug}. The link is shown only once. It works once, until ${expires_at}:`
     return { lines: [first, '', `  ${link}`, ''], json: { email, role, link, expires_at } }
   },
   operator: async (sql, values) => {
     if (!values.off && !values['unverified-address']) await assertVerified(sql, emailOf(values))
     await onUser(values, (act) => setOperator(sql, act, !values.off))
-    return said(values, values.off ? 'is no operator any more' : 'is an operator')
+    return said(values, values.off ? 'is no longer an operator' : 'is an operator')
   },
   'end-sessions': async (sql, values) => {
     await onUser(values, (act) => endSessions(sql, act))
@@ -105,7 +107,7 @@ const COMMANDS: Record<string, Command> = {
     const password = newPassword()
     const password_hash = await hashPassword(password)
     await onUser(values, (act) => setPassword(sql, act, password_hash))
-    const first = `The new password of ${values.email}, shown only now. Their passkeys are removed. They should change it in their profile:`
+    const first = `The new password of ${values.email}, shown only once. Their passkeys were removed. They should change the password in their profile:`
     return { lines: [first, '', `  ${password}`, ''], json: { email: values.email, password } }
   },
 }
@@ -130,7 +132,7 @@ async function assertVerified(sql: Sql, email: string): Promise<void> {
     ({ tenant, invited_by }) => `invited to ${tenant} by ${invited_by ?? 'npm run users'}`,
   )
   throw new ConfigError(
-    `Nobody has verified that ${email} is the address of this user, whose link was shown and not mailed: ${by.join(', ')}. If you know who it is, add --unverified-address.`,
+    `Nobody has verified that ${email} is the address of this user: their link was shown and not mailed (${by.join(', ')}). If you know who it is, add --unverified-address.`,
   )
 }
 

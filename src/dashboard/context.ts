@@ -48,7 +48,7 @@ export function inTenant(request: FastifyRequest): InTenant {
   const { tenant } = signed_in
   if (tenant === null)
     throw new AppError('forbidden', {
-      message: 'Your session shows no tenant. Choose one of which you are a member.',
+      message: 'Your session shows no tenant. Choose one that you are a member of.',
     })
   return { ...signed_in, tenant }
 }
@@ -59,7 +59,7 @@ export function asMember(request: FastifyRequest): InTenant & { role: MemberRole
   const { role } = signed_in.tenant
   if (role === 'operator')
     throw new AppError('forbidden', {
-      message: 'You look at this tenant as an operator, and are not a member.',
+      message: 'You are looking at this tenant as an operator and are not a member of it.',
     })
   return { ...signed_in, role }
 }

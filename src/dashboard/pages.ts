@@ -12,7 +12,7 @@ const BUILT = fileURLToPath(new URL('../../dist/dashboard', import.meta.url))
 /** What the built page has where the nonce of this answer belongs. */
 const NONCE = '__CSP_NONCE__'
 const NOT_BUILT =
-  'The pages of the dashboard are not built, or just being built. If it stays so, run: npm run build\n'
+  'The pages of the dashboard are not built yet, or are being built. If this does not change, run: npm run build\n'
 
 /** Every path without a file is the page, which finds out itself what it shows. */
 export function pageRoutes(app: FastifyInstance): void {

@@ -50,13 +50,13 @@ export async function checkTenant(
     if (tenant === null || !sees_several || !changes(request)) return
     throw new AppError('invalid_request', {
       param: TENANT_HEADER,
-      message: `You see more than one tenant: name the one that this is for, by its id, in the header ${TENANT_HEADER}.`,
+      message: `You have access to more than one tenant: give the id of the one that this request is for in the header ${TENANT_HEADER}.`,
     })
   }
   if (named === tenant?.id) return
   const shown = (await findTenantsOf(sql, user_id)).find(({ id }) => id === named)
   throw new AppError('conflict', {
     param: TENANT_HEADER,
-    message: `This page shows ${shown?.slug ?? 'one tenant'}, your session ${tenant === null ? 'none' : 'another tenant'}. Reload the page.`,
+    message: `This page shows ${shown?.slug ?? 'one tenant'}, but your session shows ${tenant === null ? 'none' : 'another one'}. Reload the page.`,
   })
 }

@@ -56,7 +56,10 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
         const { name, scopes, expires_at } = request.body
         assertScopes(role, scopes)
         if (expires_at !== null && Date.parse(expires_at) <= Date.now())
-          throw new AppError('invalid_request', { param: 'expires_at', message: 'expires_at is over.' })
+          throw new AppError('invalid_request', {
+            param: 'expires_at',
+            message: 'expires_at is in the past.',
+          })
         const key = await sql.begin(async (tx) => {
           const made = await createApiKey(tx, tenant, { name, scopes: [...new Set(scopes)], expires_at })
           const details = { name, scopes, expires_at, last_four: made.last_four }

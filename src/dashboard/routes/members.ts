@@ -189,6 +189,6 @@ function refusal(refused: Refused): AppError {
   if (refused === 'no_invitation')
     return new AppError('not_found', { message: 'There is no such open invitation.' })
   if (refused === 'member')
-    return new AppError('conflict', { param: 'email', message: 'This address is a member already.' })
-  return new AppError('conflict', { message: 'A tenant keeps an owner: make somebody else one first.' })
+    return new AppError('conflict', { param: 'email', message: 'This address is already a member.' })
+  return new AppError('conflict', { message: 'A tenant needs an owner: make someone else an owner first.' })
 }

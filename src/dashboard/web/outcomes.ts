@@ -125,9 +125,9 @@ export function outcomeWords({ state, request }: FoundOutcome, asked: readonly s
   const what = asked.length === 0 ? resource : `${resource} (${asked.join(', or ')})`
   return {
     finished: `It was done: ${what}.`,
-    under_way: `It has arrived and is under way: ${what}.`,
-    failed: `It has arrived and failed: ${what}.`,
-    unknown: `It has arrived; whether the provider did it is being found out: ${what}.`,
-    missing: 'It never arrived: try again.',
+    under_way: `It was received and is under way: ${what}.`,
+    failed: `It was received and failed: ${what}.`,
+    unknown: `It was received, but whether it took effect at the provider is not known yet: ${what}.`,
+    missing: 'It was never received. Try again.',
   }[state]
 }

@@ -252,7 +252,7 @@ function placeOf(cursor: string | undefined): Place | undefined {
   if ((section !== 'open' && section !== 'over') || at === undefined || !z.uuid().safeParse(id).success)
     throw new AppError('invalid_request', {
       param: 'after',
-      message: 'This is no place in the list of jobs.',
+      message: 'This is not a position in the list of jobs.',
     })
   return { section, at, id: id! }
 }

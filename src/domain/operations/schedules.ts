@@ -6,13 +6,13 @@ import { timestamp } from '#core/time.ts'
 /** What each kind does, for people; a kind that a newer version has added has no words here. */
 const ABOUT: Record<string, string> = {
   audit: 'Checks the books, jobs and events that changed since the last run.',
-  reconciling: 'Asks providers about rows that stand still, and keeps the drifts of unknown jobs.',
-  'roll-ups': 'Counts jobs and payments by the minute and by the hour, for figures and charts.',
+  reconciling: 'Asks providers about rows that make no progress, and keeps the drifts of unknown jobs.',
+  'roll-ups': 'Counts jobs and payments per minute and per hour, for figures and charts.',
   'moving what is finished': 'Moves finished jobs into the history.',
-  'moving notifications': 'Moves notifications that are over into the history.',
+  'moving notifications': 'Moves finished notifications into the history.',
 }
 const EVENTS_OF = 'events of '
-const ABOUT_EVENTS = 'Reads events that never arrived as notifications from the list of the provider.'
+const ABOUT_EVENTS = "Reads the provider's list for events that never arrived as notifications."
 
 /**
  * A kind of recurring work. `state`: `running`; `ended`: the last run ended; `lost`: its worker died in it, and another

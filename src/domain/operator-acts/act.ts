@@ -36,7 +36,7 @@ export const askedActSchema = z
     reason: reasonText,
   })
   .refine(({ job_id, filter }) => (job_id === undefined) !== (filter === undefined), {
-    message: 'Name a job or give a filter, and not both.',
+    message: 'Name a job or give a filter, not both.',
   })
 export type AskedAct = z.output<typeof askedActSchema>
 

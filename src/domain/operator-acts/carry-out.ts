@@ -9,7 +9,7 @@ import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
 /** Jobs of one step. Their rows are locked until it ends. */
 const AT_ONCE = 100
 const LOCK_MS = 1_000
-const HOPELESS = 'Its jobs could not be found, or not in time: ask for fewer.'
+const HOPELESS = 'Its jobs could not be found, or not in time: narrow the filter.'
 const STATEMENT_CANCELED = '57014'
 const PERFORMING = { retry: retryJob, discard: discardJob, run_now: runJobNow }
 
@@ -115,20 +115,26 @@ async function whyNot(tx: Tx, act: OpenAct['act'], { job_id, only }: Act): Promi
     select state, operation is not null, false, true, true from job_history where id = ${job_id}`
   if (job === undefined) return { before: null, refused: 'There is no such job.' }
   const { state: before } = job
-  if (before === 'running') return { before, refused: 'It is being performed at this moment: ask again.' }
+  if (before === 'running') return { before, refused: 'It is running right now: try again.' }
   if (before === 'discarded' && act === 'retry' && job.has_call)
-    return { before, refused: 'It was discarded, and has a call to a provider: ask for what it did anew.' }
+    return {
+      before,
+      refused: 'It was discarded and has a call to a provider: repeat the original request instead.',
+    }
   if (job.moved || !['ready', 'unknown'].includes(before))
-    return { before, refused: `It is over: it has the state ${before}.` }
+    return { before, refused: `It has ended with the state ${before}.` }
   if (!job.meant) return { before, refused: 'It no longer matches.' }
   if (act === 'discard')
-    return { before, refused: 'What its call is about waits for it: resolve says what became of that.' }
+    return {
+      before,
+      refused: 'What its call is about still waits for it: use resolve to say how the call ended.',
+    }
   if (act === 'run_now' && job.parked) return { before, refused: 'It is parked: retry performs it again.' }
   if (act === 'run_now' && before === 'unknown')
     return { before, refused: 'The effect of its call is unknown: retry looks it up now.' }
   return {
     before,
-    refused: act === 'run_now' ? 'It is due already.' : 'Its state has just changed: ask again.',
+    refused: act === 'run_now' ? 'It is already due.' : 'Its state has just changed: try again.',
   }
 }
 
@@ -144,7 +150,7 @@ async function passOver(sql: Sql, { id, state }: OpenAct, error: unknown): Promi
     state === 'asked' && (databaseCode(error) === STATEMENT_CANCELED || error instanceof z.ZodError)
   await sql`
     update operator_acts set updated_at = clock_timestamp(),
-      error = ${hopeless ? HOPELESS : 'A step failed; it is tried again.'},
+      error = ${hopeless ? HOPELESS : 'A step failed and will be retried.'},
       state = case when ${hopeless} then 'failed' else state end,
       finished_at = case when ${hopeless} then clock_timestamp() end
     where id = ${id} and finished_at is null`

@@ -13,13 +13,13 @@ export function invitationEmail(invitation: { by: string; tenant: string; slug: 
   return {
     subject: `You are invited to ${invitation.slug} on Sluice`,
     text: [
-      `${by || 'Somebody'} invites you to the dashboard of ${of} on Sluice.`,
+      `${by || 'Someone'} invites you to the dashboard of ${of} on Sluice.`,
       '',
       'Accept the invitation here, within a week:',
       '',
       invitation.link,
       '',
-      'If you did not expect it, you can ignore this email.',
+      'If you did not expect this invitation, you can ignore this email.',
       '',
     ].join('\n'),
   }

@@ -168,7 +168,7 @@ async function assertFew(tx: Tx, tenant_id: string, email: string): Promise<void
   const retry_after_s = full?.retry_after_s ?? null
   if (retry_after_s !== null)
     throw new AppError('rate_limited', {
-      message: `A tenant invites ${MOST.tenant} times a day, and one address ${MOST.address} times.`,
+      message: `A tenant can send ${MOST.tenant} invitations a day, and ${MOST.address} to the same address.`,
       retry_after_s,
     })
 }

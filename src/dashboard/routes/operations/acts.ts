@@ -85,7 +85,7 @@ export function actRoutes(root: FastifyInstance, { sql, lanes }: DashboardContex
     const { id } = request.params
     await sql.begin(async (tx) => {
       if (!(await cancelAct(tx, id, email)))
-        throw new AppError('conflict', { message: 'It is over, or was canceled before.' })
+        throw new AppError('conflict', { message: 'It has ended or was already canceled.' })
       const entry = { action: 'jobs.cancel_act', subject: 'act', subject_id: id }
       reply.header(AUDIT_HEADER, await appendAuditEntry(tx, actorOf(request, null), entry))
     })

@@ -28,7 +28,7 @@ export function pauseRoutes(root: FastifyInstance, { sql, lanes }: DashboardCont
     const { reason, ...of } = request.body
     await sql.begin(async (tx) => {
       if (!(await pauseJobs(tx, { ...of, reason, who })))
-        throw new AppError('conflict', { message: 'It is paused already.' })
+        throw new AppError('conflict', { message: 'It is already paused.' })
       const by = actorOf(request, of.tenant_id ?? null)
       const entry = { action: 'jobs.pause', ...subjectOf(of), details: { ...of, reason } }
       reply.header(AUDIT_HEADER, await appendAuditEntry(tx, by, entry))
@@ -41,7 +41,7 @@ export function pauseRoutes(root: FastifyInstance, { sql, lanes }: DashboardCont
     const of = request.body
     await sql.begin(async (tx) => {
       if (!(await resumeJobs(tx, of)))
-        throw new AppError('conflict', { message: 'There is no such pause any more.' })
+        throw new AppError('conflict', { message: 'This pause no longer exists.' })
       const by = actorOf(request, of.tenant_id ?? null)
       const entry = { action: 'jobs.resume', ...subjectOf(of), details: of }
       reply.header(AUDIT_HEADER, await appendAuditEntry(tx, by, entry))

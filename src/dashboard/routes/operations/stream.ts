@@ -71,7 +71,7 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
     const { user_id } = asOperator(request)
     if (streams.size >= MOST_STREAMS) throw new AppError('overloaded')
     if ([...streams.values()].filter((id) => id === user_id).length >= MOST_OF_USER)
-      throw new AppError('overloaded', { message: `You have ${MOST_OF_USER} streams already.` })
+      throw new AppError('overloaded', { message: `You already have ${MOST_OF_USER} open streams.` })
     reply.hijack()
     const stream = reply.raw
     stream.writeHead(200, {

@@ -40,7 +40,7 @@ export function ActedOutcome({
       <div>
         {finished || also_accepted
           ? children
-          : 'It was accepted and is under way. This page shows what becomes of it.'}
+          : 'It was accepted and is under way. This page shows the outcome.'}
       </div>
       {audit_seq !== null && (
         <div>

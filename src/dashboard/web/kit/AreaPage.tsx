@@ -23,11 +23,11 @@ export function AreaPage({ area, title, children }: { area: string; title: strin
 const WORDS: Record<Exclude<AreaState, 'deployed'>, { title: string; text: string }> = {
   switched_off: {
     title: 'This area is switched off',
-    text: 'The operator of this installation has switched it off. What there is of it is kept.',
+    text: 'The operator of this installation has switched it off. Its data is kept.',
   },
   not_deployed: { title: 'This area is not deployed', text: 'This installation does not have it yet.' },
   without_credentials: {
     title: 'This area has no credentials',
-    text: 'The operator of this installation has to set those of its provider first.',
+    text: 'The operator of this installation must first set the credentials of its provider.',
   },
 }

@@ -154,7 +154,7 @@ function ConfirmBody<T>({
       {!done && fields !== undefined && <div className="stack dialog-fields">{fields}</div>}
       <div aria-live="polite">
         {status === 'pending' && (
-          <div className={toneClass('going', 'dialog-result')}>Asked. The outcome is on its way.</div>
+          <div className={toneClass('going', 'dialog-result')}>Sent. Waiting for the outcome.</div>
         )}
         {status === 'success' && outcome !== undefined && (
           <div className={toneClass('idle', 'dialog-result')}>{outcome(asked.data)}</div>
@@ -169,9 +169,9 @@ function ConfirmBody<T>({
         {look.status !== 'idle' && (
           <div className={toneClass(arrived ? 'idle' : 'going', 'dialog-result')}>
             {look.status === 'pending'
-              ? 'Its outcome is not known. Asking what became of it.'
+              ? 'The outcome is not known yet. Checking.'
               : found === undefined
-                ? 'Still not known.'
+                ? 'The outcome is still not known.'
                 : outcomeWords(found, found.words)}
           </div>
         )}
@@ -197,7 +197,7 @@ function ConfirmBody<T>({
             aria-describedby={!ready && missing !== undefined ? missing_id : undefined}
             disabled={look.status === 'error' ? false : !ready || status === 'pending' || in_doubt}
           >
-            {look.status === 'error' ? 'Look again' : action}
+            {look.status === 'error' ? 'Check again' : action}
           </Button>
         )}
       </div>

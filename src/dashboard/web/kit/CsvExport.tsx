@@ -38,7 +38,7 @@ export function CsvExport<T>({
       notify({ tone: 'good', text: `${rows} rows exported to ${file}.` })
     } catch (error) {
       if (!signal.aborted)
-        notify({ tone: 'bad', text: `The export ended after ${rows} rows: ${String(error)}` })
+        notify({ tone: 'bad', text: `The export stopped after ${rows} rows: ${String(error)}` })
     } finally {
       setCount(undefined)
     }

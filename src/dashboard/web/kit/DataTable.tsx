@@ -136,7 +136,7 @@ function TableFoot({
   return (
     <div className="table-foot">
       <span>
-        {query.error !== null && `Not renewed: ${wordsOf(query.error)} `}
+        {query.error !== null && `Not refreshed: ${wordsOf(query.error)} `}
         {query.dataUpdatedAt > 0 && <AsOf at={query.dataUpdatedAt} />}
       </span>
       {paged && (

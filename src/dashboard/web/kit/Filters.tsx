@@ -34,7 +34,7 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
         {end !== undefined && <div className="filters-end">{end}</div>}
       </div>
       {chips.length > 0 && (
-        <ul className="line" aria-label="Filters that are set" style={{ marginBottom: 12 }}>
+        <ul className="line" aria-label="Active filters" style={{ marginBottom: 12 }}>
           {chips.map(({ name, text }) => (
             <li key={name} className="chip">
               {text}

@@ -51,7 +51,7 @@ export function LineChart({
         <h3>{title}</h3>
         <span aria-live="polite" className="line">
           {shown !== undefined && <span className="dim">{formatInstant(moments[shown]!)}</span>}
-          {shown === undefined && summed && <span className="dim">In all</span>}
+          {shown === undefined && summed && <span className="dim">Total</span>}
           {series.map(({ name, values }, line) => {
             const value = shown === undefined && summed ? sumOf(values) : values[shown ?? values.length - 1]
             return (
@@ -83,7 +83,7 @@ export function LineChart({
             <svg
               height={HEIGHT}
               role="img"
-              aria-label={`${title}: ${describe(series, format)}. Arrow keys read single moments.`}
+              aria-label={`${title}: ${describe(series, format)}. Use the arrow keys to read single points.`}
               // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the same
               tabIndex={0}
               onKeyDown={moveReadout}

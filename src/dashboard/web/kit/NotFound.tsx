@@ -18,7 +18,7 @@ export function NotFound({
       <PageHeader title={title} above={above} />
       <div className="state" role="alert">
         <MapPinOff size={24} strokeWidth={1.5} aria-hidden />
-        <p>{children ?? 'Nothing is at this address. It may have been mistyped.'}</p>
+        <p>{children ?? 'There is nothing at this address. It may be mistyped.'}</p>
         <p>
           <Link to={above.to}>Go to {above.title}</Link>
         </p>

@@ -30,7 +30,7 @@ export function EmptyState({
         <>
           <CodeBlock text={curl} label="command" />
           <p>
-            <code>$SLUICE_API_KEY</code> is a key of yours: see{' '}
+            <code>$SLUICE_API_KEY</code> is one of your API keys: see{' '}
             <Link to="/settings/api-keys">Settings, API keys</Link>.
           </p>
         </>
@@ -53,7 +53,7 @@ export function Failed({
   action?: string
 }) {
   const { status, request_id } = error instanceof SluiceError ? error : { status: null, request_id: null }
-  const { icon: Icon, title } = WHY[status ?? 0] ?? { icon: CircleAlert, title: 'This could not be read' }
+  const { icon: Icon, title } = WHY[status ?? 0] ?? { icon: CircleAlert, title: 'This could not be loaded' }
   return (
     <div className="state" role="alert">
       <Icon size={24} strokeWidth={1.5} aria-hidden />

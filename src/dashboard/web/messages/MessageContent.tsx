@@ -17,7 +17,7 @@ export function MessageContent({ message: { text, html, body, attachments = null
   ].flatMap((part) => (part.text === null ? [] : [{ name: part.name, text: part.text }]))
   return (
     <>
-      {parts.length === 0 && <p className="dim">Nothing of its texts is kept.</p>}
+      {parts.length === 0 && <p className="dim">Its text is not kept.</p>}
       {parts.length > 0 && (
         <Tabs defaultValue={parts[0]!.name}>
           {parts.length > 1 && (

@@ -31,7 +31,7 @@ export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose:
       onClose={onClose}
       title="Send an email"
       action="Send email"
-      does={`It goes to ${recipients.length === 1 ? 'one recipient' : `${recipients.length} recipients`}, and cannot be taken back once it is sent.`}
+      does={`It goes to ${recipients.length === 1 ? 'one recipient' : `${recipients.length} recipients`} and cannot be recalled once it is sent.`}
       ready={recipients.length > 0 && isComplete(fields, subject.trim() !== '' && text.trim() !== '')}
       act={(idempotency_key) =>
         acted(
@@ -50,7 +50,7 @@ export function SendEmailDialog({ opened, onClose }: { opened: boolean; onClose:
     >
       <TextInput
         label="To"
-        description="Several are parted by commas."
+        description="Separate several with commas."
         placeholder="Ada <ada@example.com>"
         data-autofocus
         value={to}
@@ -88,7 +88,7 @@ export function SendSmsDialog({ opened, onClose }: { opened: boolean; onClose: (
       onClose={onClose}
       title="Send an SMS"
       action="Send SMS"
-      does="It goes to one number, costs what the provider takes for it, and cannot be taken back once it is sent."
+      does="It goes to one number at the provider's price, and cannot be recalled once it is sent."
       ready={to.trim() !== '' && isComplete(fields, text.trim() !== '')}
       act={(idempotency_key) =>
         acted(
@@ -155,7 +155,7 @@ function SendAtField({ fields, set }: FieldProps) {
     <TextInput
       type="datetime-local"
       label="Send at"
-      description="Left empty: now. Up to 30 days ahead."
+      description="Leave empty to send now. Up to 30 days ahead."
       value={fields.send_at}
       onChange={(event) => set({ ...fields, send_at: event.currentTarget.value })}
     />

@@ -18,9 +18,9 @@ export function VariablesField({ value, onChange }: { value: string; onChange: (
     <JsonInput
       size="xs"
       label="Variables"
-      description="An object of JSON."
+      description="A JSON object."
       placeholder='{ "name": "Ada" }'
-      error={parseVariables(value) === undefined && 'This is no object of JSON.'}
+      error={parseVariables(value) === undefined && 'This is not a JSON object.'}
       classNames={{ input: 'mono' }}
       autosize
       minRows={3}

@@ -26,7 +26,7 @@ export function JobActDialog({ target, close }: { target: JobActTarget | undefin
 
 function Dialog({ target, opened, close }: { target: JobActTarget; opened: boolean; close: () => void }) {
   const [reason, setReason] = useState('')
-  const { title, does } = JOB_ACTS[target.act]
+  const { title, of_all, does } = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined
   const counted = useAnswer<JobCount>('/ops/jobs/count', filters, {
     enabled: opened && filters !== undefined,
@@ -42,7 +42,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
         close()
         setReason('')
       }}
-      title={one === undefined ? `${title} all that the filters find?` : `${title} ${one.name}?`}
+      title={one === undefined ? `${of_all}?` : `${title} ${one.name}?`}
       action={title}
       {...(target.act === 'discard' && { tone: 'bad' as const })}
       does={
@@ -60,7 +60,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
               )}
             </p>
           )}
-          {count?.filter !== null && <p>{one === undefined ? `Each: ${does}` : does}</p>}
+          {count?.filter !== null && <p>{`${one === undefined ? 'Each job' : 'It'} ${does}`}</p>}
           {error !== null && <DialogError error={error} />}
         </>
       }

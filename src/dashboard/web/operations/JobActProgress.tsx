@@ -28,7 +28,7 @@ export function JobActProgress({ id }: { id: string }) {
         <Status status={state} />
         <span className="figures">
           {done.toLocaleString()} done, {refused.toLocaleString()} refused
-          {act.finished_at === null && `, ${waiting.toLocaleString()} to go`}
+          {act.finished_at === null && `, ${waiting.toLocaleString()} waiting`}
         </span>
       </div>
       <div

@@ -41,7 +41,7 @@ export function JobNames({ queue, window }: { queue: string; window: string }) {
       rowKey={({ name }) => name}
       to={({ name }) => `/ops/jobs?queue=${queue}&name=${name}&state=all`}
       paged={false}
-      empty={<EmptyState title="No jobs in this time" />}
+      empty={<EmptyState title="No jobs in this period" />}
     />
   )
 }

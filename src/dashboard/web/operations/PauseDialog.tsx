@@ -51,8 +51,8 @@ function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolea
       {...(pauses && { tone: 'bad' as const })}
       does={
         pauses
-          ? `No call to a provider starts more than 1 s after this; what is due waits.${count}`
-          : `What is due there begins again at once.${count}`
+          ? `After at most 1 s, no new call to a provider starts. Due jobs wait.${count}`
+          : `Due jobs start again at once.${count}`
       }
       ready={!pauses || reason.trim() !== ''}
       act={() =>
@@ -70,7 +70,7 @@ function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolea
       {pauses && (
         <Textarea
           label="Reason"
-          description="Everybody who operates this reads it."
+          description="All operators can read it."
           maxLength={1000}
           autosize
           required
@@ -100,7 +100,7 @@ export function TenantField({
       placeholder="Name or slug"
       searchable
       clearable
-      nothingFoundMessage="No tenant is called so"
+      nothingFoundMessage="No tenant found"
       filter={({ options }) => options}
       data={known.map(({ id, slug }) => ({ value: id, label: slug }))}
       value={chosen?.id ?? null}

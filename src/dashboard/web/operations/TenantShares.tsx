@@ -20,7 +20,7 @@ const COLUMNS: TableColumn<ShareRow>[] = [
     ),
   },
   { title: 'Finished', align: 'end', cell: ({ finished }) => finished.toLocaleString() },
-  { title: 'Time run', align: 'end', cell: ({ run_ms }) => formatDuration(run_ms) },
+  { title: 'Run time', align: 'end', cell: ({ run_ms }) => formatDuration(run_ms) },
 ]
 
 /** `queue` undefined: of all queues. */
@@ -36,7 +36,7 @@ export function TenantShares({ queue, window }: { queue?: string; window: string
         `/ops/jobs?state=all${queue === undefined ? '' : `&queue=${queue}`}${slug === null ? '' : `&tenant=${slug}`}`
       }
       paged={false}
-      empty={<EmptyState title="Nothing finished in this time" />}
+      empty={<EmptyState title="Nothing finished in this period" />}
     />
   )
 }

@@ -65,7 +65,7 @@ function InTenant({ job, to, words }: { job: JobDetails; to: string; words: stri
         onClose={() => setGoing(false)}
         title={`Look at tenant ${whose}?`}
         action="Look at tenant"
-        does={`You look at ${whose} as an operator. Reading is on record. The notice on each page leads back.`}
+        does={`You look at ${whose} as an operator, and what you read is recorded. The banner on each page leads back.`}
         act={() => choose(job.tenant_id, to)}
       />
     </>

@@ -2,27 +2,32 @@
 import { FastForward, RotateCcw, Trash2, type LucideIcon } from 'lucide-react'
 import type { JobActKind, JobDetails } from './shapes.ts'
 
-export const JOB_ACTS: Record<JobActKind, { title: string; icon: LucideIcon; going: string; does: string }> =
-  {
-    retry: {
-      title: 'Retry',
-      icon: RotateCcw,
-      going: 'Retrying',
-      does: 'Performed again with all attempts; its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up where that key is too old.',
-    },
-    discard: {
-      title: 'Discard',
-      icon: Trash2,
-      going: 'Discarding',
-      does: 'Ended without being done. Refused where a call is under way whose outcome nobody knows yet.',
-    },
-    run_now: {
-      title: 'Run now',
-      icon: FastForward,
-      going: 'Making due',
-      does: 'Made due at once instead of waiting for its time. Attempts stay counted.',
-    },
-  }
+export const JOB_ACTS: Record<
+  JobActKind,
+  { title: string; of_all: string; icon: LucideIcon; going: string; does: string }
+> = {
+  retry: {
+    title: 'Retry',
+    of_all: 'Retry all matching jobs',
+    icon: RotateCcw,
+    going: 'Retrying',
+    does: 'runs again with all its attempts, and its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up if that key is too old.',
+  },
+  discard: {
+    title: 'Discard',
+    of_all: 'Discard all matching jobs',
+    icon: Trash2,
+    going: 'Discarding',
+    does: 'ends without being done. This is refused while the outcome of its call to a provider is not known.',
+  },
+  run_now: {
+    title: 'Run now',
+    of_all: 'Run all matching jobs now',
+    icon: FastForward,
+    going: 'Making due',
+    does: 'becomes due now instead of waiting for its time. Past attempts still count.',
+  },
+}
 export const JOB_ACT_KINDS = ['retry', 'discard', 'run_now'] as const satisfies JobActKind[]
 
 /** Whether the job's state allows the act; the server looks again. */
@@ -38,9 +43,9 @@ const STATES_OF_ACTS = ['open', 'parked', 'ready', 'running', 'unknown', 'discar
 /** Why no act can ever be for what these filters find; undefined: one may be. */
 export function whyNever(filters: Record<string, string>): string | undefined {
   if (filters['search'] !== undefined)
-    return 'An act cannot take the filter Search: take it away, or open the job.'
+    return 'An act cannot use the filter Search: remove it, or open the job.'
   if (filters['state'] !== undefined && !STATES_OF_ACTS.includes(filters['state']))
-    return `An act cannot take the filter State ${filters['state']}: choose open, parked, ready, running, unknown or discarded.`
+    return `An act cannot use the filter State ${filters['state']}: choose open, parked, ready, running, unknown or discarded.`
   return undefined
 }
 
@@ -49,7 +54,7 @@ export function whyNoAct(filters: Record<string, string>): string {
   const never = whyNever(filters)
   if (never !== undefined) return never
   if (filters['tenant'] !== undefined) return `There is no tenant ${filters['tenant']}.`
-  return 'An act cannot take these filters.'
+  return 'An act cannot use these filters.'
 }
 
 /** Filters in words: `State parked, Queue payments`. */

@@ -51,7 +51,7 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
     icon: CircleHelp,
     one: 'effect at a provider is not known',
     many: 'effects at a provider are not known',
-    since: 'the oldest since',
+    since: 'the oldest',
     act: 'Decide',
     one_at: '/ops/jobs/',
     all_at: '/ops/jobs',
@@ -62,7 +62,7 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
     icon: Scale,
     one: 'difference between the books and the processor',
     many: 'differences between the books and the processor',
-    since: 'the oldest since',
+    since: 'the oldest',
     act: 'Look at the difference',
     one_at: '',
     all_at: '/ops/drifts',
@@ -79,26 +79,26 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
   },
   endpoint_disabled: {
     icon: Unplug,
-    one: 'webhook endpoint gets no events any more',
-    many: 'webhook endpoints get no events any more',
-    since: 'the oldest since',
+    one: 'webhook endpoint no longer gets events',
+    many: 'webhook endpoints no longer get events',
+    since: 'the oldest',
     act: 'Enable',
     one_at: '/webhooks/',
     all_at: '/webhooks',
   },
   endpoint_failing: {
     icon: Webhook,
-    one: 'webhook endpoint takes no deliveries: every attempt fails',
-    many: 'webhook endpoints take no deliveries: every attempt fails',
-    since: 'since',
+    one: 'webhook endpoint fails every delivery',
+    many: 'webhook endpoints fail every delivery',
+    since: 'the oldest',
     act: 'Look at the failures',
     one_at: '/webhooks/',
     all_at: '/webhooks',
   },
   verification_open: {
     icon: ShieldQuestion,
-    one: 'check of a person failed',
-    many: 'checks of people failed',
+    one: 'identity check failed',
+    many: 'identity checks failed',
     since: 'the first',
     act: 'Renew the link or decide',
     one_at: '/compliance/',
@@ -107,10 +107,10 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
   },
   dispute_needs_response: {
     icon: Gavel,
-    one: 'dispute waits for your answer',
-    many: 'disputes wait for your answer',
-    since: 'the oldest since',
-    act: 'Answer',
+    one: 'dispute needs your response',
+    many: 'disputes need your response',
+    since: 'the oldest',
+    act: 'Respond',
     one_at: '/disputes/',
     all_at: '/disputes',
     search: { status: 'needs_response' },
@@ -130,7 +130,7 @@ export function AttentionList({ lines }: { lines: AttentionLine[] | undefined })
       )}
       {lines?.length === 0 && (
         <p className="attention-none">
-          <CircleCheck size={16} aria-hidden /> Nothing needs you.
+          <CircleCheck size={16} aria-hidden /> Nothing needs your attention.
         </p>
       )}
       {lines !== undefined && lines.length > 0 && (
@@ -174,7 +174,7 @@ function AttentionRow({ line: { kind, count, is_more, oldest_at, examples } }: {
       <div className="attention-row">
         {text}
         {when}
-        <span className="attention-act dim">An operator settles it</span>
+        <span className="attention-act dim">An operator settles this</span>
       </div>
     )
   const [first] = examples

@@ -44,7 +44,7 @@ export function AiTaskPage() {
               <CircleAlert size={16} aria-hidden />
               <div>
                 <strong>{inWords(task.failure.code)}</strong>
-                {task.failure.message} It is not tried again by itself.
+                {task.failure.message} It is not retried automatically.
               </div>
             </div>
           )}
@@ -62,11 +62,9 @@ export function AiTaskPage() {
         <Facts
           of={task}
           facts={{
-            Model: ({ model }) => <span className="mono">{model ?? 'The usual one'}</span>,
+            Model: ({ model }) => <span className="mono">{model ?? 'The default'}</span>,
             'Output tokens': ({ max_output_tokens }) =>
-              max_output_tokens === null
-                ? 'No limit of yours'
-                : `${max_output_tokens.toLocaleString()} at most`,
+              max_output_tokens === null ? 'No limit set' : `At most ${max_output_tokens.toLocaleString()}`,
             'Tokens in': ({ usage }) => usage?.input_tokens.toLocaleString() ?? '–',
             'Tokens out': ({ usage }) => usage?.output_tokens.toLocaleString() ?? '–',
             Attempts: ({ attempts }) => attempts,
@@ -82,7 +80,7 @@ export function AiTaskPage() {
         title="Cancel this task?"
         action="Cancel task"
         tone="bad"
-        does="It gets no answer; a call that is under way is broken off. This cannot be undone."
+        does="It gets no answer, and a call that is under way is stopped. This cannot be undone."
         act={(idempotency_key) => acted(sluice.ai.tasks.cancel(id, {}, { idempotency_key }))}
         onDone={() => invalidate('/v1/ai/tasks')}
         outcome={(asked) => (
@@ -98,9 +96,7 @@ export function AiTaskPage() {
 function TaskOutput({ task: { output, status } }: { task: AiTask }) {
   if (output === null)
     return (
-      <p className="dim">
-        {status === 'queued' || status === 'running' ? 'There is none yet.' : 'There is none.'}
-      </p>
+      <p className="dim">{status === 'queued' || status === 'running' ? 'No output yet.' : 'No output.'}</p>
     )
   if ('text' in output) return <div className="letter">{output.text}</div>
   if ('label' in output) return <div className="letter">{output.label}</div>

@@ -41,7 +41,7 @@ const COLUMNS: TableColumn<AiTask>[] = [
     csv: ({ usage }) => usage && usage.input_tokens + usage.output_tokens,
   },
   {
-    title: 'Took',
+    title: 'Duration',
     align: 'end',
     cell: ({ started_at, finished_at }) =>
       started_at !== null && finished_at !== null
@@ -67,7 +67,7 @@ export function AiTasksPage() {
   })
   return (
     <>
-      <PageHeader title="AI tasks" description="What a language model was asked for, and what it answered." />
+      <PageHeader title="AI tasks" description="Requests to a language model, and its answers." />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="ai-tasks.csv" />} />
       <DataTable
         label="AI tasks"
@@ -77,7 +77,7 @@ export function AiTasksPage() {
         to={({ id }) => `/ai-tasks/${id}`}
         empty={
           <EmptyState title="No AI tasks yet" curl={curl}>
-            A task is made by your program, or by this command.
+            Create a task from your program, or with this command.
           </EmptyState>
         }
       />

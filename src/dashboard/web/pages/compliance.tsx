@@ -29,17 +29,22 @@ const FIELDS: FilterField[] = [
     kind: 'select',
     name: 'open',
     label: 'Decision',
-    options: [{ value: 'true', label: 'Waits for a decision' }],
+    options: [{ value: 'true', label: 'Awaiting decision' }],
   },
   { kind: 'select', name: 'status', label: 'Status', options: STATUSES },
-  { kind: 'select', name: 'subject_type', label: 'Who', options: ['customer', 'recipient', 'merchant'] },
-  { kind: 'text', name: 'subject_id', label: 'Id of who' },
-  { kind: 'days', from: 'created_from', to: 'created_to', label: 'Begun' },
+  {
+    kind: 'select',
+    name: 'subject_type',
+    label: 'Subject type',
+    options: ['customer', 'recipient', 'merchant'],
+  },
+  { kind: 'text', name: 'subject_id', label: 'Subject id' },
+  { kind: 'days', from: 'created_from', to: 'created_to', label: 'Started' },
 ]
 
 const COLUMNS: TableColumn<Verification>[] = [
   {
-    title: 'Who',
+    title: 'Subject',
     cell: ({ subject_type, subject_id }) => <PartyName type={subject_type} id={subject_id} />,
     clip: true,
     csv: ({ subject_id }) => subject_id,
@@ -55,14 +60,14 @@ const COLUMNS: TableColumn<Verification>[] = [
     csv: ({ status }) => status,
   },
   {
-    title: 'What was wrong',
+    title: 'Failure',
     cell: ({ failure }) => failure?.message ?? '–',
     clip: true,
     csv: ({ failure }) => failure?.code,
   },
   { title: 'Decided', cell: (row) => decidedBy(row) ?? '–', csv: ({ decided_by }) => decided_by },
   ID_COLUMN,
-  momentColumn('Begun', ({ created_at }) => created_at),
+  momentColumn('Started', ({ created_at }) => created_at),
 ]
 
 const NAMES = ['open', 'status', 'subject_type', 'subject_id', 'created_from', 'created_to']
@@ -86,7 +91,7 @@ export function CompliancePage() {
     <>
       <PageHeader
         title="Compliance"
-        description="Whether customers, recipients and merchants are who they say they are."
+        description="Checks that customers, recipients and merchants are who they say they are."
         actions={
           may_start && (
             <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => setOpen(true)}>
@@ -104,8 +109,8 @@ export function CompliancePage() {
         to={({ id }) => `/compliance/${id}`}
         empty={
           <EmptyState title="No verifications yet" curl={curl}>
-            A verification is started on the page of a customer, a recipient or a merchant, by your program,
-            or by this command.
+            Start a verification on the page of a customer, a recipient or a merchant, from your program, or
+            with this command.
           </EmptyState>
         }
       />

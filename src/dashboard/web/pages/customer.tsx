@@ -25,9 +25,9 @@ const CUSTOMER: Party<Customer, UpdateCustomer> = {
     verb: 'Delete',
     may: 'deleteCustomer',
     send: (id, options) => sluice.customers.delete(id, options),
-    does: 'Name, email, phone and metadata are erased, here and in earlier events. Payments stay, and so does the id, for the books. An open verification is given up. This cannot be undone.',
-    outcome: 'Deleted. What was personal is erased.',
-    gone: 'What was personal is erased; payments and the books stay.',
+    does: 'Name, email, phone and metadata are erased, here and in earlier events. Payments and the id stay, for the books. An open verification is canceled. This cannot be undone.',
+    outcome: 'Deleted. The personal data is erased.',
+    gone: 'The personal data is erased; payments and the books stay.',
   },
   section: (id) => <PaymentsSection by="customer_id" id={id} />,
 }

@@ -17,7 +17,7 @@ const FIELDS: FilterField[] = [
     kind: 'select',
     name: 'deleted',
     label: 'Deleted',
-    options: [{ value: 'true', label: 'Also deleted' }],
+    options: [{ value: 'true', label: 'Include deleted' }],
   },
 ]
 
@@ -56,7 +56,7 @@ export function CustomersPage() {
         to={({ id }) => `/customers/${id}`}
         empty={
           <EmptyState title="No customers yet" curl={curl}>
-            A customer is made by your program, or by this command.
+            Create a customer from your program, or with this command.
           </EmptyState>
         }
       />

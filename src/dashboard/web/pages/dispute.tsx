@@ -30,19 +30,19 @@ export function DisputePage() {
         </>
       )}
       status={({ status }) => ({ status })}
-      description="Opened by the buyer's bank; answered in the processor's dashboard."
+      description="Opened by the buyer's bank. Respond in the processor's dashboard."
       head={(dispute) => <Outlook said={disputeSaid(dispute, { with_link: false })} />}
       main={
         <Facts
           of={query.data}
           facts={{
             Reason: ({ reason }) => (reason === null ? '–' : inWords(reason)),
-            'Answer by': ({ closed_at, evidence_due_by }) =>
-              closed_at === null && <Instant at={evidence_due_by} none="No answer is taken" />,
-            'Taken from the balance': ({ amount_withdrawn_minor, currency }) => (
+            'Respond by': ({ closed_at, evidence_due_by }) =>
+              closed_at === null && <Instant at={evidence_due_by} none="No response is accepted" />,
+            Withdrawn: ({ amount_withdrawn_minor, currency }) => (
               <Money minor={amount_withdrawn_minor} currency={currency} />
             ),
-            'Came back': ({ amount_reinstated_minor, currency }) => (
+            Reinstated: ({ amount_reinstated_minor, currency }) => (
               <Money minor={amount_reinstated_minor} currency={currency} />
             ),
             Payment: ({ payment_id }) => (

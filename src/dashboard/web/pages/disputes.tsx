@@ -36,7 +36,7 @@ const COLUMNS: TableColumn<Dispute>[] = [
     csv: ({ reason }) => reason,
   },
   {
-    title: 'Answer by',
+    title: 'Respond by',
     cell: ({ evidence_due_by, status }) => (
       <Instant at={status === 'needs_response' || status === 'warning' ? evidence_due_by : null} />
     ),
@@ -64,7 +64,7 @@ export function DisputesPage() {
       <PageHeader
         title="Disputes"
         above={{ to: '/payments', title: 'Payments' }}
-        description="Payments that the buyer's bank asks back. They are answered in the processor's dashboard."
+        description="Payments that a buyer's bank disputes. Respond to them in the processor's dashboard."
       />
       <Filters
         fields={payment_id === undefined ? FIELDS : [...FIELDS, OF_PAYMENT]}
@@ -78,7 +78,7 @@ export function DisputesPage() {
         to={({ id }) => `/disputes/${id}`}
         empty={
           <EmptyState title="No disputes yet">
-            A dispute is opened by the buyer's bank and comes here by itself.
+            A dispute is opened by a buyer's bank and then appears here.
           </EmptyState>
         }
       />

@@ -31,7 +31,7 @@ export function EventPage() {
       clip: true,
     },
     ...deliveryColumns.filter(({ title }) =>
-      ['Status', 'Last answer', 'Attempts', 'Next attempt', 'Created'].includes(title),
+      ['Status', 'Last response', 'Attempts', 'Next attempt', 'Created'].includes(title),
     ),
   ]
   return (
@@ -40,7 +40,7 @@ export function EventPage() {
       <div className="columns">
         <section className="section">
           <h2>Data</h2>
-          <p className="dim">The resource as it then stood.</p>
+          <p className="dim">The resource as it was then.</p>
           <Json value={event?.data ?? {}} label="data" />
         </section>
         <Facts
@@ -62,9 +62,9 @@ export function EventPage() {
           to={(delivery) => `/webhooks/deliveries/${delivery.id}`}
           paged={false}
           empty={
-            <EmptyState title="Sent nowhere">
-              No endpoint wanted events of this type when it happened, or its deliveries are not kept any
-              more.
+            <EmptyState title="Not sent anywhere">
+              No endpoint was subscribed to this type when the event happened, or its deliveries are no longer
+              kept.
             </EmptyState>
           }
         />

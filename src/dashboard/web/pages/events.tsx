@@ -14,12 +14,12 @@ import { useSession } from '../session.tsx'
 
 const FIELDS: FilterField[] = [
   { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*' },
-  { kind: 'text', name: 'subject_id', label: 'Subject', placeholder: 'The id of a resource' },
+  { kind: 'text', name: 'subject_id', label: 'Subject', placeholder: 'Id of a resource' },
   {
     kind: 'select',
     name: 'order',
     label: 'Order',
-    unset: 'Latest first',
+    unset: 'Newest first',
     options: [{ value: 'sequence', label: 'By sequence' }],
   },
 ]
@@ -56,8 +56,8 @@ export function EventsPage() {
         title="Events"
         description={
           live
-            ? 'All that happened, the latest first. New ones show up by themselves.'
-            : 'All that happened, each with its number in the feed.'
+            ? 'Everything that happened, newest first. New events appear on their own.'
+            : 'Everything that happened, each event with its number in the feed.'
         }
       />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="events.csv" />} />
@@ -69,7 +69,7 @@ export function EventsPage() {
         to={({ id }) => `/events/${id}`}
         empty={
           <EmptyState title="No events yet" curl={curl}>
-            Whatever happens to a resource is an event. This command makes the first one.
+            Everything that happens to a resource is an event. This command creates the first one.
           </EmptyState>
         }
       />

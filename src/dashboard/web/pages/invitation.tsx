@@ -154,7 +154,7 @@ function KnownUser({ token, invitation: { email } }: { token: string; invitation
     <div className="stack">
       <p>
         {session === undefined
-          ? 'You have an account already. Sign in to accept.'
+          ? 'You already have an account. Sign in to accept.'
           : `You are signed in as ${session.user.email}. The invitation is for ${email}.`}
       </p>
       <Button

@@ -4,8 +4,7 @@ import { sluice } from '../api.ts'
 import { PartyPage, type Party } from '../parties/PartyPage.tsx'
 import { PaymentsSection } from '../parties/PaymentsSection.tsx'
 
-const ARCHIVED =
-  'No new payment can name it; those that do already are captured, canceled and refunded as before.'
+const ARCHIVED = 'New payments cannot use it. Existing ones can still be captured, canceled and refunded.'
 
 const MERCHANT: Party<Merchant, UpdateMerchant> = {
   type: 'merchant',
@@ -16,13 +15,13 @@ const MERCHANT: Party<Merchant, UpdateMerchant> = {
     { name: 'display_name', label: 'Display name', required: true },
     { name: 'country', label: 'Country', required: true },
     { name: 'support_email', label: 'Support email', required: true, type: 'email' },
-    { name: 'url', label: 'Site', type: 'url' },
+    { name: 'url', label: 'Website', type: 'url' },
   ],
   facts: {
     'Legal name': ({ legal_name }) => legal_name,
     Country: ({ country }) => country,
     'Support email': ({ support_email }) => support_email,
-    Site: ({ url }) => url ?? '–',
+    Website: ({ url }) => url ?? '–',
   },
   update: { may: 'updateMerchant', send: (id, changes) => sluice.merchants.update(id, changes) },
   goneAt: ({ archived_at }) => archived_at,
@@ -30,8 +29,8 @@ const MERCHANT: Party<Merchant, UpdateMerchant> = {
     verb: 'Archive',
     may: 'archiveMerchant',
     send: (id, options) => sluice.merchants.archive(id, options),
-    does: `${ARCHIVED} Archiving cannot be undone: create another one instead.`,
-    outcome: 'Archived. No new payment can name it.',
+    does: `${ARCHIVED} Archiving cannot be undone: you would have to create another one.`,
+    outcome: 'Archived. New payments cannot use it.',
     gone: ARCHIVED,
   },
   section: (id) => <PaymentsSection by="merchant_id" id={id} />,

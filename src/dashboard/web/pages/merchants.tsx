@@ -54,7 +54,7 @@ export function MerchantsPage() {
   })
   return (
     <>
-      <PageHeader title="Merchants" description="On whose behalf you take payments." />
+      <PageHeader title="Merchants" description="The businesses that you take payments for." />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="merchants.csv" />} />
       <DataTable
         label="Merchants"
@@ -64,7 +64,7 @@ export function MerchantsPage() {
         to={({ id }) => `/merchants/${id}`}
         empty={
           <EmptyState title="No merchants yet" curl={curl}>
-            A merchant is made by your program, or by this command.
+            Create a merchant from your program, or with this command.
           </EmptyState>
         }
       />

@@ -106,11 +106,11 @@ export function MessagePage() {
 function MessageStory({ message: { status, failure, send_at, redacted_at } }: { message: Message }) {
   const words =
     failure !== null
-      ? `${failure.message}${failure.provider_code === null ? '' : ` The provider says ${failure.provider_code}.`}`
+      ? `${failure.message}${failure.provider_code === null ? '' : ` Provider code: ${failure.provider_code}.`}`
       : status === 'unknown'
-        ? 'Nobody knows whether it was sent: the answer was lost. It is looked up, and not sent again.'
+        ? "It is not known whether it was sent: the provider's answer was lost. It is looked up, and not sent again."
         : status === 'scheduled' && send_at !== null
-          ? `It is sent at ${formatInstant(send_at)}. Until then it can be canceled.`
+          ? `It will be sent at ${formatInstant(send_at)}. Until then you can cancel it.`
           : status === 'suppressed'
             ? 'Its recipients are suppressed, so nothing was sent.'
             : null
@@ -119,7 +119,7 @@ function MessageStory({ message: { status, failure, send_at, redacted_at } }: { 
     <div className="note" data-tone={failure === null ? undefined : 'bad'} role="note">
       <CircleAlert size={16} aria-hidden />
       <div>
-        {words} {redacted_at !== null && 'What it said was erased.'}
+        {words} {redacted_at !== null && 'Its content was erased.'}
       </div>
     </div>
   )
@@ -133,7 +133,7 @@ function Recipients({ recipients }: { recipients: NonNullable<Message['recipient
           <tr>
             <th scope="col">Address</th>
             <th scope="col">Status</th>
-            <th scope="col">What the server said</th>
+            <th scope="col">Server response</th>
           </tr>
         </thead>
         <tbody>
@@ -161,9 +161,9 @@ function MessageFacts({ message, id }: { message: Message | undefined; id: strin
         Id: <Id id={id} />,
         Channel: ({ channel }) => (channel === 'sms' ? 'SMS' : 'Email'),
         From: ({ from }) => from,
-        'Copies to': ({ cc }) => listed(cc),
-        'Blind copies to': ({ bcc }) => listed(bcc),
-        'Answers to': ({ reply_to }) => reply_to,
+        Cc: ({ cc }) => listed(cc),
+        Bcc: ({ bcc }) => listed(bcc),
+        'Reply to': ({ reply_to }) => reply_to,
         Tags: ({ tags }) => listed(tags),
         Provider: ({ provider }) => provider,
         Reference: ({ provider_reference }) =>

@@ -105,7 +105,7 @@ export function MessagesPage() {
     <>
       <PageHeader
         title="Messages"
-        description="Emails and SMS, and what became of each."
+        description="Emails and SMS, and whether each arrived."
         actions={
           <>
             {may_sms && <Button onClick={() => begin('sms')}>Send SMS</Button>}
@@ -127,7 +127,7 @@ export function MessagesPage() {
           to={({ id }) => `/messages/${id}`}
           empty={
             <EmptyState title="No messages yet" curl={curl}>
-              A message is sent by your program, or by this command.
+              Send a message from your program, or with this command.
             </EmptyState>
           }
         />

@@ -37,7 +37,7 @@ export function OverviewPage() {
         title="Overview"
         description={
           data !== undefined && data.uncounted_events > 0
-            ? `${tenant?.name ?? ''} · ${data.uncounted_events.toLocaleString()} events of the last moments are not counted yet`
+            ? `${tenant?.name ?? ''} · ${data.uncounted_events.toLocaleString()} recent events are not counted yet`
             : tenant?.name
         }
         as_of={data && Date.parse(data.as_of)}
@@ -58,17 +58,15 @@ export function OverviewPage() {
         {wallet && <BalanceFigure data={data} currency={currency} />}
         <Figure
           name="Oldest due"
-          value={
-            data && (data.oldest_due_s === 0 ? 'Nothing waits' : formatDuration(data.oldest_due_s * 1000))
-          }
-          note={data && (data.oldest_due_s === 0 ? 'No job is due' : 'A job has waited so long')}
+          value={data && (data.oldest_due_s === 0 ? 'Nothing due' : formatDuration(data.oldest_due_s * 1000))}
+          note={data && (data.oldest_due_s === 0 ? 'No job is waiting' : 'The longest wait of a job')}
           over="now"
           {...(is_operator && { to: '/ops/queues' })}
         />
       </div>
       {payments && is_empty && data.attention.length === 0 ? (
         <EmptyState title="No payments yet" curl={curl}>
-          A payment is made by your program, or by this command.
+          Create a payment from your program, or with this command.
         </EmptyState>
       ) : (
         <AttentionList lines={data?.attention} />
@@ -161,11 +159,11 @@ function BalanceFigure({ data, currency }: FigureOf) {
         (others.length > 0
           ? `and ${others.map((each) => formatMoney(each.balance_minor, each.currency)).join(', ')}`
           : pending > 0
-            ? `${formatMoney(pending, currency)} of it for payouts`
+            ? `${formatMoney(pending, currency)} of it reserved for payouts`
             : 'All of it can be paid out')
       }
       line={days.map(({ captured_minor, refunded_minor }) => captured_minor - refunded_minor)}
-      over="a week of captures less refunds"
+      over="captures less refunds, last 7 days"
       to="/wallet"
     />
   )

@@ -112,7 +112,7 @@ export function PaymentsPage() {
     <>
       <PageHeader
         title="Payments"
-        description="Money that is held, taken and given back."
+        description="Money that is held, captured and refunded."
         actions={<Link to="/disputes">Disputes</Link>}
       />
       <Filters
@@ -127,7 +127,7 @@ export function PaymentsPage() {
         to={({ id }) => `/payments/${id}`}
         empty={
           <EmptyState title="No payments yet" curl={curl}>
-            A payment is made by your program, or by this command.
+            Create a payment from your program, or with this command.
           </EmptyState>
         }
       />

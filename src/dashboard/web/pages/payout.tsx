@@ -79,7 +79,7 @@ export function PayoutPage() {
             Canceled: ({ canceled_at }) => canceled_at && <Instant at={canceled_at} />,
             Transactions: (
               <Link to="/wallet" search={{ subject_id: id }}>
-                In the wallet
+                See it in the wallet
               </Link>
             ),
           }}
@@ -103,7 +103,7 @@ function Sentence({ payout }: { payout: Payout }) {
   const arrival = arrival_date === null ? '' : ` It is expected to arrive on ${dayText(arrival_date)}.`
   switch (status) {
     case 'pending':
-      return <>The processor has not taken it yet. {money} is reserved, and it goes on by itself.</>
+      return <>The processor has not accepted it yet. {money} is reserved. You need not do anything.</>
     case 'processing':
       return (
         <>
@@ -112,7 +112,7 @@ function Sentence({ payout }: { payout: Payout }) {
       )
     case 'paid':
       return (
-        <>It was paid, and your balance is smaller by {money}. It can still come back; then it is failed.</>
+        <>It was paid, and {money} left your balance. It can still be returned; then it becomes failed.</>
       )
     case 'canceled':
       return <>It was stopped in time. {money} is available again.</>
@@ -123,7 +123,7 @@ function Sentence({ payout }: { payout: Payout }) {
             ? 'Marked as failed by hand'
             : paid_at === null
               ? 'It failed'
-              : 'It came back'}
+              : 'It was returned'}
           {failure !== null && `: ${failure.message}`}{' '}
           {paid_at === null ? 'Nothing is reserved.' : 'The money is in your balance again.'} To try again,
           create another payout.

@@ -64,8 +64,8 @@ export function PayoutsPage() {
         to={({ id }) => `/payouts/${id}`}
         empty={
           <EmptyState title="No payouts yet" curl={curl}>
-            It needs a recipient and money in your balance. Then a payout is made by your program, or by this
-            command.
+            You need a recipient and money in your balance. Then create a payout from your program, or with
+            this command.
           </EmptyState>
         }
       />

@@ -33,15 +33,16 @@ const RECIPIENT: Party<Recipient, UpdateRecipient> = {
     verb: 'Archive',
     may: 'archiveRecipient',
     send: (id, options) => sluice.recipients.archive(id, options),
-    does: 'No new payout goes there; those that were accepted before go on. The recipient stays for the books. Archiving cannot be undone: create another one instead.',
-    outcome: 'Archived. No new payout goes there.',
-    gone: 'No new payout goes there; those that were accepted before go on.',
+    does: 'It gets no new payouts; those already accepted continue. The recipient stays for the books. Archiving cannot be undone: you would have to create another one.',
+    outcome: 'Archived. It gets no new payouts.',
+    gone: 'It gets no new payouts; those already accepted continue.',
   },
   section: (id) => <PayoutsSection recipient_id={id} />,
   note: ({ kyc_status }) =>
     kyc_status === 'rejected' && (
       <Note status="rejected">
-        The verification was rejected, so no payout is accepted. Start another one, or approve by hand.
+        The verification was rejected, so payouts are refused. Start another verification, or approve this one
+        by hand.
       </Note>
     ),
   action: (row) => <Pay recipient={row} />,

@@ -47,7 +47,7 @@ export function RecipientsPage() {
   })
   return (
     <>
-      <PageHeader title="Recipients" description="Whom you pay out to." />
+      <PageHeader title="Recipients" description="The people and companies that you pay." />
       <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="recipients.csv" />} />
       <DataTable
         label="Recipients"
@@ -57,7 +57,7 @@ export function RecipientsPage() {
         to={({ id }) => `/recipients/${id}`}
         empty={
           <EmptyState title="No recipients yet" curl={curl}>
-            A recipient is made by your program, or by this command.
+            Create a recipient from your program, or with this command.
           </EmptyState>
         }
       />

@@ -95,7 +95,7 @@ function RefundOutlook({
   const said: Record<Refund['status'], Omit<Said, 'key'>> = {
     pending: {
       tone: 'going',
-      words: `The refund of ${amount} is under way. The processor tells how it ends; you need not do anything.`,
+      words: `The refund of ${amount} is under way. The processor will report the outcome. You need not do anything.`,
     },
     succeeded: {
       tone: 'idle',
@@ -106,7 +106,7 @@ function RefundOutlook({
     },
     failed: {
       tone: 'bad',
-      words: `${refund.failure?.message ?? 'The refund failed.'} ${amount} is still yours. Refund the payment again, or pay the buyer in another way.`,
+      words: `${refund.failure?.message ?? 'The refund failed.'} ${amount} is still yours. Refund the payment again, or pay the buyer another way.`,
     },
   }
   return <Outlook said={[{ key: refund.status, ...said[refund.status] }]} />

@@ -70,7 +70,7 @@ export function RefundsPage() {
         to={({ id }) => `/refunds/${id}`}
         empty={
           <EmptyState title="No refunds yet" curl={curl}>
-            A captured payment is refunded on its page, by your program, or by this command.
+            Refund a captured payment on its page, from your program, or with this command.
           </EmptyState>
         }
       />

@@ -84,7 +84,7 @@ function PasswordStep({ onDone }: { onDone: (code_wanted: boolean) => void }) {
           Sign in with a passkey
         </Button>
       )}
-      <p className="dim">Forgot your password? Ask who runs this installation for a new one.</p>
+      <p className="dim">Forgot your password? Ask whoever runs this installation for a new one.</p>
     </form>
   )
 }
@@ -102,7 +102,7 @@ function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: () => void }
       <TextInput
         size="sm"
         label="Code"
-        description={backup ? 'One of your backup codes; each works once.' : 'The six digits of your app.'}
+        description={backup ? 'One of your backup codes; each works once.' : 'The six digits from your app.'}
         autoComplete="one-time-code"
         inputMode={backup ? 'text' : 'numeric'}
         required
@@ -117,7 +117,7 @@ function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: () => void }
         Sign in
       </Button>
       <Button variant="subtle" onClick={() => setBackup(!backup)}>
-        {backup ? 'Use the code of your app' : 'Use a backup code'}
+        {backup ? 'Use a code from your app' : 'Use a backup code'}
       </Button>
       <Button variant="subtle" color="gray" onClick={onBack}>
         Back

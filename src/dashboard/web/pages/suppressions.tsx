@@ -60,7 +60,7 @@ export function SuppressionsPage() {
     },
     { title: 'Reason', cell: ({ reason }) => inWords(reason), csv: ({ reason }) => reason },
     {
-      title: 'Because of',
+      title: 'Cause',
       cell: ({ message_id }) =>
         message_id === null ? (
           <span className="dim">–</span>
@@ -92,7 +92,7 @@ export function SuppressionsPage() {
     <>
       <PageHeader
         title="Suppressions"
-        description="Addresses and numbers that get nothing any more: they bounced, complained, opted out, or somebody put them here."
+        description="Addresses and numbers that get no more messages: they bounced, complained, opted out or were added by hand."
         actions={add}
       />
       <MessagesTabs shown="/messages/suppressions">
@@ -119,7 +119,7 @@ export function SuppressionsPage() {
           does={
             removed?.reason === 'manual'
               ? 'Messages reach this address again.'
-              : 'Messages reach this address again, though it bounced, complained or opted out before. Be sure that its owner wants that.'
+              : 'Messages reach this address again, though it bounced, complained or opted out before. Make sure that its owner wants this.'
           }
           act={() => acted(sluice.messages.suppressions.delete(removed?.id ?? ''))}
           onDone={() => invalidate('/v1/messages/suppressions')}
@@ -143,7 +143,7 @@ function AddDialog({ opened, onClose }: { opened: boolean; onClose: () => void }
       onClose={onClose}
       title="Add a suppression"
       action="Add suppression"
-      does="Nothing is sent there any more, also nothing that was accepted before and has not left."
+      does="Nothing more is sent there, including messages that were accepted but not sent yet."
       ready={address.trim() !== ''}
       act={(idempotency_key) =>
         acted(sluice.messages.suppressions.create({ channel, address: address.trim() }, { idempotency_key }))
@@ -151,7 +151,7 @@ function AddDialog({ opened, onClose }: { opened: boolean; onClose: () => void }
       onDone={() => invalidate('/v1/messages/suppressions')}
       outcome={(asked) => (
         <ActedOutcome of={asked} also_accepted>
-          {asked.data.address} gets nothing any more.
+          {asked.data.address} gets no more messages.
         </ActedOutcome>
       )}
     >

@@ -109,7 +109,7 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
               )}
             </div>
           ) : (
-            <p className="dim">Templates are changed by the role {who_may}.</p>
+            <p className="dim">Only an {who_may} can change templates.</p>
           )}
         </form>
         <TemplatePreview id={id} changed={changed} />
@@ -120,7 +120,7 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
         title={`Delete ${name}?`}
         action="Delete template"
         tone="bad"
-        does="Messages that name it are refused from then on. Those that were accepted before are sent. This cannot be undone."
+        does="Messages that use it are refused from now on. Those already accepted are still sent. This cannot be undone."
         act={() => acted(sluice.messages.templates.delete(id))}
         onDone={async (asked) => {
           noteActed('Template deleted.', asked)
@@ -148,7 +148,7 @@ function TemplatePreview({ id, changed }: { id: string; changed: boolean }) {
         <Button disabled={parsed === undefined || preview.isPending} onClick={() => preview.mutate()}>
           Preview template
         </Button>
-        {changed && <span className="dim">Shows what is saved.</span>}
+        {changed && <span className="dim">Shows the saved version.</span>}
       </div>
       {preview.error !== null && <DialogError error={preview.error} />}
       {preview.data !== undefined && (

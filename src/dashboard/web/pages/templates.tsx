@@ -44,7 +44,11 @@ export function TemplatesPage() {
   )
   return (
     <>
-      <PageHeader title="Templates" description="Texts with gaps, which a message fills." actions={create} />
+      <PageHeader
+        title="Templates"
+        description="Texts with variables that each message fills in."
+        actions={create}
+      />
       <MessagesTabs shown="/messages/templates">
         <DataTable
           label="Templates"
@@ -54,7 +58,7 @@ export function TemplatesPage() {
           to={({ id }) => `/messages/templates/${id}`}
           empty={
             <EmptyState title="No templates yet" curl={curl} action={create}>
-              A template is made here, or by this command.
+              Create a template here, or with this command.
             </EmptyState>
           }
         />
@@ -77,7 +81,7 @@ function CreateTemplateDialog({ opened, onClose }: { opened: boolean; onClose: (
       onClose={onClose}
       title="Create a template"
       action="Create template"
-      does="Variables stand in double braces: {{ name }}."
+      does="Write variables in double braces: {{ name }}."
       ready={ready}
       act={(idempotency_key) => {
         const texts = channel === 'sms' ? { body: text } : { subject, text }

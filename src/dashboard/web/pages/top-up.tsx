@@ -55,12 +55,12 @@ export function TopUpPage() {
 /** How it stands, and what comes next. */
 function sentence({ status, amount_minor, currency, failure, succeeded_at }: TopUp): string {
   const money = formatMoney(amount_minor, currency)
-  if (status === 'succeeded') return `${money} came into your balance.`
-  if (status === 'canceled') return 'It was canceled at the processor before the money came.'
+  if (status === 'succeeded') return `${money} was added to your balance.`
+  if (status === 'canceled') return 'It was canceled at the processor before the money arrived.'
   if (status === 'pending')
-    return `${money} is on its way, which can take days. It is available when it has come; nothing has to be done.`
+    return `${money} is on its way, which can take days. It is available when it arrives. You need not do anything.`
   const why = failure === null ? '' : ` ${failure.message}`
   if (failure?.code === 'reversed' && succeeded_at !== null)
-    return `${money} came ${formatInstant(succeeded_at)} and was taken back, so your balance fell by it.${why}`
-  return `The money did not come.${why} To try again, top up again.`
+    return `${money} arrived ${formatInstant(succeeded_at)} and was reversed, so your balance fell by that amount.${why}`
+  return `The money did not arrive.${why} To try again, create another top-up.`
 }

@@ -65,7 +65,7 @@ function TopUps() {
         to={({ id }) => `/wallet/top-ups/${id}`}
         empty={
           <EmptyState title="No top-ups yet" curl={curl}>
-            A top-up is made by the button above, by your program, or by this command.
+            Create a top-up with the button above, from your program, or with this command.
           </EmptyState>
         }
       />

@@ -78,7 +78,7 @@ export function VerificationPage() {
         <Facts
           of={data}
           facts={{
-            [data === undefined ? 'Who' : inWords(data.subject_type)]: ({ subject_type, subject_id }) => (
+            [data === undefined ? 'Subject' : inWords(data.subject_type)]: ({ subject_type, subject_id }) => (
               <PartyName type={subject_type} id={subject_id} link />
             ),
             Decision: ({ decision }) => decision && inWords(decision),
@@ -92,8 +92,8 @@ export function VerificationPage() {
             Decided: ({ decided_at }) => decided_at && <Instant at={decided_at} />,
             Provider: ({ provider }) => provider,
             Session: ({ provider_reference }) => <MaybeId id={provider_reference} label="session" />,
-            'Return address': ({ return_url }) => return_url,
-            Begun: ({ created_at }) => <Instant at={created_at} />,
+            'Return URL': ({ return_url }) => return_url,
+            Started: ({ created_at }) => <Instant at={created_at} />,
             Updated: ({ updated_at }) => <Instant at={updated_at} />,
           }}
         />
@@ -115,13 +115,13 @@ function sentence({ status, failure, decided_by, decision, decision_reason }: Ve
   const wrong = failure === null ? '' : ` ${failure.message}`
   switch (status) {
     case 'pending':
-      return 'The provider has not begun. It goes on by itself.'
+      return 'The provider has not started yet. You need not do anything.'
     case 'requires_input':
       return failure === null
-        ? 'It waits for the person to go through the page of the provider. If the link was lost or has expired, renew it.'
-        : `The last check failed.${wrong} The person can try again, with a new link; or decide by hand.`
+        ? "It waits for the person to complete the provider's page. If the link was lost or has expired, renew it."
+        : `The last check failed.${wrong} The person can try again with a new link, or you can decide by hand.`
     case 'processing':
-      return 'The provider looks at what the person showed. It decides by itself, or you decide by hand.'
+      return 'The provider is reviewing what the person submitted. It will decide, or you can decide by hand.'
     case 'approved':
       return decided_by === 'manual'
         ? `Approved by hand, which is final: ${decision_reason ?? ''}`
@@ -129,7 +129,7 @@ function sentence({ status, failure, decided_by, decision, decision_reason }: Ve
     default:
       if (decided_by === 'manual') return `Rejected by hand, which is final: ${decision_reason ?? ''}`
       return decision === null
-        ? `The provider did not take it.${wrong} Start another verification, or decide by hand.`
+        ? `The provider did not accept it.${wrong} Start another verification, or decide by hand.`
         : `Rejected.${wrong} Start another verification, or approve by hand.`
   }
 }

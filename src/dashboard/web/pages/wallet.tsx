@@ -33,7 +33,7 @@ const COLUMNS: TableColumn<WalletTransaction>[] = [
   moneyColumn('Balance after', ({ balance_after_minor }) => balance_after_minor),
   CURRENCY_COLUMN,
   {
-    title: 'Of',
+    title: 'Subject',
     cell: ({ subject_type, subject_id }) =>
       subject_type === null ? (
         '–'
@@ -68,7 +68,7 @@ function Transactions() {
       options: Object.entries(KINDS).map(([value, label]) => ({ value, label })),
     },
     { kind: 'days', from: 'created_from', to: 'created_to', label: 'Posted' },
-    { kind: 'text', name: 'subject_id', label: 'Id of its cause' },
+    { kind: 'text', name: 'subject_id', label: 'Subject id' },
   ]
   const curl = useCurl('/v1/wallet/top_ups', FIRST_TOP_UP)
   return (
@@ -84,7 +84,7 @@ function Transactions() {
         }
         empty={
           <EmptyState title="No transactions yet" curl={curl}>
-            Whatever changes a balance is listed here. A top-up is the quickest:
+            Everything that changes a balance is listed here. The quickest first entry is a top-up:
           </EmptyState>
         }
       />

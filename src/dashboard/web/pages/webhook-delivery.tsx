@@ -67,7 +67,7 @@ export function WebhookDeliveryPage() {
             {delivery && <Timeline items={itemsOf(delivery)} />}
           </section>
           <section className="section">
-            <h2>Last answers</h2>
+            <h2>Last responses</h2>
             <Excerpts delivery={delivery} />
           </section>
         </div>
@@ -78,7 +78,7 @@ export function WebhookDeliveryPage() {
               Event:
                 delivery &&
                 (delivery.sequence === null ? (
-                  'A test, which is not in the feed'
+                  'A test event, not in the feed'
                 ) : (
                   <Link to={`/events/${delivery.event_id}`}>Number {delivery.sequence} of the feed</Link>
                 )),
@@ -100,7 +100,7 @@ export function WebhookDeliveryPage() {
           <section className="section">
             <h2 className="side-title">What is sent</h2>
             {delivery?.payload === null ? (
-              <p className="dim">The event is not kept any more.</p>
+              <p className="dim">The event is no longer kept.</p>
             ) : (
               <Json value={delivery?.payload ?? {}} label="payload" />
             )}
@@ -114,15 +114,15 @@ export function WebhookDeliveryPage() {
         action="Replay"
         does={
           <>
-            The same event is sent once more to{' '}
-            <span className="mono">{endpoint?.url ?? 'its endpoint'}</span>, which may have taken it already.
+            The same event is sent again to <span className="mono">{endpoint?.url ?? 'its endpoint'}</span>,
+            which may have received it already.
           </>
         }
         act={(idempotency_key) => acted(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
         onDone={() => invalidate(path)}
         outcome={(asked) => (
           <ActedOutcome of={asked} also_accepted>
-            It is on its way. The attempt shows up on the page.
+            It is on its way. The attempt appears on this page.
           </ActedOutcome>
         )}
       />
@@ -137,13 +137,13 @@ function Story({
   delivery: WebhookDeliveryDetail
 }) {
   const failure =
-    last_status_code === null ? (last_error ?? 'no answer') : `the status ${String(last_status_code)}`
-  if (status === 'delivered') return 'It arrived.'
+    last_status_code === null ? (last_error ?? 'no response') : `status ${String(last_status_code)}`
+  if (status === 'delivered') return 'It was delivered.'
   if (status === 'skipped')
-    return 'It was not sent, because the endpoint was disabled. Recovering it on the page of the endpoint sends it.'
-  if (status === 'failed') return `It failed with ${failure}, and is not tried again by itself.`
+    return 'It was not sent because the endpoint was disabled. To send it, recover it on the page of the endpoint.'
+  if (status === 'failed') return `It failed with ${failure}, and is not retried automatically.`
   if (status === 'exhausted')
-    return `All attempts failed, the last with ${failure}. Replay it once the receiver is mended.`
+    return `All attempts failed, the last with ${failure}. Replay it once the receiver is fixed.`
   if (next_attempt_at === null) return 'It is being sent.'
   return (
     <>
@@ -155,7 +155,7 @@ function Story({
 
 function itemsOf({ attempts_log, created_at, next_attempt_at }: WebhookDeliveryDetail): TimelineItem[] {
   return [
-    { id: 'created', at: created_at, icon: Clock, name: 'Delivery made' },
+    { id: 'created', at: created_at, icon: Clock, name: 'Delivery created' },
     ...attempts_log.map(({ at, duration_ms, status_code, error, response_excerpt, manual }, number) => ({
       id: `${at} ${number}`,
       at,
@@ -164,7 +164,7 @@ function itemsOf({ attempts_log, created_at, next_attempt_at }: WebhookDeliveryD
       name: `Attempt ${number + 1}`,
       note: manual ? 'by hand' : undefined,
       outcome: status_code !== null && status_code >= 200 && status_code < 300 ? 'delivered' : 'failed',
-      changed: status_code === null ? (error ?? 'No answer') : `Status ${status_code}`,
+      changed: status_code === null ? (error ?? 'No response') : `Status ${status_code}`,
       details: { status_code, error, duration_ms, response_excerpt },
     })),
     ...(next_attempt_at === null
@@ -190,7 +190,7 @@ function Excerpts({ delivery }: { delivery: WebhookDeliveryDetail | undefined })
     .slice(-3)
     .toReversed()
   if (delivery !== undefined && said.length === 0)
-    return <p className="dim">The receiver has said nothing.</p>
+    return <p className="dim">The receiver has sent no response text.</p>
   return said.map(({ number, status_code, response_excerpt }) => (
     <figure key={number}>
       <figcaption className="dim">

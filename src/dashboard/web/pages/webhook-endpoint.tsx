@@ -87,7 +87,7 @@ export function WebhookEndpointPage() {
       {search['recovery'] !== undefined && <RecoveryNote id={search['recovery']} />}
       <EndpointFigures id={id} stats={stats} />
       <section className="section">
-        <h2>Facts</h2>
+        <h2>Details</h2>
         <EndpointFacts endpoint={endpoint} stats={stats} />
       </section>
       <section className="section">
@@ -166,11 +166,11 @@ function EndpointFacts({
       facts={{
         Id: endpoint && <Id id={endpoint.id} />,
         Types: endpoint && <span className="mono">{endpoint.types.join(', ')}</span>,
-        Order: endpoint && (endpoint.ordered ? 'One after the other, by sequence' : 'As they come'),
-        'Requests at once': endpoint && `${endpoint.max_in_flight} at most`,
+        Order: endpoint && (endpoint.ordered ? 'One at a time, by sequence' : 'As they come'),
+        'Requests at once': endpoint && `At most ${endpoint.max_in_flight}`,
         'Requests per second':
-          endpoint && (endpoint.rate_per_s === null ? 'No limit' : `${endpoint.rate_per_s} at most`),
-        'Headers of yours': headers.length > 0 && <span className="mono">{headers.join(', ')}</span>,
+          endpoint && (endpoint.rate_per_s === null ? 'No limit' : `At most ${endpoint.rate_per_s}`),
+        'Your headers': headers.length > 0 && <span className="mono">{headers.join(', ')}</span>,
         'Last success': stats && <Instant at={stats.last_success_at} none="never" />,
         'Last failure': stats && <Instant at={stats.last_failure_at} none="never" />,
         Created: endpoint && <Instant at={endpoint.created_at} />,

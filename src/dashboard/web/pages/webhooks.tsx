@@ -94,7 +94,7 @@ export function WebhooksPage() {
     <>
       <PageHeader
         title="Webhooks"
-        description="Where events are sent to, signed, and tried again until they arrive."
+        description="Where your events are sent, signed, and retried until they arrive."
         actions={add}
       />
       <DataTable
@@ -105,7 +105,7 @@ export function WebhooksPage() {
         to={({ id }) => `/webhooks/${id}`}
         empty={
           <EmptyState title="No endpoints yet" curl={curl} action={add}>
-            An endpoint is a URL of yours that hears of what happens.
+            An endpoint is a URL of yours that receives events.
           </EmptyState>
         }
       />

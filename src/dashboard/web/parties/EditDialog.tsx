@@ -59,7 +59,7 @@ export function EditDialog<T extends object, Update extends object>({
       onClose={close}
       title={title}
       action={action}
-      does="Only what you change is sent. Your endpoints hear of it by an event."
+      does="Only what you change is sent. Your webhook endpoints get an event."
       ready={changed.length > 0 && complete && metadata !== undefined}
       act={() => acted(send(Object.fromEntries(changed.map((name) => [name, valueOf(name)])) as Update))}
       onDone={async (asked) => {
@@ -87,7 +87,7 @@ export function EditDialog<T extends object, Update extends object>({
             classNames={{ input: 'mono' }}
             rows={4}
             value={shown(METADATA)}
-            error={metadata === undefined ? 'This is no JSON.' : errorOf(METADATA)}
+            error={metadata === undefined ? 'This is not valid JSON.' : errorOf(METADATA)}
             onChange={(event) => set(METADATA, event.currentTarget.value)}
           />
         </>

@@ -48,7 +48,7 @@ export function PaymentsSection({ by, id }: { by: 'customer_id' | 'merchant_id';
         to={({ id: payment_id }) => `/payments/${payment_id}`}
         empty={
           <EmptyState title="No payments yet" curl={curl}>
-            The first one is made by your program, or by this command.
+            Create the first one from your program, or with this command.
           </EmptyState>
         }
       />

@@ -16,10 +16,10 @@ import { StartVerification } from '../verifications/StartVerification.tsx'
 import { decidedBy, isUndecided } from '../verifications/words.ts'
 
 const COLUMNS: TableColumn<Verification>[] = [
-  momentColumn('Begun', ({ created_at }) => created_at),
+  momentColumn('Started', ({ created_at }) => created_at),
   { title: 'Status', cell: ({ status }) => <Status status={status} noun="kyc" /> },
   { title: 'Decided', cell: (row) => decidedBy(row) ?? '–' },
-  { title: 'What was wrong', cell: ({ failure }) => failure?.message ?? '–', clip: true },
+  { title: 'Failure', cell: ({ failure }) => failure?.message ?? '–', clip: true },
 ]
 
 /** `gone`: it was deleted or archived, and is not verified any more. */

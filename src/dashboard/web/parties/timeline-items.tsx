@@ -73,7 +73,7 @@ function nameOf(kind: TimelineKind, name: string): string {
       .replace(/^Top up/, 'Top-up')
   if (kind === 'attempt') return 'Attempt'
   if (kind === 'provider_call') return 'Call to the provider'
-  return kind === 'notification' ? 'Told by the provider' : inWords(name)
+  return kind === 'notification' ? 'Notified by the provider' : inWords(name)
 }
 
 function noteOf(kind: TimelineKind, name: string, details: Record<string, unknown>): string {

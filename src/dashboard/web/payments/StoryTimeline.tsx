@@ -32,7 +32,7 @@ export function StoryTimeline({
         )}
       </div>
       {error !== null && data === undefined && <Failed error={error} retry={refetch} />}
-      {data?.is_part && <p className="dim">The last entries; there were more before them.</p>}
+      {data?.is_part && <p className="dim">Only the latest entries. There were more before them.</p>}
       {payment !== undefined && data !== undefined ? (
         <Timeline items={storyItems({ payment, story: data, now, is_operator }, part)} />
       ) : (

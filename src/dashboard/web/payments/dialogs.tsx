@@ -40,7 +40,7 @@ function AmountField({
       inputMode="decimal"
       value={text}
       onChange={(event) => setTyped(event.currentTarget.value)}
-      error={minor === undefined && `Give an amount of at most ${formatMoney(most, currency)}.`}
+      error={minor === undefined && `Enter an amount of at most ${formatMoney(most, currency)}.`}
       data-autofocus
     />
   )
@@ -54,8 +54,8 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
   const valid = amount.minor !== undefined
   const rest =
     minor < held
-      ? ` ${money(held - minor)} is released, and cannot be captured later.`
-      : ' Nothing of the hold is left after that.'
+      ? ` ${money(held - minor)} is released and cannot be captured later.`
+      : ' Nothing of the hold remains.'
   return (
     <ConfirmDialog
       opened={opened}
@@ -97,8 +97,8 @@ export function CancelDialog({ payment, opened, onClose }: ActDialog) {
   const [reason, setReason] = useState<CancelPayment['reason']>()
   const does =
     held > 0
-      ? `The hold of ${formatMoney(held, currency)} is released at ${processorName(payment.processor)}, and nothing is taken. This cannot be undone.`
-      : `The payment of ${formatMoney(amount_minor, currency)} is given up, and nothing is taken. This cannot be undone.`
+      ? `The hold of ${formatMoney(held, currency)} is released at ${processorName(payment.processor)}, and nothing is captured. This cannot be undone.`
+      : `The payment of ${formatMoney(amount_minor, currency)} is canceled, and nothing is captured. This cannot be undone.`
   return (
     <ConfirmDialog
       opened={opened}
@@ -148,7 +148,7 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
           {valid
             ? `Refund ${money(minor)} of ${money(captured)} to the ${payment.method} that paid; ${money(left - minor)} stays captured.`
             : `${money(left)} of ${money(captured)} can be refunded to the ${payment.method} that paid.`}
-          {refunded > 0 && ` ${money(refunded)} went back before.`}
+          {refunded > 0 && ` ${money(refunded)} was refunded before.`}
         </>
       }
       ready={valid}
@@ -191,7 +191,7 @@ function ReasonField<T extends string>({
   return (
     <NativeSelect
       label="Reason"
-      description="The processor is told too."
+      description="Sent to the processor too."
       value={value ?? ''}
       onChange={(event) => onChange(reasons.find((reason) => reason === event.currentTarget.value))}
       data={[

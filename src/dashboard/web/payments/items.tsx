@@ -69,10 +69,10 @@ function entryItem(told: Told, entry: TimelineEntry): TimelineItem {
     return {
       ...item,
       icon: Inbox,
-      name: `${processorName(String(details['provider']))} told: ${inWords(name).toLowerCase()}`,
+      name: `${processorName(String(details['provider']))} reported: ${inWords(name).toLowerCase()}`,
       ended_at: typeof details['applied_at'] === 'string' ? details['applied_at'] : null,
       matters: entry.outcome === 'parked' || entry.outcome === 'received',
-      changed: entry.outcome === 'parked' ? 'It waits until what it names is here.' : undefined,
+      changed: entry.outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
     }
   if (kind === 'posting') {
     const minor = details['amount_minor']
@@ -133,18 +133,18 @@ function attemptParts(told: Told, entry: TimelineEntry) {
   const told_of: Record<string, [string, ReactNode?]> = {
     done: [
       name === 'payment.authorize' && askedBuyer(story)
-        ? `${at} took the request; nothing ${waits_for_buyer ? 'is' : 'was'} held yet`
+        ? `${at} accepted the request; nothing ${waits_for_buyer ? 'is' : 'was'} held yet`
         : `${jobWords(name, 'done', amount)} at ${at}`,
     ],
     declined: [`${at} refused to ${does}`, typeof message === 'string' ? message : undefined],
-    retry: [`${at} did not ${does}, and nothing happened`, `It is asked again${next}.`],
-    ambiguous: [`${at}'s answer was lost`, `It is asked again with the same key${next}.`],
+    retry: [`${at} did not ${does}, and nothing happened`, `It is retried${next}.`],
+    ambiguous: [`${at}'s answer was lost`, `It is retried with the same key${next}.`],
     unknown: [`It is not known whether ${at} did ${does}`, `It is looked up${next}, and not sent again.`],
-    misconfigured: [`${at} refused our credentials`, 'An operator has to put them right.'],
+    misconfigured: [`${at} refused our credentials`, 'An operator has to correct them.'],
     returned: ['Nothing was sent', `Another attempt follows${next}.`],
     parked: [`Not done: ${does}`, 'It waits for an operator.'],
-    discarded: [`An operator gave up to ${does}`],
-    resolved: [`An operator decided about the ${jobWords(name, 'noun', amount)}`],
+    discarded: [`An operator discarded the ${jobWords(name, 'noun', amount)}`],
+    resolved: [`An operator decided the outcome of the ${jobWords(name, 'noun', amount)}`],
   }
   const found = outcome === null ? undefined : told_of[outcome]
   const [words, changed] = found ?? [

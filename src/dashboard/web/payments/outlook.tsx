@@ -86,28 +86,29 @@ export function jobSaid({
   if (job.unknown_since !== null || last === 'unknown')
     return say(
       'doubt',
-      `It is not known whether ${at} did ${to_do}. It is looked up${due} and not sent again, so no money moves twice. You need not do anything; if it stays so, an operator decides.`,
+      `It is not known whether ${at} did ${to_do}. It is looked up${due} and not sent again, so no money moves twice. You need not do anything. If it stays unknown, an operator decides.`,
     )
   if (last === 'parked')
-    return say('warn', `${doing} waits for an operator. Nothing is sent until they decide.`)
+    return say('warn', `${doing} is waiting for an operator. Nothing is sent until they decide.`)
   if (last === 'misconfigured')
     return say(
       'bad',
-      `${at} refused our credentials. An operator has to put them right; then it goes on by itself, next${due}.`,
+      `${at} refused our credentials. An operator has to correct them. It is then retried automatically, next${due}.`,
     )
-  if (job.state === 'running') return say('going', `${doing}: ${at} is being asked now.`)
+  if (job.state === 'running') return say('going', `${doing}: waiting for ${at} to answer.`)
   if (last === 'ambiguous')
     return say(
       'doubt',
-      `${at}'s answer was lost. It is asked again with the same key${due}, so no money moves twice. You need not do anything.`,
+      `${at}'s answer was lost. It is retried with the same key${due}, so no money moves twice. You need not do anything.`,
     )
-  if (paused) return say('warn', `${doing} waits: the queue is paused. It goes on when it is resumed.`)
+  if (paused)
+    return say('warn', `${doing} is waiting: the queue is paused. It continues when the queue is resumed.`)
   if (last === 'retry' || last === 'returned')
     return say(
       'warn',
-      `${at} did not ${to_do} yet, and nothing happened. It is asked again${due}. You need not do anything.`,
+      `${at} did not ${to_do} yet, and nothing happened. It is retried${due}. You need not do anything.`,
     )
-  return say('going', `${doing} waits for a worker and is due${due}.`)
+  return say('going', `${doing} is waiting for a worker and is due${due}.`)
 }
 
 /** What a payment waits for, or how it ended. */
@@ -120,27 +121,28 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
   if (status === 'requires_action')
     return say(
       'warn',
-      `Nothing is held yet. ${buyerHasTo(payment, story)} It goes on by itself when they have; until then you can cancel it.`,
+      `Nothing is held yet. ${buyerHasTo(payment, story)} The payment continues when they have. Until then you can cancel it.`,
     )
   if (status === 'authorized') {
     const held = formatMoney(amount_capturable_minor, currency)
     const until = capture_before === null ? '' : ` until ${formatInstant(capture_before)}`
     const soon = capture_before !== null && Date.parse(capture_before) - Date.now() < 86_400_000
-    const failed = failure === null ? '' : `The last act failed: ${failure.message} Nothing was taken. `
+    const failed =
+      failure === null ? '' : `The last request failed: ${failure.message} Nothing was captured. `
     return say(
       failure === null ? (soon ? 'warn' : 'going') : 'bad',
-      `${failed}${held} is held${until}. Capture it before then, or cancel it; after that the hold lapses and nothing can be taken.`,
+      `${failed}${held} is held${until}. Capture or cancel it before then. After that the hold lapses and nothing can be captured.`,
     )
   }
   if (status === 'failed')
     return say(
       'bad',
-      `${failure?.message ?? 'The authorization failed.'}${bank} Nothing was taken, and nothing more is tried. To try again, make a new payment.`,
+      `${failure?.message ?? 'The authorization failed.'}${bank} No money was taken, and the payment is not retried. To try again, create a new payment.`,
     )
   if (status === 'canceled')
     return say(
       'idle',
-      `${amount} was not taken${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
+      `${amount} was not captured${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
     )
   if (status === 'captured') {
     const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
@@ -153,10 +155,10 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
       refunded === 0
         ? bankHasMoney(payment)
           ? 'The bank has the money now: it cannot be refunded.'
-          : 'It can be refunded, all or in parts.'
+          : 'You can refund all or part of it.'
         : refunded === captured
-          ? 'All of it went back.'
-          : `${money(refunded)} went back; ${money(captured - refunded)} stays captured.`
+          ? 'All of it was refunded.'
+          : `${money(refunded)} was refunded; ${money(captured - refunded)} stays captured.`
     return say('idle', `${money(captured)} was captured${released}. ${back}`)
   }
   return []
@@ -169,19 +171,19 @@ export function disputeSaid(dispute: Dispute, { with_link = true } = {}): Said[]
     if (with_link) return []
     const ended =
       status === 'won'
-        ? 'was won: what was taken for it is yours again'
+        ? 'was won: the money is yours again'
         : status === 'lost'
           ? 'was lost: the buyer has the money'
           : 'is over'
     return [{ key: id, tone: 'idle', words: `The dispute of ${moneyOf(dispute)} ${ended}.` }]
   }
   const why = reason === null ? '' : ` (${inWords(reason).toLowerCase()})`
-  const until = evidence_due_by === null ? '' : ` until ${formatInstant(evidence_due_by)}`
+  const until = evidence_due_by === null ? '' : ` by ${formatInstant(evidence_due_by)}`
   const words = {
-    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${why}. Answer it in the processor's dashboard${until}, or it is lost.`,
-    under_review: `The buyer's bank decides about the dispute of ${moneyOf(dispute)}. You need not do anything.`,
-    warning: `The buyer's bank inquires about ${moneyOf(dispute)}${why}. No money was taken. Answer it in the processor's dashboard${until}.`,
-    lost: `The dispute of ${moneyOf(dispute)} was lost. Its end is not known yet.`,
+    needs_response: `The buyer's bank disputes ${moneyOf(dispute)}${why}. Respond in the processor's dashboard${until}, or it is lost.`,
+    under_review: `The buyer's bank is deciding the dispute of ${moneyOf(dispute)}. You need not do anything.`,
+    warning: `The buyer's bank is inquiring about ${moneyOf(dispute)}${why}. No money was taken. Respond in the processor's dashboard${until}.`,
+    lost: `The dispute of ${moneyOf(dispute)} was lost. It is not closed yet.`,
     won: `The dispute of ${moneyOf(dispute)} was won.`,
   }[status]
   return [

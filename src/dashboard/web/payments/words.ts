@@ -20,8 +20,8 @@ export function buyerHasTo({ failure }: Payment, story: Pick<PaymentStory, 'entr
   )
   if (last?.name.endsWith('requires_action')) return 'The buyer has to confirm the payment with their bank.'
   if (failure !== null)
-    return `The last try failed: ${failure.message} The buyer has to try again, with this card or another.`
-  return 'The buyer has to enter a card, and to confirm with their bank if it asks.'
+    return `The last attempt failed: ${failure.message} The buyer has to try again, with this card or another.`
+  return 'The buyer has to enter a card and, if their bank asks, confirm the payment.'
 }
 
 /** What a job does: done, to be done, being done. `{}` is the amount. */
@@ -94,12 +94,12 @@ export const EVENT_WORDS: Record<string, string> = {
   'payment.created': 'Payment requested',
   'payment.requires_action': 'The buyer has to act',
   'payment.authorized': 'The money is held',
-  'payment.authorization_failed': 'A try of the buyer failed',
+  'payment.authorization_failed': 'An attempt by the buyer failed',
   'payment.capture_expiring': 'The hold lapses within a day',
-  'payment.captured': 'The money was taken',
-  'payment.capture_failed': 'The capture failed; the hold stands',
+  'payment.captured': 'The money was captured',
+  'payment.capture_failed': 'The capture failed; the hold remains',
   'payment.canceled': 'The payment is canceled',
-  'payment.cancel_failed': 'The cancellation failed; the hold stands',
+  'payment.cancel_failed': 'The cancellation failed; the hold remains',
   'payment.failed': 'The payment failed',
   'payment.disputed': "The buyer's bank disputes the payment",
   'payment.dispute_won': 'The dispute was won',

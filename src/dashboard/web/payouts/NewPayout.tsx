@@ -85,7 +85,7 @@ export function NewPayout({
             value={typed.amount}
             error={
               bad_amount
-                ? `This is no amount in ${paid.currency.toUpperCase()}.`
+                ? `This is not an amount in ${paid.currency.toUpperCase()}.`
                 : (errorOf('amount_minor') ?? errorOf('currency'))
             }
             onChange={(event) => {
@@ -143,7 +143,7 @@ function RecipientField({
   return (
     <Select
       label="Recipient"
-      description="By name, or by id."
+      description="By name or id."
       placeholder="Choose a recipient"
       searchable
       // The id of somebody who is not among the newest finds them too.
@@ -157,7 +157,7 @@ function RecipientField({
       }}
       searchValue={text}
       onSearchChange={setText}
-      nothingFoundMessage={newest === undefined ? 'On their way' : 'No such recipient'}
+      nothingFoundMessage={newest === undefined ? 'Loading' : 'No such recipient'}
       maxDropdownHeight={240}
       data={[...offered.values()].map(({ id: value, name, currency, destination }) => ({
         value,

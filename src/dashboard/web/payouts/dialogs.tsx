@@ -25,10 +25,11 @@ export function CancelPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
       tone="bad"
       does={
         <>
-          {money} to <PartyName type="recipient" id={payout.recipient_id} /> is stopped, and available again.{' '}
+          {money} to <PartyName type="recipient" id={payout.recipient_id} /> is stopped and becomes available
+          again.{' '}
           {payout.status === 'pending'
-            ? 'If it has not left us yet, at once; if nobody knows whether it has, as soon as that is known.'
-            : 'The processor has it already, and may not let go of it any more: then nothing changes.'}
+            ? 'This happens at once if it has not been sent yet. If it is not known whether it was sent, this happens once that is known.'
+            : 'The processor already has it and may be unable to stop it; then nothing changes.'}
         </>
       }
       act={(idempotency_key) => acted(sluice.payouts.cancel(payout.id, {}, { idempotency_key }))}
@@ -41,7 +42,7 @@ export function CancelPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
               <Status status="canceled" /> {money} is available again.
             </>
           ) : (
-            'The wish is recorded. It is canceled as soon as the processor has answered, if it still can be.'
+            'Your request is recorded. The payout is canceled as soon as the processor answers, if it still can be.'
           )}
         </ActedOutcome>
       )}
@@ -66,10 +67,9 @@ export function FailPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
       ready={reason.trim() !== ''}
       does={
         <>
-          It is failed at once, whatever the processor does, which is not asked, and {money} is available
-          again. If the processor pays <PartyName type="recipient" id={payout.recipient_id} /> all the same,
-          the money is taken from your balance, which may become negative, and a drift says so. This cannot be
-          undone.
+          It is marked as failed at once, without asking the processor, and {money} is available again. If the
+          processor pays <PartyName type="recipient" id={payout.recipient_id} /> anyway, the money is taken
+          from your balance, which may become negative, and a drift is reported. This cannot be undone.
         </>
       }
       act={(idempotency_key) =>

@@ -14,7 +14,7 @@ import { useChooseTenant } from './tenant.ts'
 export function Banners() {
   const { emulators, is_operator, role } = useSession()
   return (
-    <aside aria-label="State of the system">
+    <aside aria-label="System state">
       {role === 'operator' && <LookingBanner />}
       {is_operator ? <PausedBanner /> : <HeldBanner />}
       {emulators.length > 0 && (
@@ -41,7 +41,7 @@ function LookingBanner() {
   return (
     <div className="banner" data-tone="warn" role="note" aria-label="Operator">
       <Eye size={16} aria-hidden />
-      <span>You look at {tenant?.name} as an operator. Reading is on record.</span>
+      <span>You are looking at {tenant?.name} as an operator. What you read is recorded.</span>
       {own === undefined ? (
         <Link to="/ops/queues">Back to operations</Link>
       ) : (
@@ -66,7 +66,7 @@ function PausedBanner() {
     <div className="banner" data-tone="warn" role="alert">
       <CirclePause size={16} aria-hidden />
       <span>
-        Paused: {LIST.format(others > 0 ? [...named, `${others} more`] : named)}. What is due there waits.{' '}
+        Paused: {LIST.format(others > 0 ? [...named, `${others} more`] : named)}. Due jobs wait.{' '}
         {pauses.length === 1 && (
           <>
             {first.who !== null && `${first.who}, `}
@@ -90,9 +90,7 @@ function HeldBanner() {
   return (
     <div className="banner" data-tone="warn" role="alert">
       <CirclePause size={16} aria-hidden />
-      <span>
-        Paused: {what}. What is asked for there is accepted and waits; it goes on when operators resume it.
-      </span>
+      <span>Paused: {what}. New requests are accepted and wait until an operator resumes it.</span>
     </div>
   )
 }

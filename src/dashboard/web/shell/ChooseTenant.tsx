@@ -13,9 +13,9 @@ export function ChooseTenant() {
       <h2>{tenants.length > 0 ? 'Choose a tenant' : 'You are not a member of any tenant'}</h2>
       <p>
         {tenants.length > 0
-          ? 'You may not see any more what you saw last.'
+          ? 'You no longer have access to the tenant that you saw last.'
           : is_operator
-            ? 'As an operator you can look at any tenant: it is in the menu above.'
+            ? 'As an operator you can look at any tenant: use the menu above.'
             : 'Ask an owner or admin of a tenant to invite you.'}
       </p>
       {tenants.map(({ id, name }) => (

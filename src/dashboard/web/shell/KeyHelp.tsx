@@ -8,7 +8,7 @@ export function KeyHelp({ opened, close }: { opened: boolean; close: () => void 
   const { is_operator } = useSession()
   const pages = is_operator ? [...TENANT_PAGES, ...OPERATOR_PAGES] : TENANT_PAGES
   const keys: [keys: string[], what: string][] = [
-    [['Ctrl', 'K'], 'Find any page, an act or any id'],
+    [['Ctrl', 'K'], 'Find a page, an action or an id'],
     [['/'], 'Search on this page'],
     [['j'], 'Next row'],
     [['k'], 'Previous row'],

@@ -70,8 +70,8 @@ function PaletteBody({ close }: { close: () => void }) {
           aria-expanded
           aria-controls={`${id}-list`}
           aria-activedescendant={chosen < 0 ? undefined : `${id}-${chosen}`}
-          aria-label="Page, act, id, customer or job"
-          placeholder="Page, act, id, customer or job"
+          aria-label="Page, action, id, customer or job"
+          placeholder="Page, action, id, customer or job"
           value={text}
           onChange={(event) => {
             setText(event.currentTarget.value)
@@ -102,9 +102,8 @@ function PaletteBody({ close }: { close: () => void }) {
       </div>
       {options.length === 0 && (
         <p className="palette-none">
-          Nothing is called so. You can look for a page, an id or its last eight characters, a reference of
-          the processor, the email of a customer, or a word of a name or a description among the latest
-          thousand.
+          Nothing found. You can search for a page, an id or its last eight characters, a reference of the
+          processor, the email of a customer, or a word of a name or a description among the latest thousand.
         </p>
       )}
     </>

@@ -104,7 +104,7 @@ function Frame() {
 function tellOtherTenant(): void {
   notify({
     tone: 'bad',
-    text: 'Another tenant was chosen in another tab, or you may not see this one any more. What was just asked was refused, but if it was asked before, it may have been done: look at this tenant again.',
+    text: 'Another tenant was chosen in another tab, or you no longer have access to this one. Your last request was refused. If you had sent it before, it may have been done: check this tenant again.',
     act: { title: 'Reload page', run: () => location.reload() },
   })
 }

@@ -71,7 +71,7 @@ function AnyTenant({ choose }: { choose: (id: string) => void }) {
   const { data, error, refetch } = useAnswer<TenantRow[]>('/ops/tenants', { search })
   return (
     <div className="stack">
-      <p className="dim">You read as an operator. Each page that you look at is on record.</p>
+      <p className="dim">You read as an operator. Each page that you look at is recorded.</p>
       <TextInput
         type="search"
         label="Search tenants"
@@ -83,7 +83,7 @@ function AnyTenant({ choose }: { choose: (id: string) => void }) {
       />
       {error !== null && data === undefined && <Failed error={error} retry={refetch} />}
       {data === undefined && error === null && <Bone width="80%" height={14} />}
-      {data?.length === 0 && <p className="dim">No tenant is called so.</p>}
+      {data?.length === 0 && <p className="dim">No tenant found.</p>}
       <ul className="tenant-list" aria-label="Tenants">
         {data?.map(({ id, name, slug }) => (
           <li key={id}>

@@ -8,7 +8,7 @@ import { queryClient } from '../queries.ts'
 import { useSession } from '../session.tsx'
 
 const SCHEMES = [
-  { value: 'auto', title: 'As the system', icon: Monitor },
+  { value: 'auto', title: 'System', icon: Monitor },
   { value: 'light', title: 'Light', icon: Sun },
   { value: 'dark', title: 'Dark', icon: Moon },
 ] as const

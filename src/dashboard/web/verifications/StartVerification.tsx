@@ -57,7 +57,7 @@ export function StartVerification({
       onClose={close}
       title={name === undefined ? 'Start a verification' : `Verify ${name}?`}
       action="Start verification"
-      does="Opens a session at the identity provider, and gives you a link for the person. It is shown once, and is good for one visit within 48 hours."
+      does="Opens a session at the identity provider and gives you a link for the person. The link is shown once and works for one visit within 48 hours."
       ready={of.id !== ''}
       act={start}
       onDone={() => invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants')}
@@ -68,7 +68,7 @@ export function StartVerification({
           {subject === undefined && (
             <>
               <NativeSelect
-                label="Who"
+                label="Subject type"
                 data={TYPES}
                 value={type}
                 error={errorOf('subject_type')}
@@ -79,7 +79,7 @@ export function StartVerification({
                 }}
               />
               <TextInput
-                label="Id"
+                label="Subject id"
                 description={`The id of the ${type}, as its page shows it.`}
                 classNames={{ input: 'mono' }}
                 value={id}
@@ -90,8 +90,8 @@ export function StartVerification({
             </>
           )}
           <TextInput
-            label="Return address"
-            description="Where the person is sent afterwards. It may be left empty."
+            label="Return URL"
+            description="Where the person is sent afterwards. Optional."
             type="url"
             placeholder="https://"
             value={return_url}

@@ -41,8 +41,8 @@ export function DecideDialog({
       ready={reason.trim() !== ''}
       does={
         <>
-          The {subject_type} <PartyName type={subject_type} id={subject_id} /> is {decision} at once and for
-          good: it can be decided by hand only once.{' '}
+          The {subject_type} <PartyName type={subject_type} id={subject_id} /> is {decision} at once, and this
+          is final: a verification can be decided by hand only once.{' '}
           {decided_by === 'provider' &&
             before !== null &&
             `The provider ${before} it before; that no longer counts. `}
@@ -91,7 +91,7 @@ export function RenewLinkDialog({
       onClose={onClose}
       title="Renew the link?"
       action="Renew link"
-      does="Asks the provider for another page for the person, when the first was used, lost or has expired. It is shown once, and is good for one visit within 48 hours."
+      does="Asks the provider for a new link for the person, if the last one was used, lost or has expired. It is shown once and works for one visit within 48 hours."
       act={(idempotency_key) => acted(sluice.compliance.kyc.link(id, {}, { idempotency_key }))}
       onDone={again}
       outcome={(result) => (

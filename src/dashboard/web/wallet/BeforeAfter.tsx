@@ -26,7 +26,7 @@ export function BeforeAfter({
   const then = before === undefined || change_minor === undefined ? undefined : before + change_minor
   const known = (minor: number | undefined, none: ReactNode) =>
     minor === undefined ? none : <Money minor={minor} currency={currency} />
-  const missing = error === null ? <Bone width={80} /> : 'not known now'
+  const missing = error === null ? <Bone width={80} /> : 'not known'
   if (!deployed) return null
   return (
     <dl className="before-after" aria-label={`Balance in ${currency.toUpperCase()}`} aria-live="polite">

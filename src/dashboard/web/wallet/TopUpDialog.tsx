@@ -55,7 +55,7 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
       onClose={close}
       title={amount_minor ? `Top up ${formatMoney(amount_minor, currency)}?` : 'Top up'}
       action="Top up"
-      does="Money is brought into your balance through the processor, which can take days. It is available when it has come."
+      does="Adds money to your balance through the processor, which can take days. It is available when it arrives."
       ready={Boolean(amount_minor)}
       act={topUp}
       about={`top up ${tenant?.id ?? ''}`}
@@ -68,7 +68,9 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
             label="Amount"
             inputMode="decimal"
             value={typed.amount}
-            error={bad_amount ? `This is no amount in ${currency.toUpperCase()}.` : errorOf('amount_minor')}
+            error={
+              bad_amount ? `This is not an amount in ${currency.toUpperCase()}.` : errorOf('amount_minor')
+            }
             onChange={(event) => set({ amount: event.currentTarget.value })}
             data-autofocus
           />
@@ -81,7 +83,7 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
           />
           <TextInput
             label="Source"
-            description="A token of the processor. Left empty: the bank account of the platform."
+            description="A token of the processor. Leave empty to use the platform's bank account."
             classNames={{ input: 'mono' }}
             value={typed.source}
             error={errorOf('source')}
@@ -94,7 +96,7 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
             error={errorOf('description')}
             onChange={(event) => set({ description: event.currentTarget.value })}
           />
-          <BeforeAfter currency={currency} change_minor={amount_minor} after="Available when it has come" />
+          <BeforeAfter currency={currency} change_minor={amount_minor} after="Available when it arrives" />
         </>
       )}
     </ConfirmDialog>

@@ -33,7 +33,7 @@ export function WalletFrame({ tab, children }: { tab: (typeof TABS)[number]['tab
       <PageHeader
         title={tab === 'transactions' ? 'Wallet' : 'Top-ups · Wallet'}
         heading="Wallet"
-        description="What you have in each currency, and what moved it."
+        description="Your balance in each currency, and what changed it."
         as_of={balances.dataUpdatedAt}
         actions={
           may_top_up && (

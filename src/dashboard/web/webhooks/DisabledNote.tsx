@@ -6,9 +6,9 @@ import { Instant } from '../kit/Instant.tsx'
 import { useMay } from '../session.tsx'
 
 const REASONS = {
-  gone: 'It answered 410 Gone, which says that nothing is to be sent there any more.',
-  failing: 'Everything that was sent there failed for five days.',
-  manual: 'Somebody disabled it.',
+  gone: 'It answered 410 Gone, which means that nothing more should be sent there.',
+  failing: 'Everything sent there failed for five days.',
+  manual: 'Someone disabled it.',
 } as const
 
 /** Why an endpoint is disabled, in one sentence. */
@@ -32,10 +32,10 @@ export function DisabledNote({
       <CircleSlash size={20} aria-hidden />
       <div>
         <strong>This endpoint is disabled: nothing is sent there</strong>
-        {disabledReason(endpoint)} Last changed <Instant at={endpoint.updated_at} />. Events that happen
-        meanwhile are skipped, and enabling does not send them.
-        {endpoint.disabled_reason !== 'manual' && ' Mend the receiver and send it a test event first.'} Then
-        enable it, and recover what was missed.
+        {disabledReason(endpoint)} Last changed <Instant at={endpoint.updated_at} />. Events that happen while
+        it is disabled are skipped, and enabling it does not send them.
+        {endpoint.disabled_reason !== 'manual' && ' Fix the receiver and send it a test event first.'} Then
+        enable it and recover what was missed.
         <div className="line">
           {may_change && (
             <Button variant="filled" onClick={onEnable}>

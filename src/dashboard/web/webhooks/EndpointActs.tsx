@@ -26,7 +26,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
       does={
         <>
           One event with example data is sent once to <span className="mono">{url}</span>. It is not in the
-          feed, and counts in no statistics.
+          feed and not counted in any statistics.
         </>
       }
       act={(idempotency_key) => {
@@ -36,8 +36,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
       onDone={readAgain}
       outcome={(asked) => (
         <ActedOutcome of={asked} also_accepted>
-          The test is on its way.{' '}
-          <Link to={`/webhooks/deliveries/${asked.data.id}`}>See what came of it</Link>
+          The test is on its way. <Link to={`/webhooks/deliveries/${asked.data.id}`}>See the delivery</Link>
         </ActedOutcome>
       )}
     >
@@ -46,7 +45,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
         value={type}
         onChange={(event) => setType(event.currentTarget.value)}
         data={[
-          { value: '', label: 'One that the endpoint takes' },
+          { value: '', label: 'Any that the endpoint receives' },
           ...EVENT_PATTERNS.filter((pattern) => !pattern.endsWith('*')),
         ]}
       />
@@ -55,7 +54,7 @@ export function TestDialog({ opened, onClose, endpoint: { id, url } }: ActProps)
 }
 
 const GRACES = [
-  { value: '0', label: 'Not at all: it is known to somebody' },
+  { value: '0', label: 'Not at all: it has leaked' },
   { value: '3600', label: 'For an hour' },
   { value: '86400', label: 'For a day' },
   { value: '604800', label: 'For a week' },
@@ -69,7 +68,7 @@ export function RotateSecretDialog({ opened, onClose, endpoint: { id } }: ActPro
       onClose={onClose}
       title="Rotate the secret?"
       action="Rotate secret"
-      does="A new secret signs from now on. For as long as the old one also signs, each request carries a signature of both, and receivers may check either."
+      does="A new secret signs from now on. While the old one also signs, each request carries both signatures, and receivers may check either."
       act={(idempotency_key) =>
         acted(sluice.webhookEndpoints.rotateSecret(id, { grace_s: Number(grace_s) }, { idempotency_key }))
       }
@@ -113,13 +112,13 @@ export function SwitchDialog({
             Nothing more is sent to <span className="mono">{url}</span>.{' '}
             {pending !== undefined &&
               pending > 0 &&
-              `${pending.toLocaleString()} deliveries that wait are skipped. `}
-            What happens meanwhile is skipped too; you can recover it later.
+              `${pending.toLocaleString()} waiting deliveries are skipped. `}
+            Events that happen while it is disabled are skipped too; you can recover them later.
           </>
         ) : (
           <>
             Events that happen from now on are sent to <span className="mono">{url}</span>. What was skipped
-            stays so until you recover it.
+            is not sent until you recover it.
           </>
         )
       }
@@ -154,9 +153,9 @@ export function RecoverDialog({
       ready={valid}
       does={
         <>
-          What was not delivered since {valid ? formatInstant(from.toISOString()) : 'then'} is sent again to{' '}
-          <span className="mono">{url}</span>: all that failed, was exhausted or skipped, or waits after a
-          failure.
+          Everything that was not delivered since {valid ? formatInstant(from.toISOString()) : 'then'} is sent
+          again to <span className="mono">{url}</span>: deliveries that failed, were exhausted or skipped, or
+          wait after a failure.
         </>
       }
       act={(idempotency_key) => {
@@ -169,7 +168,7 @@ export function RecoverDialog({
       }}
       outcome={(asked) => (
         <ActedOutcome of={asked} also_accepted>
-          The recovery has begun; the page shows how far it is.
+          The recovery has started. The page shows its progress.
         </ActedOutcome>
       )}
     >
@@ -182,7 +181,7 @@ export function RecoverDialog({
       <TextInput
         type="datetime-local"
         label="Until"
-        description="Left empty: now."
+        description="Leave empty for everything up to now."
         value={until}
         onChange={(event) => setUntil(event.currentTarget.value)}
       />
@@ -205,8 +204,8 @@ export function DeleteEndpointDialog({
       tone="bad"
       does={
         <>
-          Nothing more is sent to <span className="mono">{url}</span>, and its deliveries cannot be read any
-          more. This cannot be undone.
+          Nothing more is sent to <span className="mono">{url}</span>, and its deliveries can no longer be
+          read. This cannot be undone.
         </>
       }
       act={() => acted(sluice.webhookEndpoints.delete(id))}

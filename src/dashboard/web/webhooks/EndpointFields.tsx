@@ -75,7 +75,7 @@ export function EditEndpointDialog({
       onClose={onClose}
       title="Edit the endpoint"
       action="Save endpoint"
-      does="The next attempts follow it, also those of events that wait."
+      does="It applies to all further attempts, including those of waiting events."
       ready={isComplete(fields)}
       act={() => acted(sluice.webhookEndpoints.update(endpoint.id, bodyOf(fields)))}
       onDone={() => invalidate('/v1/webhook_endpoints')}
@@ -108,7 +108,7 @@ function EndpointFields({ fields, set }: { fields: EndpointForm; set: (fields: E
       <TagsInput
         size="xs"
         label="Types"
-        description="A type, all of a noun (payment.*), or all (*)."
+        description="A type, all types of a resource (payment.*), or all types (*)."
         data={EVENT_PATTERNS}
         limit={12}
         value={fields.types}
@@ -118,20 +118,20 @@ function EndpointFields({ fields, set }: { fields: EndpointForm; set: (fields: E
       <div className="pair">
         <TextInput
           label="Requests at once"
-          description="At most, 1 to 100."
+          description="Maximum, from 1 to 100."
           inputMode="numeric"
           {...text('max_in_flight')}
         />
         <TextInput
           label="Requests per second"
-          description="At most; empty: no limit."
+          description="Maximum. Leave empty for no limit."
           inputMode="numeric"
           {...text('rate_per_s')}
         />
       </div>
       <Checkbox
         label="In order"
-        description="One after the other, by sequence. One that fails holds up the later ones."
+        description="One at a time, by sequence. One that fails holds up those after it."
         checked={fields.ordered}
         onChange={(event) => set({ ...fields, ordered: event.currentTarget.checked })}
       />

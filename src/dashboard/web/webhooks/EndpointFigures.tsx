@@ -27,8 +27,8 @@ export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpo
               : ''
           }
         />
-        <Figure name="Half took at most" value={took(stats?.p50_ms)} line={lineOf('p50_ms')} />
-        <Figure name="95 of 100 took at most" value={took(stats?.p95_ms)} line={lineOf('p95_ms')} />
+        <Figure name="p50 response time" value={took(stats?.p50_ms)} line={lineOf('p50_ms')} />
+        <Figure name="p95 response time" value={took(stats?.p95_ms)} line={lineOf('p95_ms')} />
         <Figure name="Pending now" value={stats?.pending.toLocaleString()} over="now" />
       </div>
       <section className="section">
@@ -44,7 +44,7 @@ export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpo
       </section>
       <section className="section">
         <LineChart
-          title="How long requests took"
+          title="Response time"
           at={hours?.map(({ at }) => at)}
           format={formatDuration}
           series={[

@@ -22,7 +22,7 @@ export function RecoveryNote({ id }: { id: string }) {
         <strong>
           Recovery <Status status={status} />
         </strong>
-        {sent.toLocaleString()} of {found.toLocaleString()} deliveries sent again, of those made between{' '}
+        {sent.toLocaleString()} of {found.toLocaleString()} deliveries sent again, of those created between{' '}
         <Instant at={since} /> and <Instant at={until} />.
         <Progress mt={8} size="sm" value={share} aria-label="Share of deliveries sent again" />
       </div>

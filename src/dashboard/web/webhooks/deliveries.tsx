@@ -27,7 +27,7 @@ export const deliveryColumns: TableColumn<WebhookDelivery>[] = [
     csv: ({ status }) => status,
   },
   {
-    title: 'Last answer',
+    title: 'Last response',
     cell: (delivery) => <LastAnswer delivery={delivery} />,
     clip: true,
     csv: ({ last_status_code, last_error }) => last_status_code ?? last_error,

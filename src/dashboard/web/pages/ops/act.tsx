@@ -28,9 +28,9 @@ const COLUMNS: TableColumn<JobActItemRow>[] = [
     title: 'Result',
     cell: ({ at, after, refused, look_only }) =>
       at === null ? (
-        <Status status="pending" word="To go" />
+        <Status status="pending" word="Waiting" />
       ) : refused === null ? (
-        <Status status="done" word={look_only ? `Is looked up: ${after}` : `Done: ${after}`} />
+        <Status status="done" word={look_only ? `Being looked up: ${after}` : `Done: ${after}`} />
       ) : (
         <Status status="refused" />
       ),
@@ -41,7 +41,7 @@ const COLUMNS: TableColumn<JobActItemRow>[] = [
     cell: ({ refused }) => <span title={refused ?? undefined}>{refused ?? '–'}</span>,
     clip: true,
   },
-  { title: 'At', cell: ({ at }) => <Instant at={at} /> },
+  { title: 'When', cell: ({ at }) => <Instant at={at} /> },
 ]
 
 export function ActPage() {
@@ -68,19 +68,20 @@ export function ActPage() {
       <JobActProgress id={id} />
       <Facts
         facts={{
-          'Asked by': act && act.who,
-          'Asked for':
+          'Requested by': act && act.who,
+          Jobs:
             act &&
             (act.filter === null ? (
               <Link to={`/ops/jobs/${act.job_id}`}>One job</Link>
             ) : (
               filterWords(act.filter)
             )),
-          'Counted before': act && act.matched.toLocaleString(),
+          'Matched before': act && act.matched.toLocaleString(),
           Found:
-            act && `${act.found.toLocaleString()}${act.more ? ' (there are more: ask again for them)' : ''}`,
-          Asked: act && <Instant at={act.created_at} />,
-          Began: act && <Instant at={act.started_at} />,
+            act &&
+            `${act.found.toLocaleString()}${act.more ? ' (there are more: repeat the act for them)' : ''}`,
+          Requested: act && <Instant at={act.created_at} />,
+          Started: act && <Instant at={act.started_at} />,
           Ended: act && <Instant at={act.finished_at} />,
           'Canceled by': act?.canceled_by ?? null,
         }}
@@ -94,11 +95,11 @@ export function ActPage() {
         onClose={() => setCanceling(false)}
         title="Cancel this act?"
         action="Cancel act"
-        does="It stops before its next jobs. What is done stays done."
+        does="It stops before its next jobs. Jobs that are done stay done."
         act={() => askActed('POST', `/ops/acts/${id}/cancel`, {})}
         outcome={({ audit_seq }) => (
           <>
-            It stops. <AuditLink of="installation" seq={audit_seq} />
+            It is stopping. <AuditLink of="installation" seq={audit_seq} />
           </>
         )}
         onDone={() => invalidate('/ops/acts')}
@@ -127,7 +128,7 @@ function Items({ id, every_ms }: { id: string; every_ms: number | false }) {
           { value: '', label: 'All' },
           { value: 'done', label: 'Done' },
           { value: 'refused', label: 'Refused' },
-          { value: 'waiting', label: 'To go' },
+          { value: 'waiting', label: 'Waiting' },
         ]}
         value={outcome ?? ''}
         onChange={(value) => change({ outcome: value })}

@@ -27,7 +27,7 @@ const COLUMNS: TableColumn<EntryRow>[] = [
   { title: 'Action', cell: ({ action }) => actionInWords(action) },
   { title: 'Tenant', cell: ({ tenant }) => tenant ?? '–', clip: true },
   {
-    title: 'Of what',
+    title: 'Subject',
     cell: ({ subject, subject_id }) =>
       subject === null ? (
         '–'
@@ -38,7 +38,7 @@ const COLUMNS: TableColumn<EntryRow>[] = [
       ),
   },
   { title: 'Reason', cell: ({ details }) => reasonOf(details), clip: true },
-  { title: 'From', cell: ({ address }) => <span className="mono">{address ?? '–'}</span> },
+  { title: 'Address', cell: ({ address }) => <span className="mono">{address ?? '–'}</span> },
 ]
 
 export function OperatorAuditPage() {
@@ -51,7 +51,7 @@ export function OperatorAuditPage() {
     <>
       <PageHeader
         title="Audit"
-        description="What people did and operators read, in all tenants. Entries are only ever appended, each with the hash of the one before."
+        description="What people did and what operators read, in all tenants. Entries are only ever added, each with the hash of the one before."
       />
       <Filters fields={FIELDS} />
       <DataTable
@@ -60,7 +60,7 @@ export function OperatorAuditPage() {
         columns={COLUMNS}
         rowKey={(row) => String(row.seq)}
         to={(row) => `/ops/audit?seq=${row.seq}`}
-        empty={<EmptyState title="Nothing is on record yet" />}
+        empty={<EmptyState title="No entries yet" />}
       />
       {entry && (
         <section className="section">

@@ -27,7 +27,7 @@ export function DriftsPage() {
     <>
       <PageHeader
         title="Drifts"
-        description="Where the books and the providers differ, and what nobody knows yet. Each is looked up again and again until it is settled."
+        description="Where the books and the providers differ, and what is not known yet. Each is checked again until it is settled."
       />
       <Tabs
         value={shown ?? 'drifts'}
@@ -86,7 +86,7 @@ const DRIFT_COLUMNS: TableColumn<DriftRow>[] = [
     clip: true,
   },
   { title: 'Since', cell: ({ since }) => <Instant at={since} /> },
-  { title: 'Last asked', cell: ({ checked_at }) => <Instant at={checked_at} none="not yet" /> },
+  { title: 'Last checked', cell: ({ checked_at }) => <Instant at={checked_at} none="not yet" /> },
 ]
 
 function Drifts() {
@@ -121,7 +121,7 @@ const UNKNOWN_COLUMNS: TableColumn<JobRow>[] = [
   { title: 'Tenant', cell: ({ tenant, tenant_id }) => tenant ?? shortId(tenant_id), clip: true },
   { title: 'Unknown since', cell: ({ unknown_since }) => <Instant at={unknown_since} /> },
   { title: 'First sent', cell: ({ first_sent_at }) => <Instant at={first_sent_at} /> },
-  { title: 'Next look', cell: ({ run_at }) => <Instant at={run_at} /> },
+  { title: 'Next check', cell: ({ run_at }) => <Instant at={run_at} /> },
   { title: 'Error', cell: ({ error }) => <span title={error ?? undefined}>{error ?? '–'}</span>, clip: true },
 ]
 
@@ -171,7 +171,9 @@ function Parked() {
         rowKey={({ id }) => id}
         to={({ id }) => `/ops/jobs/${id}`}
         empty={
-          <EmptyState title="No parked notifications">All that providers told found its place.</EmptyState>
+          <EmptyState title="No parked notifications">
+            Every notification from a provider was applied.
+          </EmptyState>
         }
       />
     </>

@@ -22,7 +22,7 @@ import { DeliveryLink, WorksOn } from '../../operations/WorksOn.tsx'
 import { useAnswer } from '../../queries.ts'
 import { JobState } from './jobs.tsx'
 
-const PAUSED = 'The queue is paused here; it goes on when it is resumed.'
+const PAUSED = 'Its queue is paused. It continues when the queue is resumed.'
 
 type CallRow = JobDetails['calls'][number]
 
@@ -42,7 +42,7 @@ const CALLS: TableColumn<CallRow>[] = [
         )
       ) : (
         <span className="line">
-          <Status status="refused" word="Turned away" /> since <Instant at={refused_since} />
+          <Status status="refused" /> since <Instant at={refused_since} />
         </span>
       ),
   },
@@ -110,7 +110,7 @@ export function JobPage() {
               columns={CALLS}
               rowKey={({ generation }) => String(generation)}
               paged={false}
-              empty={<EmptyState title="No call to a provider" />}
+              empty={<EmptyState title="No provider calls" />}
             />
           </section>
         </div>
@@ -157,7 +157,7 @@ function outcomeOf({ delivery }: JobDetails, { outcome, ended_at }: JobDetails['
 
 function NextRun({ job }: { job: JobDetails }) {
   if (job.parked) return <>When an operator acts</>
-  if (job.state === 'running') return <>It runs now</>
+  if (job.state === 'running') return <>Running now</>
   if (job.paused) return <>When it is resumed</>
   if (job.run_at === null) return <>–</>
   return (
@@ -171,16 +171,17 @@ function NextRun({ job }: { job: JobDetails }) {
 function storyOf(job: JobDetails, now: number): string {
   const failed = job.error === null ? '' : `The last attempt failed: ${job.error.replace(/\.$/, '')}. `
   if (job.state === 'succeeded') return 'It is done.'
-  if (job.state === 'failed') return `It failed for good. ${failed}Retrying is asked for where the row is.`
-  if (job.state === 'discarded') return `It was ended without being done. ${failed}`
+  if (job.state === 'failed')
+    return `It failed for good. ${failed}To try again, repeat the request on the page of its resource.`
+  if (job.state === 'discarded') return `It was discarded without being done. ${failed}`
   if (job.parked) return `${failed}It waits for an operator: retry it or discard it.`
   if (job.unknown_since !== null)
-    return `Whether its call took effect at the provider is not known. ${failed}It is looked up until it is; it is never sent twice by another key.`
-  if (job.state === 'running') return 'It runs now.'
+    return `It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known, and never sent again with another key.`
+  if (job.state === 'running') return 'It is running.'
   if (job.paused) return failed + PAUSED
   const due = job.run_at === null || Date.parse(job.run_at) <= now
   const next = due
-    ? 'It is due, and begins when a worker is free.'
+    ? 'It is due and starts when a worker is free.'
     : `It runs next at ${formatInstant(job.run_at!)}.`
   return failed + next
 }
@@ -188,19 +189,19 @@ function storyOf(job: JobDetails, now: number): string {
 /** The same of an attempt of a delivery, which goes on in other jobs. */
 function attemptStory(job: JobDetails, delivery: NonNullable<JobDetails['delivery']>, now: number): string {
   if (job.finished_at === null) return storyOf(job, now)
-  if (job.state === 'succeeded') return 'This attempt arrived.'
+  if (job.state === 'succeeded') return 'This attempt was delivered.'
   const why = job.error === null ? '' : `: ${job.error.replace(/\.$/, '')}`
-  const failed = job.state === 'failed' ? `This attempt failed${why}.` : `This attempt was ended${why}.`
+  const failed = job.state === 'failed' ? `This attempt failed${why}.` : `This attempt was discarded${why}.`
   return `${failed} ${becomesOf(delivery, now)}`
 }
 
 function becomesOf({ status, next_attempt_at }: NonNullable<JobDetails['delivery']>, now: number): string {
-  if (status === 'delivered') return 'The delivery has arrived by another.'
+  if (status === 'delivered') return 'Another attempt was delivered.'
   if (status === 'skipped') return 'The delivery was skipped: nothing more is sent.'
-  if (status !== 'pending') return 'It was the last: the delivery is not tried again by itself.'
-  if (next_attempt_at === null) return 'The next is under way.'
+  if (status !== 'pending') return 'It was the last attempt: the delivery is not retried automatically.'
+  if (next_attempt_at === null) return 'The next attempt is under way.'
   const ms = Date.parse(next_attempt_at) - now
-  return ms < 1_000 ? 'The next is due now.' : `The next is in ${formatDuration(ms)}.`
+  return ms < 1_000 ? 'The next attempt is due now.' : `The next attempt is in ${formatDuration(ms)}.`
 }
 
 function itemsOf(job: JobDetails): TimelineItem[] {

@@ -74,7 +74,7 @@ export function JobsPage() {
     useMemo(
       () =>
         (never === undefined ? JOB_ACT_KINDS : []).map((act) => ({
-          title: `${JOB_ACTS[act].title} jobs that the filters find`,
+          title: JOB_ACTS[act].of_all,
           run: () => setTarget({ act, filters: JSON.parse(filters_text) }),
         })),
       [filters_text, never],
@@ -84,13 +84,10 @@ export function JobsPage() {
   const none = list.rows?.length === 0
   return (
     <>
-      <PageHeader
-        title="Jobs"
-        description="All work that is asked of providers, of all tenants: open jobs first, then what is over."
-      />
+      <PageHeader title="Jobs" description="All jobs of all tenants: open ones first, then finished ones." />
       <Filters fields={FIELDS} />
-      <div className="bulk" role="group" aria-label="All that the filters find">
-        <span className="dim">{never ?? 'For all that the filters find:'}</span>
+      <div className="bulk" role="group" aria-label="All matching jobs">
+        <span className="dim">{never ?? 'For all matching jobs:'}</span>
         {JOB_ACT_KINDS.map((act) => {
           const Icon = JOB_ACTS[act].icon
           return (
@@ -114,21 +111,21 @@ export function JobsPage() {
         empty={
           list.looked_until === null ? (
             <EmptyState title="No open jobs" curl={curl}>
-              Nothing waits. Work that is over is under State All.
+              Nothing is waiting. To see finished jobs, set State to All.
             </EmptyState>
           ) : (
-            <EmptyState title="None in what was looked at" />
+            <EmptyState title="No matches so far" />
           )
         }
       />
       {list.looked_until !== null && (
         <p className="dim" role="status">
-          Looked until <Instant at={list.looked_until} />. Next goes on from there.
+          Searched back to <Instant at={list.looked_until} />. Next continues from there.
           {none && list.goNext !== undefined && (
             <>
               {' '}
               <Button size="compact-xs" onClick={list.goNext}>
-                Look further
+                Search further
               </Button>
             </>
           )}

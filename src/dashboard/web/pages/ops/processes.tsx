@@ -27,28 +27,27 @@ export function ProcessesPage() {
       cell: ({ version, is_gone }) => (
         <span className={!is_gone && version !== common ? toneClass('warn', 'mono') : 'mono'}>
           {version}
-          {!is_gone && version !== common && ' (another one)'}
+          {!is_gone && version !== common && ' (differs)'}
         </span>
       ),
     },
     { title: 'Host', cell: ({ host, pid }) => <span className="mono">{`${host} ${pid}`}</span> },
     { title: 'Queues', cell: ({ queues }) => (queues === null ? '–' : queues.join(', ')), clip: true },
     { title: 'Started', cell: ({ started_at }) => <Instant at={started_at} /> },
-    { title: 'Seen', cell: ({ seen_at }) => <Instant at={seen_at} /> },
+    { title: 'Last seen', cell: ({ seen_at }) => <Instant at={seen_at} /> },
   ]
   return (
     <>
-      <PageHeader title="Processes" description="By their heartbeats, for a day." />
+      <PageHeader title="Processes" description="Processes that sent a heartbeat in the last day." />
       {versions.length > 1 && (
         <p className={toneClass('warn', 'dialog-result')} role="alert">
-          {versions.length} versions run beside each other: {versions.join(', ')}. During a deployment that is
-          expected.
+          {versions.length} versions are running: {versions.join(', ')}. This is expected during a deployment.
         </p>
       )}
       {gone > 0 && (
         <p className={toneClass('bad', 'dialog-result')} role="alert">
-          {gone === 1 ? '1 process is' : `${gone} processes are`} gone without having said so. What they held
-          is taken over when its lease ends.
+          {gone === 1 ? '1 process is' : `${gone} processes are`} gone without shutting down. Other workers
+          take over the jobs when the leases end.
         </p>
       )}
       <DataTable
@@ -57,7 +56,7 @@ export function ProcessesPage() {
         columns={columns}
         rowKey={({ id }) => id}
         paged={false}
-        empty={<EmptyState title="No process was seen within a day" />}
+        empty={<EmptyState title="No process seen in the last day" />}
       />
     </>
   )

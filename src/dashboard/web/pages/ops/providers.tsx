@@ -33,9 +33,9 @@ const COLUMNS: TableColumn<ProviderRow>[] = [
   count('Done', ({ done }) => done),
   count('Declined', ({ declined }) => declined),
   count('Retries', ({ retries }) => retries),
-  { title: 'Took p50', align: 'end', cell: ({ took }) => formatMs(took.p50_ms) },
-  { title: 'Took p95', align: 'end', cell: ({ took }) => formatMs(took.p95_ms) },
-  count('Turned away', ({ refused }) => refused, 'bad'),
+  { title: 'Duration p50', align: 'end', cell: ({ took }) => formatMs(took.p50_ms) },
+  { title: 'Duration p95', align: 'end', cell: ({ took }) => formatMs(took.p95_ms) },
+  count('Refused', ({ refused }) => refused, 'bad'),
   count('In doubt', ({ in_doubt }) => in_doubt, 'doubt'),
   {
     title: 'Unknown',
@@ -55,7 +55,7 @@ export function ProvidersPage() {
   const query = useAnswer<ProvidersAnswer>('/ops/providers', undefined, { every_ms: 10_000 })
   return (
     <>
-      <PageHeader title="Providers" description="Calls of the last 15 minutes, and what is open now." />
+      <PageHeader title="Providers" description="Calls in the last 15 minutes, and jobs that are open now." />
       <DataTable
         label="Providers"
         list={wholeList(query, query.data?.providers)}
@@ -69,8 +69,8 @@ export function ProvidersPage() {
 }
 
 function ProviderState({ row: { calls, refused, unknown, in_doubt } }: { row: ProviderRow }) {
-  if (refused > 0) return <Status status="refused" word="Turns calls away" />
-  if (unknown + in_doubt > 0) return <Status status="unknown" word="Some effects not known" />
-  if (calls === 0) return <Status status="none" word="No calls lately" />
+  if (refused > 0) return <Status status="refused" word="Refuses calls" />
+  if (unknown + in_doubt > 0) return <Status status="unknown" word="Unknown effects" />
+  if (calls === 0) return <Status status="none" word="No recent calls" />
   return <Status status="healthy" />
 }

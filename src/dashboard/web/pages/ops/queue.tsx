@@ -88,7 +88,7 @@ function KnownQueue({ queue }: { queue: string }) {
           name="Due"
           value={row && row.due.toLocaleString()}
           line={known(series.data?.points.map(({ due }) => due))}
-          over={row ? `${row.running} running, ${row.later.toLocaleString()} for later` : '…'}
+          over={row ? `${row.running} running, ${row.later.toLocaleString()} scheduled` : '…'}
         />
         <Figure
           name="Out"

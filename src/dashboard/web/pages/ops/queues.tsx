@@ -74,7 +74,7 @@ export function QueuesPage() {
             {worst === undefined
               ? 'Nothing is due.'
               : `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}{' '}
-            Counted every 10 seconds.
+            Updated every 10 seconds.
           </>
         }
         actions={<LiveMark />}

@@ -10,7 +10,7 @@ import { useAnswer } from '../../queries.ts'
 
 type ScheduleRow = Answers['GET /ops/schedules'][number]
 
-const WORDS = { new: 'Not run yet', running: 'Running', ended: 'Ended', lost: 'Worker died' }
+const WORDS = { new: 'Not run yet', running: 'Running', ended: 'Finished', lost: 'Worker died' }
 const STATUSES = { new: 'scheduled', running: 'running', ended: 'done', lost: 'lost' }
 
 const COLUMNS: TableColumn<ScheduleRow>[] = [
@@ -26,7 +26,7 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
   { title: 'State', cell: ({ state }) => <Status status={STATUSES[state]} word={WORDS[state]} /> },
   { title: 'Last run', cell: ({ started_at }) => <Instant at={started_at} none="never" /> },
   {
-    title: 'Took',
+    title: 'Duration',
     align: 'end',
     cell: ({ duration_ms }) => (duration_ms === null ? '–' : formatDuration(duration_ms)),
   },
@@ -51,19 +51,14 @@ export function SchedulesPage() {
   const query = useAnswer<ScheduleRow[]>('/ops/schedules', undefined, { every_ms: 5_000 })
   return (
     <>
-      <PageHeader
-        title="Schedules"
-        description="Work that comes again by the clock. One worker does each at a time."
-      />
+      <PageHeader title="Schedules" description="Recurring work. Each kind runs on one worker at a time." />
       <DataTable
         label="Schedules"
         list={wholeList(query, query.data)}
         columns={COLUMNS}
         rowKey={({ name }) => name}
         paged={false}
-        empty={
-          <EmptyState title="No run is on record yet">The first worker that starts makes them.</EmptyState>
-        }
+        empty={<EmptyState title="No runs yet">They begin when the first worker starts.</EmptyState>}
       />
     </>
   )

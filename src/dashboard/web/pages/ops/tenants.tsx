@@ -14,7 +14,7 @@ export function TenantsPage() {
     <>
       <PageHeader
         title="Tenants"
-        description="Whose jobs finished, the busiest first. A row leads to the jobs of its tenant."
+        description="Finished jobs by tenant, busiest first. A row opens the jobs of its tenant."
       />
       <search aria-label="Filters" className="filters">
         <NativeSelect

@@ -69,8 +69,8 @@ export function ApiKeysTab() {
       <div className="filters">
         <p className="dim">
           {may_manage
-            ? 'A program signs in with a key. Each may only what its scopes say.'
-            : `Keys are made by the role ${who_may}.`}
+            ? 'Programs authenticate with API keys. A key can do only what its scopes allow.'
+            : `Only an ${who_may} can create keys.`}
         </p>
         {may_manage && (
           <div className="filters-end">
@@ -86,7 +86,7 @@ export function ApiKeysTab() {
         columns={columns}
         rowKey={({ id }) => id}
         paged={false}
-        empty={<EmptyState title="No keys yet">The first one lets a program use this tenant.</EmptyState>}
+        empty={<EmptyState title="No keys yet">A key lets a program use this tenant.</EmptyState>}
       />
       <CreateKeyDialog opened={open === 'create'} onClose={close} />
       <RotateKeyDialog
@@ -104,7 +104,7 @@ export function ApiKeysTab() {
         does={
           <>
             Requests with the key that ends in <span className="mono">{key?.last_four}</span> are refused from
-            then on. This cannot be undone.
+            now on. This cannot be undone.
           </>
         }
         act={() => askActed('POST', `/keys/${key?.id ?? ''}/revoke`, {})}

@@ -20,12 +20,12 @@ type AuditRow = Answers['GET /audit'][number]
 
 const FIELDS: FilterField[] = [
   { kind: 'text', name: 'action', label: 'Action', placeholder: 'Capture payment' },
-  { kind: 'text', name: 'actor', label: 'Actor', placeholder: 'ada@example.com' },
+  { kind: 'text', name: 'actor', label: 'Who', placeholder: 'ada@example.com' },
 ]
 
 const COLUMNS: TableColumn<AuditRow>[] = [
   {
-    title: 'What',
+    title: 'Action',
     cell: ({ seq, action }) => (
       <Link
         to="/settings/audit"
@@ -40,7 +40,7 @@ const COLUMNS: TableColumn<AuditRow>[] = [
   },
   { title: 'Who', cell: ({ actor }) => actor, clip: true, csv: ({ actor }) => actor },
   {
-    title: 'To what',
+    title: 'Subject',
     cell: ({ subject_id }) =>
       subject_id === null ? <span className="dim">–</span> : <Id id={subject_id} short />,
     csv: ({ subject_id }) => subject_id,
@@ -72,8 +72,8 @@ export function AuditTab() {
         columns={COLUMNS}
         rowKey={(row) => String(row.seq)}
         empty={
-          <EmptyState title="Nothing yet">
-            What people do here is put on record, and cannot be changed.
+          <EmptyState title="No entries yet">
+            What people do here is recorded and cannot be changed.
           </EmptyState>
         }
       />
@@ -95,7 +95,7 @@ function Entry({ seq }: { seq: string }) {
   if (error !== null && data === undefined) return <Failed error={error} retry={refetch} />
   const row = data?.[0]
   if (data !== undefined && row === undefined)
-    return <EmptyState title="No such entry">It is not of this tenant, or there is none.</EmptyState>
+    return <EmptyState title="No such entry">It does not exist, or is not of this tenant.</EmptyState>
   return (
     <>
       <Facts
@@ -107,14 +107,14 @@ function Entry({ seq }: { seq: string }) {
           ),
           Who: row?.actor,
           When: row && formatInstant(row.at),
-          'To what': row && row.subject_id !== null && (
+          Subject: row && row.subject_id !== null && (
             <>
               {row.subject} <Id id={row.subject_id} />
             </>
           ),
           Outcome: row && <EntryOutcome of={row} />,
           Request: row && row.request_id !== null && <Id id={row.request_id} label="request id" />,
-          'From the address': row?.address === null ? null : row?.address,
+          Address: row?.address === null ? null : row?.address,
         }}
       />
       {row && Object.keys(row.details).length > 0 && <Json value={row.details} label="details" />}

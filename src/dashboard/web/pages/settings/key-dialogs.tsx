@@ -13,7 +13,7 @@ import { LONGEST_NAME } from '../../limits.ts'
 type WithSecret = Answers['POST /keys']
 
 const UNKNOWN_KEY =
-  'It is not known whether the key was made. Look at the list below; revoke what you do not know.'
+  'It is not known whether the key was created. Check the list below, and revoke any key that you do not recognize.'
 
 export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const [name, setName] = useState('')
@@ -66,7 +66,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
             size="compact-xs"
             onClick={() => setScopes(key_scopes.filter((scope) => scope.endsWith(':read')))}
           >
-            Only read
+            Read only
           </Button>
           <Button size="compact-xs" onClick={() => setScopes([])}>
             None
@@ -81,7 +81,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
               description={
                 key_scopes.includes(scope)
                   ? words
-                  : `${words}; your role, ${role}, may not do all of this, so its keys cannot`
+                  : `${words}; your role, ${role}, may not do all of this, so you cannot grant it`
               }
               disabled={!key_scopes.includes(scope)}
             />
@@ -91,7 +91,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
       <TextInput
         type="date"
         label="Expires"
-        description="At the end of that day; left empty, never."
+        description="At the end of that day. Leave empty for a key that does not expire."
         value={day}
         onChange={(event) => setDay(event.currentTarget.value)}
       />
@@ -124,7 +124,7 @@ export function RotateKeyDialog({
       onClose={onClose}
       title={`Rotate ${name}?`}
       action="Rotate"
-      does="A new key takes its place, with the same name, scopes and expiry. Until the old one ends, both work."
+      does="A new key replaces it, with the same name, scopes and expiry. Both work until the old one expires."
       act={() => askActed<WithSecret>('POST', `/keys/${id}/rotate`, { grace_s: Number(grace_s) })}
       unknown={UNKNOWN_KEY}
       onSettled={() => invalidate('/keys')}
@@ -146,7 +146,7 @@ function NewKey({ made }: { made: Acted<WithSecret> }) {
     <ActedOutcome of={made}>
       <div className="stack">
         <CopyField label="API key" value={made.data.secret} />
-        <p>Copy it now: it is not shown again. We keep only what checks it.</p>
+        <p>Copy it now: it is not shown again. We store only a hash of it.</p>
       </div>
     </ActedOutcome>
   )

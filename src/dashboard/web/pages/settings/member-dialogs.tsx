@@ -13,11 +13,11 @@ export type MemberRow = Answers['GET /members']['members'][number]
 type OfferedRole = MemberRow['role']
 
 const ROLE_WORDS: Record<OfferedRole, string> = {
-  owner: 'Everything, members and roles too',
-  admin: 'Everything but owners',
-  developer: 'Read all; keys, webhook endpoints, templates and replays',
-  support: 'Read all; capture, cancel, refund, decide verifications',
-  'read-only': 'Read',
+  owner: 'Everything, including members and roles',
+  admin: 'Everything except owners',
+  developer: 'Read everything; keys, webhook endpoints, templates and replays',
+  support: 'Read everything; capture, cancel, refund, decide verifications',
+  'read-only': 'Read everything',
 }
 
 function RoleField({ role, set }: { role: OfferedRole; set: (role: OfferedRole) => void }) {
@@ -43,17 +43,17 @@ export function InviteDialog({ opened, onClose }: { opened: boolean; onClose: ()
     <ConfirmDialog
       opened={opened}
       onClose={onClose}
-      title={`Invite somebody to ${tenant?.name ?? 'this tenant'}`}
+      title={`Invite someone to ${tenant?.name ?? 'this tenant'}`}
       action="Send invitation"
       does={
         sends_email
-          ? 'They get an email with a link, which works once.'
-          : 'No email is set up here: you get a link, which works once, to pass on.'
+          ? 'They get an email with a link that works once.'
+          : 'Email is not set up here: you get a link to pass on, which works once.'
       }
       ready={email.trim() !== ''}
       act={() => askActed<Invited>('POST', '/members/invitations', { email: email.trim(), role })}
       shown_once={!sends_email}
-      unknown="It is not known whether the invitation was made. Look at the list below; revoke what you do not know."
+      unknown="It is not known whether the invitation was created. Check the list below, and revoke any invitation that you do not recognize."
       onSettled={() => invalidate('/members')}
       outcome={(asked) => (
         <ActedOutcome of={asked} also_accepted>
@@ -96,7 +96,7 @@ export function ChangeRoleDialog({
       onClose={onClose}
       title={`Change the role of ${name}?`}
       action="Change role"
-      does={`Their role is ${before}. Another one holds from their next request on.`}
+      does={`Their role is ${before}. A new role applies from their next request.`}
       ready={role !== before}
       act={() => askActed('PATCH', `/members/${user_id}`, { role })}
       onDone={() => invalidate('/members', 'session')}

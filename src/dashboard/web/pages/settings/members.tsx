@@ -87,7 +87,7 @@ export function MembersTab() {
     { title: 'Role', cell: ({ role }) => role },
     { title: 'Invited by', cell: ({ invited_by }) => invited_by ?? '–', clip: true },
     { title: 'Invited', cell: ({ created_at }) => <Instant at={created_at} /> },
-    { title: 'Ends', cell: ({ expires_at }) => <Instant at={expires_at} /> },
+    { title: 'Expires', cell: ({ expires_at }) => <Instant at={expires_at} /> },
     {
       title: '',
       align: 'end',
@@ -111,8 +111,8 @@ export function MembersTab() {
       <div className="filters">
         <p className="dim">
           {may_manage
-            ? `Whoever may see ${tenant?.name ?? 'this tenant'}, and what they may do.`
-            : `Members are changed by the role ${who_may}.`}
+            ? `Who can see ${tenant?.name ?? 'this tenant'}, and what they can do.`
+            : `Only an ${who_may} can change members.`}
         </p>
         {may_manage && (
           <div className="filters-end">
@@ -153,8 +153,8 @@ export function MembersTab() {
           tone="bad"
           does={
             <>
-              {member?.email} sees nothing of {tenant?.name ?? 'this tenant'} any more, at once. Keys that
-              they made go on working.
+              {member?.email} loses access to {tenant?.name ?? 'this tenant'} at once. Keys that they created
+              keep working.
             </>
           }
           act={() => askActed('DELETE', `/members/${member?.user_id ?? ''}`)}
@@ -167,10 +167,10 @@ export function MembersTab() {
         />
         <ConfirmDialog
           {...props('revoke')}
-          title={`Revoke the invitation of ${invitation?.email ?? 'this person'}?`}
+          title={`Revoke the invitation for ${invitation?.email ?? 'this person'}?`}
           action="Revoke"
           tone="bad"
-          does="Its link does not work any more. You can invite them again."
+          does="Its link stops working. You can invite them again."
           act={() => askActed('POST', `/members/invitations/${invitation?.id ?? ''}/revoke`, {})}
           onDone={() => invalidate('/members')}
           outcome={(asked) => (

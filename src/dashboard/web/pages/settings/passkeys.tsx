@@ -36,7 +36,7 @@ export function Passkeys() {
   const columns: TableColumn<Passkey>[] = [
     { title: 'Name', cell: (row) => <strong>{nameOf(row)}</strong>, clip: true },
     {
-      title: 'Kept',
+      title: 'Stored',
       cell: ({ deviceType }) => (deviceType === 'multiDevice' ? 'On all your devices' : 'On one device'),
     },
     { title: 'Added', cell: ({ createdAt }) => <Instant at={createdAt} /> },
@@ -59,10 +59,10 @@ export function Passkeys() {
     <section>
       <h2>Passkeys</h2>
       <p className="dim">
-        A passkey signs you in without a password: by a finger, a face or a key.
+        A passkey signs you in without a password: with a fingerprint, your face or a security key.
         {BY_NUMBER &&
-          ' It needs the name of a host: open this page as localhost, or under its name, instead of by number.'}
-        {!BY_NUMBER && !CAN && ' This browser, or this connection, cannot make one.'}
+          ' Passkeys need a host name: open this page as localhost or by its name, not by its IP address.'}
+        {!BY_NUMBER && !CAN && ' This browser or this connection does not support passkeys.'}
       </p>
       {(query.data === undefined || query.data.length > 0) && (
         <DataTable
@@ -84,7 +84,7 @@ export function Passkeys() {
             {...props('rename')}
             title={`Rename ${nameOf(passkey)}`}
             action="Rename"
-            does="The name is only for you."
+            does="Only you see the name."
             name={passkey.name ?? ''}
             done="Passkey renamed."
             act={(name) => askActed('POST', '/auth/passkey/update-passkey', { id: passkey.id, name })}
@@ -95,7 +95,7 @@ export function Passkeys() {
           title={`Remove ${passkey ? nameOf(passkey) : 'this passkey'}?`}
           action="Remove"
           tone="bad"
-          does="Nobody signs in with it any more. Your browser or key may still offer it: remove it there too."
+          does="It no longer signs anybody in. Your browser or key may still offer it: remove it there too."
           act={(password) => askActed('POST', '/auth/passkey/delete-passkey', { id: passkey?.id, password })}
           onDone={(asked) => {
             noteActed('Passkey removed.', asked)
@@ -114,7 +114,7 @@ function AddDialog(opening: { opened: boolean; onClose: () => void }) {
       {...opening}
       title="Add a passkey"
       action="Add passkey"
-      does="Your browser asks you how it is to be made."
+      does="Your browser asks you how to create it."
       ready={name.trim() !== ''}
       act={(password) => addPasskey(name.trim(), password)}
       onDone={(asked) => {
@@ -181,12 +181,12 @@ async function addPasskey(name: string, password: string): Promise<Acted<unknown
   const credential = await navigator.credentials.create({ publicKey }).catch((error: unknown) => {
     throw new Error(
       error instanceof DOMException && error.name === 'InvalidStateError'
-        ? 'This device has a passkey of yours already.'
-        : 'No passkey was made.',
+        ? 'This device already has one of your passkeys.'
+        : 'No passkey was created.',
       { cause: error },
     )
   })
-  if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was made.')
+  if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was created.')
   const response = credential.toJSON()
   return await askActed('POST', '/auth/passkey/verify-registration', { response, name, password })
 }

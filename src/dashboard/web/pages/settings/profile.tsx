@@ -86,7 +86,7 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       onClose={onClose}
       title="Change your password"
       action="Change password"
-      does="The new one holds at once, and your other sessions end."
+      does="The new password applies at once, and your other sessions end."
       ready={currentPassword !== '' && newPassword.length >= LEAST_PASSWORD}
       act={() =>
         askActed<{ passkeys: string[] }>('POST', '/auth/change-password', {
@@ -97,7 +97,7 @@ function PasswordDialog({ opened, onClose }: { opened: boolean; onClose: () => v
       }
       onDone={(asked) => {
         const { passkeys } = asked.data
-        const left = passkeys.length === 0 ? '' : ` These passkeys still sign in: ${passkeys.join(', ')}.`
+        const left = passkeys.length === 0 ? '' : ` These passkeys still work: ${passkeys.join(', ')}.`
         noteActed(`Password changed.${left}`, asked)
         return queryClient.invalidateQueries()
       }}

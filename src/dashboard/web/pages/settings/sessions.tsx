@@ -46,7 +46,7 @@ export function Sessions() {
     },
     { title: 'Address', cell: ({ ipAddress }) => <span className="mono">{ipAddress || '–'}</span> },
     { title: 'Signed in', cell: ({ createdAt }) => <Instant at={createdAt} /> },
-    { title: 'Ends', cell: ({ expiresAt }) => <Instant at={expiresAt} /> },
+    { title: 'Expires', cell: ({ expiresAt }) => <Instant at={expiresAt} /> },
     {
       title: '',
       align: 'end',
@@ -67,7 +67,9 @@ export function Sessions() {
   return (
     <section>
       <h2>Sessions</h2>
-      <p className="dim">Where you are signed in. End what you do not know, then change your password.</p>
+      <p className="dim">
+        Where you are signed in. End any that you do not recognize, then change your password.
+      </p>
       <DataTable
         label="Sessions"
         list={wholeList(query, rows)}

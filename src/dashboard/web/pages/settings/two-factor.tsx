@@ -25,8 +25,8 @@ export function TwoFactor() {
       <p className="dim">
         <Status status={enabled ? 'active' : 'disabled'} word={enabled ? 'On' : 'Off'} />{' '}
         {enabled
-          ? 'Besides the password you are asked for a code of your app.'
-          : 'With it, your password alone lets nobody in.'}
+          ? 'You sign in with your password and a code from your app.'
+          : 'With it, nobody can sign in with your password alone.'}
       </p>
       <div className="line">
         {enabled ? (
@@ -43,7 +43,7 @@ export function TwoFactor() {
           {...props('enable')}
           title="Enable two-factor"
           action="Continue"
-          does="First your password, then the code of an app on your phone. Your other sessions end."
+          does="First your password, then a code from an app on your phone. Your other sessions end."
           act={(password) => askActed<Enabling>('POST', '/auth/two-factor/enable', { password })}
           onDone={({ data }) => {
             setEnabling(data)
@@ -72,7 +72,7 @@ export function TwoFactor() {
           tone="bad"
           title="Disable two-factor?"
           action="Disable two-factor"
-          does="From then on your password alone lets somebody in. Your backup codes stop working, and your other sessions end."
+          does="Your password alone is then enough to sign in. Your backup codes stop working, and your other sessions end."
           act={(password) => askActed('POST', '/auth/two-factor/disable', { password })}
           onDone={(asked) => {
             noteActed('Two-factor is off.', asked)
@@ -101,7 +101,7 @@ function ConfirmCode({
       onClose={onClose}
       title="Confirm with a code"
       action="Confirm code"
-      does="Read the picture with your app, or type the secret into it. Then type the six digits that it shows."
+      does="Scan the QR code with your app, or enter the secret there. Then enter the six digits that it shows."
       ready={/^\d{6}$/.test(code.trim())}
       act={() => askActed('POST', '/auth/two-factor/verify-totp', { code: code.trim() })}
       onDone={() => queryClient.invalidateQueries()}
@@ -129,7 +129,10 @@ function ConfirmCode({
 function BackupCodes({ codes }: { codes: string[] }) {
   return (
     <>
-      <p>Keep these backup codes: each lets you in once when your phone is away. They are not shown again.</p>
+      <p>
+        Keep these backup codes: each signs you in once if you do not have your phone. They are not shown
+        again.
+      </p>
       <CodeBlock text={codes.join('\n')} label="backup codes" />
     </>
   )
