@@ -119,7 +119,7 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     '+15551234567',
-    'number or messaging service (`MG...`) that sends SMS',
+    'sender of SMS that do not set `from`: a number or a messaging service (`MG...`)',
     ['api', 'worker'],
   ],
   TWILIO_API_BASE: [

@@ -199,12 +199,7 @@ export const VARIABLES = {
     'how long a buyer has to complete a payment; after that, it is canceled',
     ['worker'],
   ],
-  KYC_TTL_DAYS: [
-    count(30, 365),
-    '30',
-    'days without a change after which a verification that waits for its person is given up',
-    ['worker'],
-  ],
+  KYC_TTL_DAYS: [count(30, 365), '30', 'idle days after which an open verification is given up', ['worker']],
   TRUSTED_PROXIES: [
     commaList.refine((parts) => parts.every(isNetwork), {
       error: 'must be addresses or networks, separated by commas',
@@ -220,12 +215,7 @@ export const VARIABLES = {
     `queues that the worker serves, separated by commas: ${QUEUES.map((name) => `\`${name}\``).join(', ')}; unset: all`,
     ['worker'],
   ],
-  WORKER_CONCURRENCY: [
-    count(100, 5000),
-    '100',
-    'jobs of each queue that a worker performs at once',
-    ['worker'],
-  ],
+  WORKER_CONCURRENCY: [count(100, 5000), '100', 'jobs of each queue that a worker runs at once', ['worker']],
   TENANT_WINDOW: [
     count(256),
     '256',
