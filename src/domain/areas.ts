@@ -23,7 +23,7 @@ type AreaFacts<Scope extends string> = {
 const TABLE = {
   customers: {
     paths: ['/v1/customers'],
-    tags: { customers: 'Records of the people and companies that pay.' },
+    tags: { customers: 'The people and companies that pay.' },
     scopes: { 'customer:write': 'create, change and delete customers' },
   },
   payments: {
@@ -31,10 +31,10 @@ const TABLE = {
     provider: PAYMENTS.provider,
     tags: {
       payments:
-        'Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. [The life of a payment](/docs/guides/payments).',
-      refunds: 'Money that goes back, all or in parts. [Refunds and late failures](/docs/guides/refunds).',
-      disputes: "Money that a buyer's bank asks back. [Disputes](/docs/guides/disputes).",
-      reconciliation: 'Where our books and the processor are known to differ.',
+        'Authorize, capture and cancel payments. Creating a payment holds the money; capturing it takes the money. [The life of a payment](/docs/guides/payments).',
+      refunds: 'Give money back, in full or in parts. [Refunds and late failures](/docs/guides/refunds).',
+      disputes: "Money that a buyer's bank asks back from you. [Disputes](/docs/guides/disputes).",
+      reconciliation: "Known differences between our books and the processor's.",
     },
     scopes: {
       'payments:read':
@@ -47,7 +47,7 @@ const TABLE = {
     provider: PAYOUTS.provider,
     tags: {
       payouts:
-        'Money that leaves your balance for a recipient. Its amount is reserved at once. [Payouts](/docs/guides/payouts).',
+        'Pay a recipient from your balance. The amount is reserved at once. [Payouts](/docs/guides/payouts).',
     },
     scopes: {
       'payouts:read': 'read payouts and their timelines',
@@ -58,8 +58,8 @@ const TABLE = {
     paths: ['/v1/wallet'],
     provider: TOP_UPS.provider,
     tags: {
-      wallet: 'Your balances, and what moved them. [Balances and top-ups](/docs/guides/wallet).',
-      top_ups: 'Money that you bring into your balance.',
+      wallet: 'Your balances, and what changed them. [Balances and top-ups](/docs/guides/wallet).',
+      top_ups: 'A top-up: money that you add to your balance.',
     },
     scopes: {
       'wallet:read': 'read balances, their movements, top-ups and the timelines of those',
@@ -70,7 +70,7 @@ const TABLE = {
     paths: ['/v1/recipients'],
     tags: {
       recipients:
-        'Whom payouts go to: a name and a token of the processor. [Recipients and merchants](/docs/guides/recipients-and-merchants).',
+        'The people and companies you pay. [Recipients and merchants](/docs/guides/recipients-and-merchants).',
     },
     scopes: {
       'recipients:read': 'read recipients of payouts',
@@ -81,7 +81,7 @@ const TABLE = {
     paths: ['/v1/merchants'],
     tags: {
       merchants:
-        'On whose behalf you take payments. [Recipients and merchants](/docs/guides/recipients-and-merchants).',
+        'The businesses you take payments for. [Recipients and merchants](/docs/guides/recipients-and-merchants).',
     },
     scopes: { 'merchants:read': 'read merchants', 'merchants:write': 'create, change and archive merchants' },
   },
@@ -100,9 +100,9 @@ const TABLE = {
   messages: {
     paths: ['/v1/messages'],
     tags: {
-      messages: 'Email and SMS, one by one or in batches. [Messages](/docs/guides/messages).',
-      templates: 'Texts with places for what differs from message to message.',
-      suppressions: 'Addresses and numbers that get nothing any more.',
+      messages: 'Send email and SMS, singly or in batches. [Messages](/docs/guides/messages).',
+      templates: 'Texts of messages with variables.',
+      suppressions: 'Addresses and numbers that no longer get messages.',
     },
     scopes: {
       'messaging:read': 'read messages and their timelines, templates and their previews, suppressions',
@@ -116,16 +116,17 @@ const TABLE = {
     credentials: AI.credentials,
     tags: {
       ai_tasks:
-        'What a language model does for you: generate a text, classify one, extract data from one. [AI tasks](/docs/guides/ai-tasks).',
+        'Tasks for a language model: generate a text, classify one, extract data from one. [AI tasks](/docs/guides/ai-tasks).',
     },
     scopes: { 'ai:read': 'read AI tasks', 'ai:write': 'start and cancel AI tasks' },
   },
   events: {
     paths: ['/v1/events', '/v1/webhook_endpoints', '/v1/webhook_deliveries', '/v1/webhook_recoveries'],
     tags: {
-      events: 'What happened to your resources, in one order. [Events](/docs/guides/events).',
-      webhook_endpoints: 'Where your events are sent to. [Receiving events](/docs/guides/receiving-events).',
-      webhook_deliveries: 'Events on their way to your endpoints, attempt by attempt.',
+      events: 'Everything that happened to your resources, in one order. [Events](/docs/guides/events).',
+      webhook_endpoints:
+        'URLs that your events are sent to. [Receiving events](/docs/guides/receiving-events).',
+      webhook_deliveries: 'The deliveries of events to your endpoints, with all attempts.',
     },
     scopes: {
       'events:read': 'read events, webhook endpoints and their statistics, deliveries, recoveries',

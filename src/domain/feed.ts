@@ -14,22 +14,24 @@ export const eventSchema = z
       .meta({ description: 'The id of the event.', example: '0198f6f2-2b1a-7000-8000-123456789abc' }),
     sequence: z.int().nullable().meta({
       description:
-        'Its place in the feed of the tenant, from 1 and without a gap. Null for a moment after it happened, and of events from before there was a feed.',
+        "Its position in the tenant's feed, from 1 and without gaps. Null for a moment after it happened, and for events from before the feed existed.",
       example: 17,
     }),
     type: z.string().meta({ description: 'What happened.', example: 'payment.captured' }),
-    subject_type: z.string().meta({ description: 'What it happened to.', example: 'payment' }),
+    subject_type: z
+      .string()
+      .meta({ description: 'The type of the resource that it is about.', example: 'payment' }),
     subject_id: z
       .uuid()
       .meta({ description: 'The id of that resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
     data: z.record(z.string(), anyJson).meta({
       description:
-        'The resource as it then stood. What it holds, each type says under *Webhooks* in this document. What was personal is erased when its customer is deleted.',
+        'The resource as it was then. *Webhooks* in this document lists its fields for each type. Personal data is erased when the customer is deleted.',
       example: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
     }),
     created_at: timestamp.meta({ description: 'When it happened.' }),
   })
-  .meta({ id: 'Event', description: 'Something that happened to a resource.' })
+  .meta({ id: 'Event', description: 'An event: something that happened to a resource.' })
 
 export type FeedEvent = z.output<typeof eventSchema>
 

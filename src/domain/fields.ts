@@ -7,22 +7,25 @@ import { timestamp } from '#core/time.ts'
 export function idFields(noun: string, example: string) {
   return {
     id: z.uuid().meta({ description: `The id of the ${noun}.`, example }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    tenant_id: z.uuid().meta({
+      description: 'The tenant that it belongs to.',
+      example: '0198f6ef-9a00-7000-8000-00000000ac3e',
+    }),
   }
 }
 
 /** The idempotency key of what only callers create. */
 export function keyField(example: string) {
-  return z.string().meta({ description: 'The key that it was created with.', example })
+  return z.string().meta({ description: 'The idempotency key that it was created with.', example })
 }
 
 /** The last fields: what the caller keeps with it, and when it was written. `nouns` is the plural. */
 export function lastFields(nouns: string) {
   return {
     metadata: metadataJson,
-    created_at: timestamp.meta({ description: `Unique among your ${nouns}: the cursor of lists.` }),
+    created_at: timestamp.meta({
+      description: `When it was created. Unique among your ${nouns}, so lists use it as their cursor.`,
+    }),
     updated_at: timestamp.meta({ description: 'When it last changed.' }),
   }
 }

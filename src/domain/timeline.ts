@@ -7,17 +7,17 @@ import { isoText, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { partsOf, rootOf, type SubjectKey } from './subjects.ts'
 
 const OUTCOME = `How it ended; null while it has not.
-- Of an attempt: \`done\`; \`declined\`: refused for good; \`retry\`: nothing happened, it is tried again; \`ambiguous\`: no answer, it is sent again under the same key; \`unknown\`: it is looked up and not sent again; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Null also when the worker was lost.
-- Of a call: \`done\`, \`declined\`, \`discarded\`, or \`rotated\`: it failed and was replaced by one under a new key.
-- Of a notification: \`received\`, \`applied\`, \`parked\` until what it names is there, \`ignored\`.
-- Postings and events have none.`
+- An attempt: \`done\`; \`declined\`: refused for good; \`retry\`: nothing happened, it is tried again; \`ambiguous\`: no answer, it is sent again with the same key; \`unknown\`: it is looked up and not sent again; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Also null if the worker was lost.
+- A call: \`done\`, \`declined\`, \`discarded\`, or \`rotated\`: it failed and was replaced by a call with a new key.
+- A notification: \`received\`, \`applied\`, \`parked\` until the object it names exists, \`ignored\`.
+- Postings and events have no outcome.`
 
 const DETAILS = `What else is known.
-- Of an attempt: \`job_id\`; \`attempt\`, its number; \`ended_at\`; \`error\`, with \`code\` and \`message\`, or null; where a provider refused, also what it said.
-- Of a call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the provider's id of the object.
-- Of a notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
-- Of a posting: \`transfer_id\`; \`subject_id\`, what it is of, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
-- Of an event: \`event_id\`; of a decision by hand also \`decided_by_key_id\`, the API key; \`failure\`, the code of what was wrong, where something was.`
+- An attempt: \`job_id\`; \`attempt\`, its number; \`ended_at\`; \`error\`, with \`code\` and \`message\`, or null; if a provider refused, also the provider's answer.
+- A call: \`job_id\`; \`generation\`, which rises with each new key; \`last_sent_at\` (\`at\` is when it was first sent); \`provider_reference\`, the provider's id of the object.
+- A notification: \`provider\`; \`event_id\` and \`object_id\`, its ids there; \`applied_at\`.
+- A posting: \`transfer_id\`; \`subject_id\`, the resource it belongs to, for example the refund; \`debit_account\` and \`credit_account\`; \`amount_minor\` and \`currency\`.
+- An event: \`event_id\`; for a manual decision also \`decided_by_key_id\`, the API key; \`failure\`, the code of the failure, if there was one.`
 
 /** What is known of a call that made this at the provider, as documents show it. */
 export const exampleOfCall = (provider_reference: string) => ({
@@ -33,11 +33,11 @@ export const timelineEntrySchema = z
     kind: z.enum(['attempt', 'provider_call', 'notification', 'posting', 'event']).meta({
       id: 'TimelineKind',
       description:
-        '`attempt`: a try at a job of ours. `provider_call`: a call to the provider. `notification`: what the provider told. `posting`: what was written to the ledger. `event`: what was announced.',
+        '`attempt`: one try at a job. `provider_call`: a call to the provider. `notification`: a notification from the provider. `posting`: an entry in the ledger. `event`: an event of the feed.',
       example: 'provider_call',
     }),
     name: z.string().meta({
-      description: `Of an attempt the job (\`payment.capture\`), of a call the operation (\`capture\`), of a notification its type (\`${PAYMENTS.examples.kind}\`), of a posting its kind (\`capture\`, \`payout_paid\`), of an event its type (\`payment.captured\`).`,
+      description: `For an attempt, the job (\`payment.capture\`); for a call, the operation (\`capture\`); for a notification, its type (\`${PAYMENTS.examples.kind}\`); for a posting, its kind (\`capture\`, \`payout_paid\`); for an event, its type (\`payment.captured\`).`,
       example: 'capture',
     }),
     outcome: z.string().nullable().meta({ description: OUTCOME, example: 'done' }),

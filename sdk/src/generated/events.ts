@@ -21,89 +21,89 @@ import type {
 export interface EventDataByType {
   /** A customer was created. */
   'customer.created': CustomerEventData
-  /** A customer was changed. */
+  /** A customer was updated. */
   'customer.updated': CustomerEventData
-  /** A customer was deleted; what was personal is erased here and in earlier events. */
+  /** A customer was deleted; personal data is erased here and in earlier events. */
   'customer.deleted': CustomerEventData
   /** A recipient was created. */
   'recipient.created': Recipient
-  /** A recipient was changed. */
+  /** A recipient was updated. */
   'recipient.updated': Recipient
-  /** A recipient was archived: no payout goes there any more. */
+  /** A recipient was archived: no new payout can go to it. */
   'recipient.archived': Recipient
   /** A merchant was created. */
   'merchant.created': Merchant
-  /** A merchant was changed. */
+  /** A merchant was updated. */
   'merchant.updated': Merchant
   /** A merchant was archived: no new payment can name it. */
   'merchant.archived': Merchant
-  /** A payment was asked for; its authorization is under way. */
+  /** A payment was created; its authorization is in progress. */
   'payment.created': PaymentEventData
   /** The buyer has to act. */
   'payment.requires_action': PaymentEventData
   /** The money is held. */
   'payment.authorized': PaymentEventData
-  /** A try of the buyer failed; another may follow. */
+  /** The buyer's try failed; another may follow. */
   'payment.authorization_failed': PaymentEventData
-  /** The hold lapses within a day. */
+  /** The hold expires within a day. */
   'payment.capture_expiring': PaymentEventData
-  /** The money was taken. */
+  /** The money was captured. */
   'payment.captured': PaymentEventData
-  /** A capture failed; the payment is as it was before. */
+  /** A capture failed; the payment is unchanged. */
   'payment.capture_failed': PaymentEventData
-  /** The hold was released, or the payment given up. */
+  /** The hold was released, or the payment was given up. */
   'payment.canceled': PaymentEventData
-  /** A cancellation failed; the payment is as it was before. */
+  /** A cancellation failed; the payment is unchanged. */
   'payment.cancel_failed': PaymentEventData
   /** The authorization failed for good. */
   'payment.failed': PaymentEventData
-  /** The buyer's bank disputes it, or inquires about it. */
+  /** The buyer's bank disputes the payment, or inquires about it. */
   'payment.disputed': PaymentEventData
-  /** A dispute was won; what was taken for it is yours again. */
+  /** A dispute was won; the money that was taken for it is yours again. */
   'payment.dispute_won': PaymentEventData
-  /** A dispute was lost; it may still be won by an appeal. */
+  /** A dispute was lost; an appeal may still win it. */
   'payment.dispute_lost': PaymentEventData
   /** An inquiry is over, or a dispute was prevented. */
   'payment.dispute_closed': PaymentEventData
-  /** A refund was asked for, or made at the processor. */
+  /** A refund was created, here or at the processor. */
   'refund.created': Refund
   /** The money is on its way to the buyer. */
   'refund.succeeded': Refund
-  /** The money stays; also a refund that succeeded can fail. */
+  /** The money stays with you. A refund that succeeded can also fail. */
   'refund.failed': Refund
-  /** A payout was asked for, and its amount is reserved. */
+  /** A payout was created, and its amount is reserved. */
   'payout.created': Payout
-  /** The processor has taken it. */
+  /** The processor has accepted it. */
   'payout.processing': Payout
-  /** It was paid. A transfer is paid as soon as it is taken. */
+  /** It was paid. A transfer is paid as soon as it is accepted. */
   'payout.paid': Payout
-  /** It was refused, came back after all, or was failed by hand. */
+  /** It was refused, came back, or was failed manually. */
   'payout.failed': Payout
   /** It was stopped in time. */
   'payout.canceled': Payout
-  /** A top-up was asked for. */
+  /** A top-up was created. */
   'top_up.created': TopUp
   /** The money is in the balance. */
   'top_up.succeeded': TopUp
   /** The money did not come. */
   'top_up.failed': TopUp
-  /** It was canceled at the processor before the money came. */
+  /** The top-up was canceled at the processor before the money came. */
   'top_up.canceled': TopUp
   /** The money came and was taken back; the balance may be negative. */
   'top_up.reversed': TopUp
-  /** A verification was asked for. */
+  /** A verification was created. */
   'kyc.created': VerificationEventData
-  /** It waits for the person, at first or once more. */
+  /** It waits for the person, for the first time or again. */
   'kyc.requires_input': VerificationEventData
-  /** The provider looks at what the person showed. */
+  /** The provider is checking what the person submitted. */
   'kyc.processing': VerificationEventData
-  /** It was approved, by the provider or by hand. */
+  /** It was approved, by the provider or manually. */
   'kyc.approved': VerificationEventData
-  /** It was rejected, by the provider or by hand, or the provider did not take it. */
+  /** It was rejected, by the provider or manually, or the provider did not accept it. */
   'kyc.rejected': VerificationEventData
-  /** An AI task was asked for. */
+  /** An AI task was created. */
   'ai_task.created': AiTaskEventData
-  /** It is done: retrieve it for its output. */
+  /** The task succeeded. Retrieve it for its output. */
   'ai_task.succeeded': AiTaskEventData
   /** It failed for good. */
   'ai_task.failed': AiTaskEventData
@@ -111,39 +111,42 @@ export interface EventDataByType {
   'ai_task.canceled': AiTaskEventData
   /** A message was accepted; `status` says whether it is queued, scheduled or suppressed. */
   'message.created': MessageEventData
-  /** The provider took it. */
+  /** The provider accepted it. */
   'message.sent': MessageEventData
   /** The provider says that it arrived. */
   'message.delivered': MessageEventData
-  /** The provider took it, and it did not arrive. */
+  /** The provider accepted it, and it did not arrive. */
   'message.undelivered': MessageEventData
-  /** The provider did not take it. */
+  /** The provider did not accept it. */
   'message.failed': MessageEventData
-  /** Whether the provider took it is not known. */
+  /** It is not known whether the provider accepted it. */
   'message.unknown': MessageEventData
-  /** All of its recipients were suppressed before it could leave. */
+  /** All of its recipients were suppressed before it could be sent. */
   'message.suppressed': MessageEventData
-  /** It was canceled before it left. */
+  /** It was canceled before it was sent. */
   'message.canceled': MessageEventData
-  /** It came back from a recipient. */
+  /** It bounced for a recipient. */
   'message.bounced': MessageEventData
   /** A recipient complained about it. */
   'message.complained': MessageEventData
-  /** A template was made. */
+  /** A template was created. */
   'template.created': MessageTemplateEventData
-  /** A template was changed. */
+  /** A template was updated. */
   'template.updated': MessageTemplateEventData
   /** A template was deleted. */
   'template.deleted': MessageTemplateEventData
-  /** An address or number gets nothing any more. */
+  /** An address or number no longer gets messages. */
   'suppression.created': SuppressionEventData
   /** It gets messages again. */
   'suppression.deleted': SuppressionEventData
-  /** An endpoint was made. */
+  /** An endpoint was created. */
   'webhook_endpoint.created': WebhookEndpointEventData
-  /** An endpoint was changed, or its secret was rotated. */
+  /** An endpoint was updated, or its secret was rotated. */
   'webhook_endpoint.updated': WebhookEndpointEventData
-  /** Nothing is sent to an endpoint any more: it is gone, it only failed, or somebody disabled it. */
+  /**
+   * Nothing is sent to an endpoint any more: it answered 410, every attempt failed, or somebody disabled
+   * it.
+   */
   'webhook_endpoint.disabled': WebhookEndpointEventData
   /** Events are sent to an endpoint again. */
   'webhook_endpoint.enabled': WebhookEndpointEventData
@@ -162,19 +165,19 @@ export interface FeedEventOf<Type extends EventType> {
   /** The id of the event. */
   id: string
   /**
-   * Its place in the feed of the tenant, from 1 and without a gap. Null for a moment after it happened,
-   * and of events from before there was a feed.
+   * Its position in the tenant's feed, from 1 and without gaps. Null for a moment after it happened, and
+   * for events from before the feed existed.
    */
   sequence: number | null
   /** What happened. */
   type: Type
-  /** What it happened to. */
+  /** The type of the resource that it is about. */
   subject_type: string
   /** The id of that resource. */
   subject_id: string
   /**
-   * The resource as it then stood. What it holds, each type says under *Webhooks* in this document. What
-   * was personal is erased when its customer is deleted.
+   * The resource as it was then. *Webhooks* in this document lists its fields for each type. Personal
+   * data is erased when the customer is deleted.
    */
   data: EventDataByType[Type]
   /** When it happened. */
@@ -194,7 +197,7 @@ export interface WebhookEventOf<Type extends EventType> {
   timestamp: string
   /** Its number among the events of the tenant, without gaps. `null` in a test event. */
   sequence: number | null
-  /** Whose event it is. */
+  /** The tenant that the event belongs to. */
   tenant_id: string
   data: EventDataByType[Type] | TruncatedData
 }

@@ -23,33 +23,36 @@ import { WebhookRecoveriesResource } from './resources/webhook-recoveries.ts'
 export class Resources extends Resource {
   readonly ai = new AiResource(this.client)
   readonly compliance = new ComplianceResource(this.client)
-  /** Records of the people and companies that pay. */
+  /** The people and companies that pay. */
   readonly customers = new CustomersResource(this.client)
-  /** Money that a buyer's bank asks back. */
+  /** Money that a buyer's bank asks back from you. */
   readonly disputes = new DisputesResource(this.client)
-  /** What happened to your resources, in one order. */
+  /** Everything that happened to your resources, in one order. */
   readonly events = new EventsResource(this.client)
   /** What became of a request whose answer was lost. */
   readonly idempotencyKeys = new IdempotencyKeysResource(this.client)
-  /** On whose behalf you take payments. */
+  /** The businesses you take payments for. */
   readonly merchants = new MerchantsResource(this.client)
-  /** Email and SMS, one by one or in batches. */
+  /** Send email and SMS, singly or in batches. */
   readonly messages = new MessagesResource(this.client)
-  /** Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. */
+  /**
+   * Authorize, capture and cancel payments. Creating a payment holds the money; capturing it takes the
+   * money.
+   */
   readonly payments = new PaymentsResource(this.client)
-  /** Money that goes back, all or in parts. */
+  /** Give money back, in full or in parts. */
   readonly refunds = new RefundsResource(this.client)
-  /** Money that leaves your balance for a recipient. Its amount is reserved at once. */
+  /** Pay a recipient from your balance. The amount is reserved at once. */
   readonly payouts = new PayoutsResource(this.client)
-  /** Whom payouts go to: a name and a token of the processor. */
+  /** The people and companies you pay. */
   readonly recipients = new RecipientsResource(this.client)
-  /** Where our books and the processor are known to differ. */
+  /** Known differences between our books and the processor's. */
   readonly reconciliation = new ReconciliationResource(this.client)
-  /** Your balances, and what moved them. */
+  /** Your balances, and what changed them. */
   readonly wallet = new WalletResource(this.client)
-  /** Events on their way to your endpoints, attempt by attempt. */
+  /** The deliveries of events to your endpoints, with all attempts. */
   readonly webhookDeliveries = new WebhookDeliveriesResource(this.client)
-  /** Where your events are sent to. */
+  /** URLs that your events are sent to. */
   readonly webhookEndpoints = new WebhookEndpointsResource(this.client)
   readonly webhookRecoveries = new WebhookRecoveriesResource(this.client)
 }

@@ -1,64 +1,67 @@
 // The resources of the API, and what is sent to it.
 
-/** Something that a language model does. */
+/** A task for a language model. */
 export interface AiTask {
   /** The id of the task. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   kind: AiTaskKind
   status: AiTaskStatus
-  /** The model that answered; before, the one that was asked for, null for the usual one. */
+  /** The model that answered. Until then, the requested model; null for the default. */
   model: string | null
-  /** The most tokens that the answer may have, if it was said. */
+  /** The maximum number of tokens of the answer, if you set one. */
   max_output_tokens: number | null
-  /** By its kind; null unless it succeeded, once it is older than outputs are kept, and in lists. */
+  /**
+   * The output, which depends on the kind. Null unless the task succeeded, once the retention period of
+   * outputs has passed, and in lists.
+   */
   output: GenerateOutput | ClassifyOutput | ExtractOutput | null
-  /** Tokens of the attempt that ended it; null where the provider told none. */
+  /** Tokens of the attempt that ended it; null if the provider reported none. */
   usage: AiTaskUsage | null
-  /** Why it failed; null unless it did. */
+  /** Why it failed; null if it has not. */
   failure: AiTaskFailure | null
   /** How often the provider was asked. */
   attempts: number
   /** When the first attempt began. */
   started_at: string | null
-  /** When it ended; null while it has not. */
+  /** When it ended; null if it has not. */
   finished_at: string | null
   metadata: Metadata
-  /** Unique among your AI tasks: the cursor of lists. */
+  /** When it was created. Unique among your AI tasks, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
 }
 
-/** The AI task as it then stood, without its output. */
+/** The AI task as it was then, without its output. */
 export interface AiTaskEventData {
   /** The id of the task. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   kind: AiTaskKind
   status: AiTaskStatus
-  /** The model that answered; before, the one that was asked for, null for the usual one. */
+  /** The model that answered. Until then, the requested model; null for the default. */
   model: string | null
-  /** The most tokens that the answer may have, if it was said. */
+  /** The maximum number of tokens of the answer, if you set one. */
   max_output_tokens: number | null
-  /** Tokens of the attempt that ended it; null where the provider told none. */
+  /** Tokens of the attempt that ended it; null if the provider reported none. */
   usage: AiTaskUsage | null
-  /** Why it failed; null unless it did. */
+  /** Why it failed; null if it has not. */
   failure: AiTaskFailure | null
   /** How often the provider was asked. */
   attempts: number
   /** When the first attempt began. */
   started_at: string | null
-  /** When it ended; null while it has not. */
+  /** When it ended; null if it has not. */
   finished_at: string | null
   metadata: Metadata
-  /** Unique among your AI tasks: the cursor of lists. */
+  /** When it was created. Unique among your AI tasks, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -67,37 +70,38 @@ export interface AiTaskEventData {
 /** Why a task failed. */
 export interface AiTaskFailure {
   code: AiTaskFailureCode
-  /** The same for people. */
+  /** A description for people. */
   message: string
 }
 
 /**
  * `ai_refused`: the model or its filter declined. `ai_invalid_output`: the answer is not what was
- * asked for. `ai_timeout`: no answer in time. `ai_error`: the provider failed or refused the request.
+ * asked for. `ai_timeout`: no answer came in time. `ai_error`: the provider failed or refused the
+ * request.
  */
 export type AiTaskFailureCode = 'ai_refused' | 'ai_invalid_output' | 'ai_timeout' | 'ai_error'
 
 /**
- * `generate`: a text. `classify`: one of the given labels. `extract`: data in the form of a JSON
- * Schema.
+ * What the task returns. `generate`: a text. `classify`: one of the given labels. `extract`: data that
+ * follows a JSON Schema.
  */
 export type AiTaskKind = 'generate' | 'classify' | 'extract'
 
 /**
- * `queued`: waits, for its turn or after an attempt that came to nothing. `running`: an attempt is
- * under way. `succeeded`, `failed`, `canceled`: the end.
+ * `queued`: waits for its turn or for another attempt. `running`: an attempt is in progress.
+ * `succeeded`, `failed`, `canceled`: final.
  */
 export type AiTaskStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'canceled'
 
 /** The tokens of the attempt that ended the task. */
 export interface AiTaskUsage {
-  /** Of what was sent. */
+  /** Input tokens. */
   input_tokens: number
-  /** Of what was answered. */
+  /** Output tokens. */
   output_tokens: number
 }
 
-/** Nothing but a key. */
+/** Only an idempotency key. */
 export interface CancelAiTask {
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -106,7 +110,7 @@ export interface CancelAiTask {
   idempotency_key?: string
 }
 
-/** Nothing but a key. */
+/** Only an idempotency key. */
 export interface CancelMessage {
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -115,9 +119,9 @@ export interface CancelMessage {
   idempotency_key?: string
 }
 
-/** Why it is canceled. */
+/** Why to cancel it. */
 export interface CancelPayment {
-  /** Why; the processor is told too. */
+  /** The reason. It is also sent to the processor. */
   reason?: 'requested_by_customer' | 'duplicate' | 'fraudulent' | 'abandoned' | null
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -126,7 +130,7 @@ export interface CancelPayment {
   idempotency_key?: string
 }
 
-/** Nothing but a key. */
+/** Only an idempotency key. */
 export interface CancelPayout {
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -135,9 +139,9 @@ export interface CancelPayout {
   idempotency_key?: string
 }
 
-/** What is taken. */
+/** What to capture. */
 export interface CapturePayment {
-  /** At most what is held; the rest is released. Left out: all. */
+  /** The amount to capture, at most what is held; the rest is released. Defaults to the whole amount. */
   amount_minor?: number
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -148,27 +152,27 @@ export interface CapturePayment {
 
 /** A text and its possible labels. */
 export interface ClassifyInput {
-  /** What is classified. */
+  /** The text to classify. */
   text: string
-  /** One of these is the answer. */
+  /** The possible labels. */
   labels: string[]
 }
 
-/** Of a task of kind `classify`. */
+/** The output of a `classify` task. */
 export interface ClassifyOutput {
   /** One of the given labels. */
   label: string
 }
 
-/** An AI task to be. */
+/** The AI task to create. */
 export type CreateAiTask =
   | {
-      /** What is done. */
+      /** The kind of task. */
       kind: 'generate'
       input: GenerateInput
-      /** The model, as the provider calls it; left out: the usual one of this installation. */
+      /** The provider's name of the model. Defaults to the model of this installation. */
       model?: string | null
-      /** The most tokens of the answer. A longer one is cut off, and the task fails. */
+      /** The maximum number of tokens of the answer. A longer answer is cut off, and the task fails. */
       max_output_tokens?: number | null
       /**
        * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -182,12 +186,12 @@ export type CreateAiTask =
       idempotency_key?: string
     }
   | {
-      /** What is done. */
+      /** The kind of task. */
       kind: 'classify'
       input: ClassifyInput
-      /** The model, as the provider calls it; left out: the usual one of this installation. */
+      /** The provider's name of the model. Defaults to the model of this installation. */
       model?: string | null
-      /** The most tokens of the answer. A longer one is cut off, and the task fails. */
+      /** The maximum number of tokens of the answer. A longer answer is cut off, and the task fails. */
       max_output_tokens?: number | null
       /**
        * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -201,12 +205,12 @@ export type CreateAiTask =
       idempotency_key?: string
     }
   | {
-      /** What is done. */
+      /** The kind of task. */
       kind: 'extract'
       input: ExtractInput
-      /** The model, as the provider calls it; left out: the usual one of this installation. */
+      /** The provider's name of the model. Defaults to the model of this installation. */
       model?: string | null
-      /** The most tokens of the answer. A longer one is cut off, and the task fails. */
+      /** The maximum number of tokens of the answer. A longer answer is cut off, and the task fails. */
       max_output_tokens?: number | null
       /**
        * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -220,15 +224,15 @@ export type CreateAiTask =
       idempotency_key?: string
     }
 
-/** A customer to be. */
+/** The customer to create. */
 export interface CreateCustomer {
-  /** What they are called. */
+  /** The customer's name. */
   name?: string | null
-  /** Kept as it is sent; not checked. */
+  /** Stored exactly as you send it; not validated. */
   email?: string | null
-  /** Kept as it is sent; not checked. */
+  /** Stored exactly as you send it; not validated. */
   phone?: string | null
-  /** Your own identifier. */
+  /** Your own identifier for the customer. */
   external_id?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -242,17 +246,17 @@ export interface CreateCustomer {
   idempotency_key?: string
 }
 
-/** A merchant to be. */
+/** The merchant to create. */
 export interface CreateMerchant {
-  /** What they are called in contracts. */
+  /** The legal name, as in contracts. */
   legal_name: string
-  /** What buyers know them by. */
+  /** The name that buyers know. */
   display_name: string
   /** ISO 3166-1 alpha-2 country code. */
   country: string
-  /** Where buyers write to. */
+  /** The email address for buyers. */
   support_email: string
-  /** Their site; http or https. */
+  /** The merchant's website; http or https. */
   url?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -266,16 +270,16 @@ export interface CreateMerchant {
   idempotency_key?: string
 }
 
-/** A template to be. */
+/** The template to create. */
 export interface CreateMessageTemplate {
   /** Unique among your templates. */
   name: string
   channel: MessageChannel
-  /** Of an email; renders to one line. */
+  /** The subject of an email; renders to one line. */
   subject?: string | null
   /** The text of an email. */
   text?: string | null
-  /** The HTML of an email; what is filled in is escaped. */
+  /** The HTML of an email; values are escaped. */
   html?: string | null
   /** The text of an SMS. */
   body?: string | null
@@ -291,26 +295,26 @@ export interface CreateMessageTemplate {
   idempotency_key?: string
 }
 
-/** A payment to be. */
+/** The payment to create. */
 export interface CreatePayment {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /** ISO 4217 currency code. */
   currency: string
-  /** The payment method; `card` is the only one so far. */
+  /** The payment method. Currently only `card`. */
   method: 'card'
-  /** A customer of yours who pays. */
+  /** The id of the customer who pays. */
   customer_id?: string | null
-  /** A merchant of yours on whose behalf it is taken. */
+  /** The id of the merchant you take the payment for. */
   merchant_id?: string | null
-  /** Your words for it. */
+  /** A description of your own. */
   description?: string | null
   /**
-   * A processor token, e.g. `pm_card_visa`. Without it the answer carries `client_secret` and the buyer
-   * confirms with the processor's own front end.
+   * A processor token, such as `pm_card_visa`. Without it, the answer has a `client_secret`, and the
+   * buyer confirms in the processor's front end.
    */
   payment_method?: string | null
-  /** Where the buyer returns to after 3-D Secure; http or https. */
+  /** Where the buyer returns after 3-D Secure; http or https. */
   return_url?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -324,15 +328,15 @@ export interface CreatePayment {
   idempotency_key?: string
 }
 
-/** A payout to be. */
+/** The payout to create. */
 export interface CreatePayout {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /** ISO 4217 currency code. */
   currency: string
-  /** A recipient of yours who is paid, in the same currency. */
+  /** The id of the recipient, who must be paid in the same currency. */
   recipient_id: string
-  /** Your words for it. */
+  /** A description of your own. */
   description?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -346,21 +350,20 @@ export interface CreatePayout {
   idempotency_key?: string
 }
 
-/** A recipient to be. */
+/** The recipient to create. */
 export interface CreateRecipient {
-  /** Whom the money goes to. */
+  /** The name of the recipient. */
   name: string
-  /** Where they can be written to. */
+  /** The recipient's email address. */
   email?: string | null
   type: RecipientType
-  /** ISO 4217 currency code of their payouts, in any case. */
+  /** ISO 4217 currency code of their payouts, in upper or lower case. */
   currency: string
   /** ISO 3166-1 alpha-2 country code. */
   country: string
   /**
-   * The processor's token of where the money goes: `ba_...` with `bank_account`, `card_...` with `card`,
-   * `acct_...` with `account`. Never the number of an account or a card: that is refused and kept
-   * nowhere.
+   * The processor's token for where the money goes: `ba_...` with `bank_account`, `card_...` with
+   * `card`, `acct_...` with `account`. Never an account or card number: that is refused and not stored.
    */
   destination: string
   /**
@@ -375,11 +378,11 @@ export interface CreateRecipient {
   idempotency_key?: string
 }
 
-/** What goes back. */
+/** What to refund. */
 export interface CreateRefund {
-  /** Left out: all that was captured and not refunded. */
+  /** The amount to refund. Defaults to everything that was captured and not refunded. */
   amount_minor?: number | null
-  /** Why; the processor is told too. */
+  /** The reason. It is also sent to the processor. */
   reason?: 'duplicate' | 'fraudulent' | 'requested_by_customer' | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -393,10 +396,10 @@ export interface CreateRefund {
   idempotency_key?: string
 }
 
-/** An address or number that is to get nothing any more. */
+/** An address or number that should no longer get messages. */
 export interface CreateSuppression {
   channel: MessageChannel
-  /** An email address without a name, or a number in E.164. Compared without case. */
+  /** An email address without a name, or a number in E.164 format. Case is ignored. */
   address: string
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -410,18 +413,18 @@ export interface CreateSuppression {
   idempotency_key?: string
 }
 
-/** A top-up to be. */
+/** The top-up to create. */
 export interface CreateTopUp {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /** ISO 4217 currency code. */
   currency: string
   /**
-   * A processor's token of where the money comes from. Left out: the bank account that the platform has
+   * A processor token for where the money comes from. Defaults to the bank account that the platform has
    * set up with the processor. It is shown masked.
    */
   source?: string | null
-  /** Your words for it. */
+  /** A description of your own. */
   description?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -435,12 +438,12 @@ export interface CreateTopUp {
   idempotency_key?: string
 }
 
-/** A verification to be. */
+/** The verification to create. */
 export interface CreateVerification {
   subject_type: KycSubjectType
   /** The customer, merchant or recipient who is verified. */
   subject_id: string
-  /** Where the person is sent after the page of the provider; http or https. */
+  /** Where the person is sent after the provider's page; http or https. */
   return_url?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -454,34 +457,34 @@ export interface CreateVerification {
   idempotency_key?: string
 }
 
-/** Where events are to be sent to. */
+/** The endpoint to create. */
 export interface CreateWebhookEndpoint {
   /**
    * http or https, in production https on port 443 or 8443. It may lead to no private address, and have
    * no user or password.
    */
   url: string
-  /** Which events are sent: `*` for all, `<noun>.*`, or types. */
+  /** The events to send: `*` for all, `<noun>.*`, or single types. */
   types: EventTypes[]
   /** Yours. */
   description?: string | null
-  /** Headers of yours that each request carries. Stored encrypted. */
+  /** Your own headers, sent with each request. Stored encrypted. */
   headers?: Record<string, string>
   /**
-   * Whether events are sent one after the other, by their sequence. One that fails then holds up the
-   * later ones until it is final.
+   * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
+   * ones until it is final.
    *
    * `false` unless said otherwise.
    */
   ordered?: boolean
   /**
-   * The most requests at one moment; fewer while the endpoint is slow or only fails. Tests and replays
-   * come on top.
+   * The maximum number of requests at once; fewer while the endpoint is slow or fails. Tests and replays
+   * are not counted.
    *
    * `10` unless said otherwise.
    */
   max_in_flight?: number
-  /** The most requests in a second, spread over it; null: as many as there are. */
+  /** The maximum number of requests a second, spread evenly over the second; null means no limit. */
   rate_per_s?: number | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -495,62 +498,62 @@ export interface CreateWebhookEndpoint {
   idempotency_key?: string
 }
 
-/** Somebody who pays. */
+/** A customer: somebody who pays. */
 export interface Customer {
   /** The id of the customer. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
-  /** What they are called. */
+  /** The customer's name. */
   name: string | null
-  /** As it was sent. */
+  /** Stored exactly as you sent it. */
   email: string | null
-  /** As it was sent. */
+  /** Stored exactly as you sent it. */
   phone: string | null
-  /** Your own identifier. */
+  /** Your own identifier for the customer. */
   external_id: string | null
   kyc_status: KycStatus
   metadata: Metadata
-  /** Unique among your customers: the cursor of lists. */
+  /** When it was created. Unique among your customers, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
-  /** When it was deleted; null while it is not. */
+  /** When it was deleted; null if it has not been. */
   deleted_at: string | null
 }
 
-/** The customer as it then stood; without what is personal once it is deleted. */
+/** The customer as it was then; without personal data once the customer is deleted. */
 export interface CustomerEventData {
   /** The id of the customer. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
-  /** What they are called. */
+  /** The customer's name. */
   name?: string | null
-  /** As it was sent. */
+  /** Stored exactly as you sent it. */
   email?: string | null
-  /** As it was sent. */
+  /** Stored exactly as you sent it. */
   phone?: string | null
-  /** Your own identifier. */
+  /** Your own identifier for the customer. */
   external_id: string | null
   kyc_status?: KycStatus
   metadata?: Metadata
-  /** Unique among your customers: the cursor of lists. */
+  /** When it was created. Unique among your customers, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
-  /** When it was deleted; null while it is not. */
+  /** When it was deleted; null if it has not been. */
   deleted_at: string | null
 }
 
-/** What is decided, and why. */
+/** The decision and its reason. */
 export interface DecideVerification {
   decision: KycDecision
-  /** Why; shown as `decision_reason`. */
+  /** The reason; shown as `decision_reason`. */
   reason: string
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -559,70 +562,70 @@ export interface DecideVerification {
   idempotency_key?: string
 }
 
-/** Money of a payment that the buyer's bank asks back. */
+/** A dispute: money of a payment that the buyer's bank asks back. */
 export interface Dispute {
   /** The id of the dispute. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
   /** The payment that is disputed. */
   payment_id: string
-  /** Who moves the money. */
+  /** The processor that moves the money. */
   processor: string
   /** The dispute at the processor. */
   processor_reference: string
   status: DisputeStatus
-  /** What the buyer says, in the words of the processor. */
+  /** The buyer's reason, as a code of the processor. */
   reason: string | null
-  /** What is disputed, in the smallest unit. */
+  /** The disputed amount, in the smallest unit. */
   amount_minor: number
   /** ISO 4217 currency code. */
   currency: string
-  /** What was taken from your balance. */
+  /** The amount taken from your balance. */
   amount_withdrawn_minor: number
-  /** What of it came back. */
+  /** The amount that came back. */
   amount_reinstated_minor: number
-  /** Until when the processor takes your answer; null where it takes none. */
+  /** The deadline for your answer at the processor; null if it accepts none. */
   evidence_due_by: string | null
   /** When it was opened at the processor. */
   opened_at: string
-  /** When its end became known here; null while it is open, also again. */
+  /** When Sluice learned that it was over; null while it is open or reopened. */
   closed_at: string | null
   metadata: Metadata
-  /** Unique among your disputes: the cursor of lists. */
+  /** When it was created. Unique among your disputes, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
 }
 
 /**
- * `needs_response`: you can answer it at the processor. `under_review`: the buyer's bank decides.
- * `won`: the money is yours again. `lost`: the buyer has it; an appeal can still change that.
+ * `needs_response`: you can answer it at the processor. `under_review`: the buyer's bank is deciding.
+ * `won`: the money is yours again. `lost`: the buyer has the money; an appeal can still change that.
  * `warning`: an inquiry, which takes no money; `closed_at` says whether it is over.
  */
 export type DisputeStatus = 'needs_response' | 'under_review' | 'won' | 'lost' | 'warning'
 
-/** Where our books and the processor differ. */
+/** A difference between our books and the processor's. */
 export interface Drift {
   /** The id of the drift. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
   subject: DriftSubject
   /** The row that differs. */
   subject_id: string
-  /** The payment; null for what belongs to none. */
+  /** The payment; null if it belongs to none. */
   payment_id: string | null
   state: DriftState
-  /** What we think. */
+  /** Our record. */
   ours: DriftSide
-  /** What the processor says, in our words; null while it is not known, or where it knows none. */
+  /** The processor's record, in our terms; null while it is not known, or if it has none. */
   theirs: DriftSide | null
   /** What else is known. */
   detail: string | null
-  /** Since when. */
+  /** When the drift began. */
   since: string
-  /** For how many seconds. */
+  /** For how many seconds it has existed. */
   age_s: number
   /** When the processor was last asked. */
   checked_at: string | null
@@ -630,32 +633,32 @@ export interface Drift {
   created_at: string
 }
 
-/** How one side sees it. */
+/** The record of one side. */
 export interface DriftSide {
-  /** In our words. */
+  /** The status, in our terms. */
   status: string
   /** The whole amount. */
   amount_minor?: number
-  /** What is held; of payments only. */
+  /** The amount that is held; for payments only. */
   amount_capturable_minor?: number
-  /** What was taken; of payments only. */
+  /** The amount that was captured; for payments only. */
   amount_captured_minor?: number
   /**
-   * What went back; of payments only. Ours: by refunds that have succeeded. Theirs: by all that have not
-   * failed.
+   * The amount that was refunded; for payments only. Ours: by refunds that have succeeded. Theirs: by
+   * all refunds that have not failed.
    */
   amount_refunded_minor?: number | null
-  /** By refunds that are under way or have succeeded here; of payments only. */
+  /** The amount reserved by refunds that are in progress or have succeeded here; for payments only. */
   amount_refund_reserved_minor?: number
   /** ISO 4217 currency code. */
   currency?: string
   /** Its id at the processor. */
   processor_reference?: string | null
-  /** What was taken from the balance; of disputes only. */
+  /** The amount taken from the balance; for disputes only. */
   amount_withdrawn_minor?: number | null
   /** What of it came back; of disputes only. */
   amount_reinstated_minor?: number | null
-  /** What was paid of it and has not come back; of payouts only. */
+  /** The amount that was paid and has not come back; for payouts only. */
   out_minor?: number
   /** Its id at the provider; of verifications only. */
   provider_reference?: string | null
@@ -664,9 +667,9 @@ export interface DriftSide {
 }
 
 /**
- * `unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and
- * not there; `differs`: settled on both sides and not alike, or the processor did what finds no place
- * here, as `detail` says.
+ * `unknown`: it is not known whether a call to the processor took effect. `stale`: it is in progress
+ * here, and not at the processor. `differs`: it ended differently on both sides, or the processor did
+ * something that we cannot apply; `detail` says what.
  */
 export type DriftState = 'unknown' | 'stale' | 'differs'
 
@@ -681,21 +684,21 @@ export interface ErrorAnswer {
 /** What went wrong, and where to read on. */
 export interface ErrorBody {
   code: ErrorCode
-  /** The same for people. Its words may change. */
+  /** A description for people. The wording may change. */
   message: string
   /** The field, parameter or header at fault. */
   param?: string
-  /** Every field at fault, where there may be several. */
+  /** Every field at fault, if there may be several. */
   details?: ErrorDetail[]
-  /** Facts of this code, e.g. `decline_code` and `payment_id` of `payment_declined`. */
+  /** Facts about this error, such as `decline_code` and `payment_id` for `payment_declined`. */
   context?: Record<string, unknown>
   /** The id of the request, as in `x-request-id`. */
   request_id: string
-  /** What to do about this code. */
+  /** A link to what to do about this error. */
   doc_url: string
 }
 
-/** What went wrong. New codes may come: go by the status of one you do not know. */
+/** What went wrong. New codes may be added: handle a code that you do not know by its status. */
 export type ErrorCode =
   | 'invalid_request'
   | 'template_invalid'
@@ -853,7 +856,7 @@ export type EventTypes =
 
 /** A text, and the form of the data to take from it. */
 export interface ExtractInput {
-  /** What data is taken from. */
+  /** The text to extract data from. */
   text: string
   /**
    * A JSON Schema, draft 2020-12, that the data validates against; at most 16 KiB and 1,000 values.
@@ -863,15 +866,15 @@ export interface ExtractInput {
   schema: Record<string, unknown>
 }
 
-/** Of a task of kind `extract`. */
+/** The output of an `extract` task. */
 export interface ExtractOutput {
-  /** What the text says, valid by the given JSON Schema. */
+  /** The extracted data, valid against the given JSON Schema. */
   data: unknown
 }
 
-/** Why it has failed. */
+/** Why the payout failed. */
 export interface FailPayout {
-  /** Why; shown as its failure. */
+  /** The reason; shown as the payout's failure. */
   reason: string
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -880,43 +883,43 @@ export interface FailPayout {
   idempotency_key?: string
 }
 
-/** What a text is made from. */
+/** A prompt. */
 export interface GenerateInput {
   /** What to write. */
   prompt: string
-  /** Who the model is and how it writes. */
+  /** The system prompt: who the model is and how it writes. */
   system?: string | null
 }
 
-/** Of a task of kind `generate`. */
+/** The output of a `generate` task. */
 export interface GenerateOutput {
-  /** What was written. */
+  /** The generated text. */
   text: string
 }
 
-/** What was decided. */
+/** The decision. */
 export type KycDecision = 'approved' | 'rejected'
 
 /** What was wrong. */
 export interface KycFailure {
   /**
-   * Of one that requires input, the provider's word for what was wrong. `kyc_refused`,
-   * `processor_error`: the provider did not take it. Of one whose session ended without a decision:
-   * `canceled`, at the provider; `abandoned`, nobody went on with it for too long; `subject_gone`, the
-   * customer was deleted, or the merchant or recipient archived.
+   * While input is required: the provider's own code for what was wrong. `kyc_refused`,
+   * `processor_error`: the provider did not accept it. If the session ended without a decision:
+   * `canceled`: it was canceled at the provider; `abandoned`: nobody continued it for too long;
+   * `subject_gone`: the customer was deleted, or the merchant or recipient archived.
    */
   code: string
-  /** The same for people. */
+  /** A description for people. */
   message: string
 }
 
-/** How the latest verification stands; `none` while there was none. */
+/** The status of the latest verification; `none` if there has been none. */
 export type KycStatus = 'none' | 'pending' | 'requires_input' | 'processing' | 'approved' | 'rejected'
 
 /** What is verified. */
 export type KycSubjectType = 'customer' | 'merchant' | 'recipient'
 
-/** Nothing but a key. */
+/** Only an idempotency key. */
 export interface LinkVerification {
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -925,29 +928,29 @@ export interface LinkVerification {
   idempotency_key?: string
 }
 
-/** Somebody on whose behalf you take payments. */
+/** A merchant: somebody you take payments for. */
 export interface Merchant {
   /** The id of the merchant. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
-  /** What they are called in contracts. */
+  /** The legal name, as in contracts. */
   legal_name: string
-  /** What buyers know them by. */
+  /** The name that buyers know. */
   display_name: string
   /** ISO 3166-1 alpha-2 country code, in upper case. */
   country: string
-  /** Where buyers write to. */
+  /** The email address for buyers. */
   support_email: string
-  /** Their site. */
+  /** The merchant's website. */
   url: string | null
   kyc_status: KycStatus
-  /** When it was archived; null while it is not. */
+  /** When it was archived; null if it has not been. */
   archived_at: string | null
   metadata: Metadata
-  /** Unique among your merchants: the cursor of lists. */
+  /** When it was created. Unique among your merchants, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -957,52 +960,52 @@ export interface Merchant {
 export interface Message {
   /** The id of the message. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   channel: MessageChannel
   status: MessageStatus
-  /** Your words to find it by. */
+  /** Tags of your own, to find the email by. */
   tags: string[]
-  /** Who sends it. */
+  /** The provider that sends it. */
   provider: string
   /** The provider's id of an SMS, or the Message-ID of an email; null until it was sent. */
   provider_reference: string | null
   /** Why it was not sent or did not arrive; null otherwise. */
   failure: MessageFailure | null
-  /** Of an SMS: into how many parts it is cut, each of which is charged. */
+  /** For an SMS: the number of segments. Each is charged. */
   segments: number | null
-  /** Of an SMS: how its characters are written. */
+  /** For an SMS: the encoding of its text. */
   encoding: 'GSM-7' | 'UCS-2' | null
-  /** Of an SMS: what it cost; null until the provider says so. */
+  /** For an SMS: its price; null until the provider reports it. */
   price: MessagePrice | null
-  /** When it is to go; null: at once. */
+  /** When it will be sent; null means at once. */
   send_at: string | null
-  /** When the provider took it. */
+  /** When the provider accepted it. */
   sent_at: string | null
   /** When the provider says that it arrived. */
   delivered_at: string | null
   /** When its text and attachments were erased. */
   redacted_at: string | null
   metadata: Metadata
-  /** Unique among your messages: the cursor of lists. */
+  /** When it was created. Unique among your messages, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
-  /** Whom it is from. */
+  /** The sender. */
   from: string
-  /** Whom it goes to: addresses of an email, the number of an SMS. */
+  /** The recipients: addresses for an email, the number for an SMS. */
   to: string | string[]
-  /** Whom an email also goes to. */
+  /** The cc recipients of an email. */
   cc: string[] | null
-  /** Whom an email also goes to, unseen by the others. */
+  /** The bcc recipients of an email, hidden from the others. */
   bcc: string[] | null
-  /** Where answers to an email go. */
+  /** The addresses for replies to an email. */
   reply_to: string | null
   /** Of an email. */
   subject: string | null
-  /** Where somebody unsubscribes with one click (RFC 8058). */
+  /** The one-click unsubscribe URL (RFC 8058). */
   list_unsubscribe_url: string | null
   /** The text of an email. */
   text: string | null
@@ -1012,19 +1015,19 @@ export interface Message {
   body: string | null
   /** Additional headers of an email. */
   headers: Record<string, string> | null
-  /** The files that go with an email. */
+  /** The files attached to an email. */
   attachments: MessageAttachment[] | null
-  /** For how many seconds an SMS is worth delivering. */
+  /** How many seconds the provider may try to deliver an SMS. */
   validity_s: number | null
-  /** Of an email: each of them. */
+  /** For an email: each recipient with its outcome. */
   recipients: MessageRecipient[] | null
 }
 
-/** What became of one of several messages. */
+/** The result for one message of the batch. */
 export interface MessageAnswer {
   /**
-   * The status that it would have been answered with by itself: 202 while it is queued, 201 when it is
-   * scheduled or suppressed, else that of its error.
+   * The status that the message would have been answered with on its own: 202 while it is queued, 201 if
+   * it is scheduled or suppressed, otherwise that of its error.
    */
   status: number
   /** The message, if it was accepted, now or before. */
@@ -1033,7 +1036,7 @@ export interface MessageAnswer {
   error?: ErrorBody
 }
 
-/** A file that goes with an email. */
+/** A file attached to an email. */
 export interface MessageAttachment {
   /** Its name. */
   filename: string
@@ -1043,43 +1046,43 @@ export interface MessageAttachment {
   size: number
 }
 
-/** How it goes. */
+/** How the message is sent. */
 export type MessageChannel = 'email' | 'sms'
 
-/** The message as it then stood, without addresses and texts. */
+/** The message as it was then, without addresses and texts. */
 export interface MessageEventData {
   /** The id of the message. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   channel: MessageChannel
   status: MessageStatus
-  /** Your words to find it by. */
+  /** Tags of your own, to find the email by. */
   tags: string[]
-  /** Who sends it. */
+  /** The provider that sends it. */
   provider: string
   /** The provider's id of an SMS, or the Message-ID of an email; null until it was sent. */
   provider_reference: string | null
   /** Why it was not sent or did not arrive; null otherwise. */
   failure: MessageFailure | null
-  /** Of an SMS: into how many parts it is cut, each of which is charged. */
+  /** For an SMS: the number of segments. Each is charged. */
   segments: number | null
-  /** Of an SMS: how its characters are written. */
+  /** For an SMS: the encoding of its text. */
   encoding: 'GSM-7' | 'UCS-2' | null
-  /** Of an SMS: what it cost; null until the provider says so. */
+  /** For an SMS: its price; null until the provider reports it. */
   price: MessagePrice | null
-  /** When it is to go; null: at once. */
+  /** When it will be sent; null means at once. */
   send_at: string | null
-  /** When the provider took it. */
+  /** When the provider accepted it. */
   sent_at: string | null
   /** When the provider says that it arrived. */
   delivered_at: string | null
   /** When its text and attachments were erased. */
   redacted_at: string | null
   metadata: Metadata
-  /** Unique among your messages: the cursor of lists. */
+  /** When it was created. Unique among your messages, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -1088,17 +1091,17 @@ export interface MessageEventData {
 /** Why a message was not sent or did not arrive. */
 export interface MessageFailure {
   code: MessageFailureCode
-  /** The same for people. */
+  /** A description for people. */
   message: string
   /** The provider's own code. */
   provider_code: string | null
 }
 
 /**
- * `recipient_refused`, `sender_refused`, `content_refused`: what the server did not take.
+ * `recipient_refused`, `sender_refused`, `content_refused`: what the server did not accept.
  * `connection_failed`: the server could not be reached, or refused us. `invalid_number`, `opted_out`,
- * `unreachable`: of the number. `provider_error`: anything else. `not_resolved`: whether it was sent
- * could not be found out.
+ * `unreachable`: a problem with the number. `provider_error`: anything else. `not_resolved`: it could
+ * not be found out whether the message was sent.
  */
 export type MessageFailureCode =
   | 'recipient_refused'
@@ -1119,30 +1122,32 @@ export interface MessagePrice {
   currency: string
 }
 
-/** One of those whom an email goes to. */
+/** A recipient of an email. */
 export interface MessageRecipient {
   /** The address. */
   address: string
-  /** What became of it; null while nothing did. */
+  /** The outcome for this recipient; null until it is known. */
   status: MessageRecipientStatus | null
-  /** The code of the server, if it refused. */
+  /** The server's code, if it refused. */
   code: string | null
-  /** The same for people. */
+  /** A description for people. */
   message: string | null
 }
 
 /**
- * `accepted`: the server took it for this recipient. `refused`: it did not. `bounced`: it came back
- * later, or was complained about. `suppressed`: nothing was sent. `delivered`: it arrived.
+ * `accepted`: the server accepted the email for this recipient. `refused`: the server refused it.
+ * `bounced`: it bounced later, or the recipient complained. `suppressed`: nothing was sent.
+ * `delivered`: it arrived.
  */
 export type MessageRecipientStatus = 'accepted' | 'refused' | 'bounced' | 'suppressed' | 'delivered'
 
 /**
- * `scheduled`: it goes at `send_at`. `queued`: it waits for its turn. `sending`: the provider is being
- * asked. `sent`: the provider has taken it. `delivered`: it has arrived. `undelivered`: the provider
- * took it, and it did not arrive. `failed`: the provider did not take it. `unknown`: the provider may
- * or may not have it; it is never sent again by itself. `suppressed`: all of its recipients are
- * suppressed, nothing left. `canceled`: by you, before it left.
+ * `scheduled`: it will be sent at `send_at`. `queued`: it waits for its turn. `sending`: it is being
+ * handed to the provider. `sent`: the provider has accepted it. `delivered`: it has arrived.
+ * `undelivered`: the provider accepted it, and it did not arrive. `failed`: the provider did not
+ * accept it. `unknown`: the provider may or may not have accepted it; it is never sent again
+ * automatically. `suppressed`: all of its recipients are suppressed, so nothing was sent. `canceled`:
+ * you canceled it before it was sent.
  */
 export type MessageStatus =
   | 'scheduled'
@@ -1156,19 +1161,22 @@ export type MessageStatus =
   | 'canceled'
   | 'suppressed'
 
-/** A text in Liquid, rendered when a message is accepted. `text`, `html` and `body` are null in lists. */
+/**
+ * A template: a text in Liquid, rendered when a message is accepted. `text`, `html` and `body` are
+ * null in lists.
+ */
 export interface MessageTemplate {
   /** The id of the template. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string | null
   /** Unique among your templates. */
   name: string
   channel: MessageChannel
   metadata: Metadata
-  /** Unique among your templates: the cursor of lists. */
+  /** When it was created. Unique among your templates, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -1176,25 +1184,25 @@ export interface MessageTemplate {
   subject: string | null
   /** The text of an email. */
   text: string | null
-  /** The HTML of an email; what is filled in is escaped. */
+  /** The HTML of an email; values are escaped. */
   html: string | null
   /** The text of an SMS. */
   body: string | null
 }
 
-/** The template as it then stood, without its texts. */
+/** The template as it was then, without its texts. */
 export interface MessageTemplateEventData {
   /** The id of the template. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string | null
   /** Unique among your templates. */
   name: string
   channel: MessageChannel
   metadata: Metadata
-  /** Unique among your templates: the cursor of lists. */
+  /** When it was created. Unique among your templates, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -1203,13 +1211,13 @@ export interface MessageTemplateEventData {
 /** Free-form JSON of yours: any value. It comes back as sent. */
 export type Metadata = unknown
 
-/** Money that is held, taken and perhaps given back. */
+/** A payment: money that is held, captured and possibly refunded. */
 export interface Payment {
   /** The id of the payment. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   status: PaymentStatus
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
@@ -1218,78 +1226,81 @@ export interface Payment {
   currency: string
   /** The payment method. */
   method: 'card'
-  /** Who pays, if it was said. */
+  /** The customer who pays, if you named one. */
   customer_id: string | null
-  /** On whose behalf it is taken, if it was said. */
+  /** The merchant you take the payment for, if you named one. */
   merchant_id: string | null
-  /** Your words for it. */
+  /** A description of your own. */
   description: string | null
-  /** Where the buyer returns to after 3-D Secure. */
+  /** Where the buyer returns after 3-D Secure. */
   return_url: string | null
-  /** What is held and can be captured. */
+  /** The amount that is held and can be captured. */
   amount_capturable_minor: number
-  /** What was taken. */
+  /** The amount that was captured. */
   amount_captured_minor: number
-  /** What of it went back. */
+  /** The amount that was refunded. */
   amount_refunded_minor: number
-  /** Who moves the money. */
+  /** The processor that moves the money. */
   processor: string
   /** The payment at the processor. */
   processor_reference: string | null
-  /** For the processor's own front end, while the buyer has to act (`requires_action`); else null. */
+  /**
+   * The secret for the processor's front end while the buyer has to act (`requires_action`); otherwise
+   * null.
+   */
   client_secret: string | null
   /**
-   * Why it failed; while it is `requires_action`, why the last try of the buyer did; while it is
-   * `authorized`, why the last capture or cancellation did; else null.
+   * Why the payment failed. While it is `requires_action`, why the buyer's last try failed; while it is
+   * `authorized`, why the last capture or cancellation failed. Otherwise null.
    */
   failure: PaymentFailure | null
-  /** Why it was canceled, if it was said. */
+  /** Why it was canceled, if a reason was given. */
   cancellation_reason: string | null
-  /** When the hold lapses. Capture before. */
+  /** When the hold expires. Capture the payment before this time. */
   capture_before: string | null
   /** When the money was held. */
   authorized_at: string | null
-  /** When it was taken. */
+  /** When the money was captured. */
   captured_at: string | null
-  /** When it was released. */
+  /** When the hold was released. */
   canceled_at: string | null
-  /** The latest dispute of it; null when there is none. */
+  /** The payment's latest dispute; null if there is none. */
   dispute: PaymentDispute | null
   metadata: Metadata
-  /** Unique among your payments: the cursor of lists. */
+  /** When it was created. Unique among your payments, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
 }
 
-/** A dispute, as its payment shows it. */
+/** A dispute, as shown on its payment. */
 export interface PaymentDispute {
   /** The id of the dispute. */
   id: string
   /** The dispute at the processor. */
   processor_reference: string
   status: DisputeStatus
-  /** What the buyer says, in the words of the processor. */
+  /** The buyer's reason, as a code of the processor. */
   reason: string | null
-  /** What is disputed, in the smallest unit. */
+  /** The disputed amount, in the smallest unit. */
   amount_minor: number
   /** ISO 4217 currency code. */
   currency: string
-  /** Until when the processor takes your answer; null where it takes none. */
+  /** The deadline for your answer at the processor; null if it accepts none. */
   evidence_due_by: string | null
   /** When it was opened at the processor. */
   opened_at: string
-  /** When its end became known here; null while it is open, also again. */
+  /** When Sluice learned that it was over; null while it is open or reopened. */
   closed_at: string | null
 }
 
-/** The payment as it then stood; when it tells of a dispute, `dispute` is that one. */
+/** The payment as it was then. In an event about a dispute, `dispute` is that dispute. */
 export interface PaymentEventData {
   /** The id of the payment. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   status: PaymentStatus
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
@@ -1298,43 +1309,43 @@ export interface PaymentEventData {
   currency: string
   /** The payment method. */
   method: 'card'
-  /** Who pays, if it was said. */
+  /** The customer who pays, if you named one. */
   customer_id: string | null
-  /** On whose behalf it is taken, if it was said. */
+  /** The merchant you take the payment for, if you named one. */
   merchant_id?: string | null
-  /** Your words for it. */
+  /** A description of your own. */
   description: string | null
-  /** Where the buyer returns to after 3-D Secure. */
+  /** Where the buyer returns after 3-D Secure. */
   return_url: string | null
-  /** What is held and can be captured. */
+  /** The amount that is held and can be captured. */
   amount_capturable_minor: number
-  /** What was taken. */
+  /** The amount that was captured. */
   amount_captured_minor: number
-  /** What of it went back. */
+  /** The amount that was refunded. */
   amount_refunded_minor: number
-  /** Who moves the money. */
+  /** The processor that moves the money. */
   processor: string
   /** The payment at the processor. */
   processor_reference: string | null
   /**
-   * Why it failed; while it is `requires_action`, why the last try of the buyer did; while it is
-   * `authorized`, why the last capture or cancellation did; else null.
+   * Why the payment failed. While it is `requires_action`, why the buyer's last try failed; while it is
+   * `authorized`, why the last capture or cancellation failed. Otherwise null.
    */
   failure: PaymentFailure | null
-  /** Why it was canceled, if it was said. */
+  /** Why it was canceled, if a reason was given. */
   cancellation_reason: string | null
-  /** When the hold lapses. Capture before. */
+  /** When the hold expires. Capture the payment before this time. */
   capture_before: string | null
   /** When the money was held. */
   authorized_at: string | null
-  /** When it was taken. */
+  /** When the money was captured. */
   captured_at: string | null
-  /** When it was released. */
+  /** When the hold was released. */
   canceled_at: string | null
-  /** The latest dispute of it; null when there is none. */
+  /** The payment's latest dispute; null if there is none. */
   dispute?: PaymentDispute | null
   metadata: Metadata
-  /** Unique among your payments: the cursor of lists. */
+  /** When it was created. Unique among your payments, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -1342,17 +1353,18 @@ export interface PaymentEventData {
 
 /** Why a payment, or the last try at it, failed. */
 export interface PaymentFailure {
-  /** As of errors. */
+  /** An error code of the API. */
   code: string
-  /** The same for people. */
+  /** A description for people. */
   message: string
   /** The bank's reason, if it gave one. */
   decline_code?: string | null
 }
 
 /**
- * `pending`: the authorization is under way. `requires_action`: the buyer has to act. `authorized`:
- * the money is held. `capturing`, `canceling`: under way. `captured`, `canceled`, `failed`: the end.
+ * `pending`: the authorization is in progress. `requires_action`: the buyer has to act. `authorized`:
+ * the money is held. `capturing`, `canceling`: a capture or cancellation is in progress. `captured`,
+ * `canceled`, `failed`: final.
  */
 export type PaymentStatus =
   | 'pending'
@@ -1364,32 +1376,32 @@ export type PaymentStatus =
   | 'canceled'
   | 'failed'
 
-/** Money that leaves your balance for a recipient. */
+/** A payout: money that you send from your balance to a recipient. */
 export interface Payout {
   /** The id of the payout. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   status: PayoutStatus
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /** ISO 4217 currency code, in lower case. */
   currency: string
-  /** Who is paid. */
+  /** The recipient who is paid. */
   recipient_id: string
-  /** Your words for it. */
+  /** A description of your own. */
   description: string | null
-  /** Who moves the money. */
+  /** The processor that moves the money. */
   processor: string
-  /** The payout or transfer at the processor; null until it has taken it. */
+  /** The payout or transfer at the processor; null until the processor has accepted it. */
   processor_reference: string | null
-  /** The day on which the processor expects it to arrive, once it has said so. */
+  /** The day on which the processor expects the money to arrive, once known. */
   arrival_date: string | null
-  /** Why it failed; null while it has not. */
+  /** Why it failed; null if it has not. */
   failure: PayoutFailure | null
-  /** When the processor took it. */
+  /** When the processor accepted it. */
   processing_at: string | null
   /** When it was paid. */
   paid_at: string | null
@@ -1398,7 +1410,7 @@ export interface Payout {
   /** When it was canceled. */
   canceled_at: string | null
   metadata: Metadata
-  /** Unique among your payouts: the cursor of lists. */
+  /** When it was created. Unique among your payouts, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -1407,70 +1419,70 @@ export interface Payout {
 /** Why a payout failed. */
 export interface PayoutFailure {
   /**
-   * `payout_refused`: the processor did not take it. `failed_manually`: it was failed by hand. Else the
-   * processor's word for it.
+   * `payout_refused`: the processor did not accept it. `failed_manually`: it was failed manually.
+   * Otherwise the processor's own code.
    */
   code: string
-  /** The same for people; of one failed by hand, the reason that was given. */
+  /** A description for people; if it was failed manually, the reason that was given. */
   message: string
-  /** Whether it was failed by hand. */
+  /** Whether it was failed manually. */
   manual: boolean
 }
 
 /**
- * `pending`: the processor has not taken it yet. `processing`: it is on its way. `paid`: the processor
- * has paid it; it can still come back, and is `failed` then. `failed`: it was refused, came back, or
- * was failed by hand. `canceled`: it was stopped in time. While it is `pending` or `processing` its
- * amount is reserved.
+ * `pending`: the processor has not accepted it yet. `processing`: the money is on its way. `paid`: the
+ * processor has paid it; it can still come back, and is then `failed`. `failed`: it was refused, came
+ * back, or was failed manually. `canceled`: it was stopped in time. While it is `pending` or
+ * `processing`, its amount is reserved.
  */
 export type PayoutStatus = 'pending' | 'processing' | 'paid' | 'failed' | 'canceled'
 
-/** What is filled in. */
+/** The variables to render with. */
 export interface PreviewMessageTemplate {
-  /** What the template names: any JSON, up to 1,000 values in it. */
+  /** The variables of the template: any JSON, up to 1,000 values. */
   variables?: Record<string, unknown>
 }
 
-/** Somebody who is paid. */
+/** A recipient: somebody you pay. */
 export interface Recipient {
   /** The id of the recipient. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
-  /** Whom the money goes to. */
+  /** The name of the recipient. */
   name: string
-  /** As it was sent. */
+  /** Stored exactly as you sent it. */
   email: string | null
   type: RecipientType
   /** ISO 4217 currency code of their payouts, in lower case. */
   currency: string
   /** ISO 3166-1 alpha-2 country code, in upper case. */
   country: string
-  /** The processor's token of where the money goes. */
+  /** The processor's token for where the money goes. */
   destination: string
   kyc_status: KycStatus
-  /** When it was archived; null while it is not. */
+  /** When it was archived; null if it has not been. */
   archived_at: string | null
   metadata: Metadata
-  /** Unique among your recipients: the cursor of lists. */
+  /** When it was created. Unique among your recipients, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
 }
 
 /**
- * What they are paid to. `bank_account`, `card`: payouts to a bank account or a debit card. `account`:
- * a transfer to a connected account at the processor.
+ * How the recipient is paid. `bank_account`, `card`: payouts to a bank account or a debit card.
+ * `account`: a transfer to a connected account at the processor.
  */
 export type RecipientType = 'bank_account' | 'card' | 'account'
 
-/** The time of what is sent again. */
+/** The period whose deliveries to send again. */
 export interface RecoverWebhookEndpoint {
-  /** Of deliveries that were made from then on. */
+  /** Only deliveries created at or after this time. */
   since: string
-  /** And before then; now when left out or in the future. */
+  /** Only deliveries created before this time. Defaults to now; a time in the future also means now. */
   until?: string | null
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -1479,33 +1491,33 @@ export interface RecoverWebhookEndpoint {
   idempotency_key?: string
 }
 
-/** Money that goes back. */
+/** A refund: money that goes back to the buyer. */
 export interface Refund {
   /** The id of the refund. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The payment that it gives back. */
+  /** The payment that is refunded. */
   payment_id: string
-  /** The key that it was created with; null for a refund made in the processor's dashboard. */
+  /** The idempotency key that it was created with; null for a refund made in the processor's dashboard. */
   idempotency_key: string | null
   status: RefundStatus
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /** ISO 4217 currency code. */
   currency: string
-  /** Why, if it was said. */
+  /** Why it was refunded, if a reason was given. */
   reason: string | null
   /** Whether it was made in the processor's dashboard. */
   imported: boolean
-  /** Who moves the money. */
+  /** The processor that moves the money. */
   processor: string
   /** The refund at the processor. */
   processor_reference: string | null
-  /** Why it failed; null while it has not. */
+  /** Why it failed; null if it has not. */
   failure: RefundFailure | null
   metadata: Metadata
-  /** Unique among your refunds: the cursor of lists. */
+  /** When it was created. Unique among your refunds, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -1515,13 +1527,13 @@ export interface Refund {
 export interface RefundFailure {
   /** What went wrong. */
   code: string
-  /** The same for people. */
+  /** A description for people. */
   message: string
 }
 
 /**
- * `pending`: under way. `succeeded`: on its way to the buyer. `failed`: the money stays; also a refund
- * that succeeded can fail, up to 30 days later.
+ * `pending`: the refund is in progress. `succeeded`: the money is on its way to the buyer. `failed`:
+ * the money stays with you. A refund that succeeded can still fail, up to 30 days later.
  */
 export type RefundStatus = 'pending' | 'succeeded' | 'failed'
 
@@ -1529,7 +1541,7 @@ export type RefundStatus = 'pending' | 'succeeded' | 'failed'
 export interface RememberedRequest {
   /** The key. */
   key: string
-  /** The route that it came to. */
+  /** The route of the request. */
   route: string
   /**
    * What came of it: `customer`, `recipient`, `merchant`, `payment`, `refund`, `dispute`, `payout`,
@@ -1537,7 +1549,7 @@ export interface RememberedRequest {
    * `webhook_delivery`, `webhook_recovery`.
    */
   resource: string
-  /** The id of that. */
+  /** The id of that resource. */
   resource_id: string
   status: RememberedStatus
   /** When it was accepted. */
@@ -1547,7 +1559,7 @@ export interface RememberedRequest {
 /** How the request stands. `unknown`: whether a call to the provider took effect is being found out. */
 export type RememberedStatus = 'finished' | 'under_way' | 'failed' | 'unknown'
 
-/** What a template says with these variables. */
+/** A template rendered with these variables. */
 export interface RenderedTemplate {
   /** Of an email. */
   subject: string | null
@@ -1559,7 +1571,7 @@ export interface RenderedTemplate {
   body: string | null
 }
 
-/** Nothing but a key. */
+/** Only an idempotency key. */
 export interface ReplayWebhookDelivery {
   /**
    * Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key`
@@ -1568,10 +1580,10 @@ export interface ReplayWebhookDelivery {
   idempotency_key?: string
 }
 
-/** How long the secrets before it sign too. */
+/** How long the old secrets stay valid. */
 export interface RotateWebhookSecret {
   /**
-   * For how many seconds the secrets before it sign too.
+   * How many seconds the old secrets stay valid.
    *
    * `86400` unless said otherwise.
    */
@@ -1583,46 +1595,40 @@ export interface RotateWebhookSecret {
   idempotency_key?: string
 }
 
-/** An email to be. */
+/** The email to send. */
 export interface SendEmail {
-  /** Whom it goes to. With `cc` and `bcc` at most 50; each address gets it once. */
+  /** The recipients. With `cc` and `bcc`, at most 50; each address gets the email once. */
   to: string[]
-  /** Whom it also goes to. */
+  /** The cc recipients. */
   cc?: string[] | null
-  /** Whom it also goes to, unseen by the others. */
+  /** The bcc recipients, hidden from the others. */
   bcc?: string[] | null
   /**
-   * Whom it is from, at one of the domains that this installation sends for; left out: its usual
+   * The sender, at one of the domains that this installation sends for. Defaults to the installation's
    * address.
    */
   from?: string | null
-  /** Where answers go. */
+  /** The addresses for replies. */
   reply_to?: string | null
-  /**
-   * Its subject, without which only a template is taken. A template has one; the one that is given here
-   * wins.
-   */
+  /** The subject. Required unless you use a template; it replaces the template's subject. */
   subject?: string | null
-  /** Its text. One of `text`, `html` and `template` is needed. */
+  /** The text. One of `text`, `html` and `template` is required. */
   text?: string | null
-  /** Its HTML, with or without a `text`. */
+  /** The HTML, with or without a `text`. */
   html?: string | null
   /** Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once. */
   headers?: Record<string, string> | null
-  /** Words of yours to find it by. */
+  /** Tags of your own, to find it by. */
   tags?: string[] | null
-  /** Files that go with it. The whole request takes 15 MiB at most. */
+  /** The attached files. The whole request may have at most 15 MiB. */
   attachments?: SentAttachment[] | null
-  /**
-   * Where somebody unsubscribes with one click; sets `List-Unsubscribe` and `List-Unsubscribe-Post` (RFC
-   * 8058).
-   */
+  /** The one-click unsubscribe URL; sets `List-Unsubscribe` and `List-Unsubscribe-Post` (RFC 8058). */
   list_unsubscribe_url?: string | null
   /** Instead of the texts: the name or the id of a template. */
   template?: string | null
-  /** What is filled into the template; up to 64 KiB and 1,000 values. */
+  /** The variables of the template; up to 64 KiB and 1,000 values. */
   variables?: Record<string, unknown> | null
-  /** When it is to go: in the future, at most 30 days ahead. Left out: at once. */
+  /** When to send it: in the future, at most 30 days ahead. Defaults to now. */
   send_at?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -1638,28 +1644,28 @@ export interface SendEmail {
 
 /** Up to 100 messages. */
 export interface SendEmailBatch {
-  /** The messages, each with a key of its own. */
+  /** The messages, each with its own key. */
   messages: SendEmail[]
 }
 
-/** An SMS to be. */
+/** The SMS to send. */
 export interface SendSms {
-  /** Whom it goes to, in the form E.164. */
+  /** The recipient's number, in E.164 format. */
   to: string
-  /** Its text. Either `body` or `template` is needed. */
+  /** The text. Either `body` or `template` is required. */
   body?: string | null
   /**
-   * Whom it is from: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits;
-   * left out: the usual one of this installation.
+   * The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits.
+   * Defaults to the installation's sender.
    */
   from?: string | null
-  /** For how many seconds it is worth delivering. */
+  /** How many seconds the provider may try to deliver it. */
   validity_s?: number | null
   /** Instead of the texts: the name or the id of a template. */
   template?: string | null
-  /** What is filled into the template; up to 64 KiB and 1,000 values. */
+  /** The variables of the template; up to 64 KiB and 1,000 values. */
   variables?: Record<string, unknown> | null
-  /** When it is to go: in the future, at most 30 days ahead. Left out: at once. */
+  /** When to send it: in the future, at most 30 days ahead. Defaults to now. */
   send_at?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -1675,34 +1681,34 @@ export interface SendSms {
 
 /** Up to 100 messages. */
 export interface SendSmsBatch {
-  /** The messages, each with a key of its own. */
+  /** The messages, each with its own key. */
   messages: SendSms[]
 }
 
-/** A file that goes with an email. */
+/** A file attached to an email. */
 export interface SentAttachment {
   /** Its name, without a path. */
   filename: string
   /** Its media type. */
   content_type: string
-  /** The file itself, base64. */
+  /** The content of the file, in base64. */
   content: string
 }
 
-/** An address or number that gets nothing any more. */
+/** A suppression: an address or number that no longer gets messages. */
 export interface Suppression {
   /** The id of the suppression. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string | null
   channel: MessageChannel
   reason: SuppressionReason
-  /** The message that brought it about; null where none did. */
+  /** The message that caused it; null if none did. */
   message_id: string | null
   metadata: Metadata
-  /** Unique among your suppressions: the cursor of lists. */
+  /** When it was created. Unique among your suppressions, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -1714,32 +1720,32 @@ export interface Suppression {
 export interface SuppressionEventData {
   /** The id of the suppression. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string | null
   channel: MessageChannel
   reason: SuppressionReason
-  /** The message that brought it about; null where none did. */
+  /** The message that caused it; null if none did. */
   message_id: string | null
   metadata: Metadata
-  /** Unique among your suppressions: the cursor of lists. */
+  /** When it was created. Unique among your suppressions, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
 }
 
 /**
- * `hard_bounce`: the address does not exist. `complaint`: somebody said that it is spam. `opt_out`:
- * somebody answered STOP, or the like, to an SMS. `manual`: by you.
+ * `hard_bounce`: the address does not exist. `complaint`: somebody marked a message as spam.
+ * `opt_out`: somebody answered STOP, or similar, to an SMS. `manual`: you created it.
  */
 export type SuppressionReason = 'hard_bounce' | 'complaint' | 'opt_out' | 'manual'
 
-/** Which event is sent. */
+/** The event to send. */
 export interface TestWebhookEndpoint {
   /**
-   * What the event is to be like; the endpoint need not take such events. When left out:
-   * `payment.captured`, or the first type that the endpoint takes where it does not take that.
+   * The type of the test event; the endpoint need not subscribe to it. Defaults to `payment.captured`,
+   * or to the endpoint's first type if it does not subscribe to that.
    */
   type?:
     | 'customer.created'
@@ -1820,74 +1826,74 @@ export interface TimelineEntry {
   at: string
   kind: TimelineKind
   /**
-   * Of an attempt the job (`payment.capture`), of a call the operation (`capture`), of a notification
-   * its type (`payment_intent.succeeded`), of a posting its kind (`capture`, `payout_paid`), of an event
-   * its type (`payment.captured`).
+   * For an attempt, the job (`payment.capture`); for a call, the operation (`capture`); for a
+   * notification, its type (`payment_intent.succeeded`); for a posting, its kind (`capture`,
+   * `payout_paid`); for an event, its type (`payment.captured`).
    */
   name: string
   /**
    * How it ended; null while it has not.
-   * - Of an attempt: `done`; `declined`: refused for good; `retry`: nothing happened, it is tried again;
-   * `ambiguous`: no answer, it is sent again under the same key; `unknown`: it is looked up and not sent
+   * - An attempt: `done`; `declined`: refused for good; `retry`: nothing happened, it is tried again;
+   * `ambiguous`: no answer, it is sent again with the same key; `unknown`: it is looked up and not sent
    * again; `misconfigured`: credentials were refused; `returned`: nothing was sent, another attempt
-   * follows; `parked`: it waits for an operator; `discarded`, `resolved`: an operator ended it. Null
-   * also when the worker was lost.
-   * - Of a call: `done`, `declined`, `discarded`, or `rotated`: it failed and was replaced by one under
-   * a new key.
-   * - Of a notification: `received`, `applied`, `parked` until what it names is there, `ignored`.
-   * - Postings and events have none.
+   * follows; `parked`: it waits for an operator; `discarded`, `resolved`: an operator ended it. Also
+   * null if the worker was lost.
+   * - A call: `done`, `declined`, `discarded`, or `rotated`: it failed and was replaced by a call with a
+   * new key.
+   * - A notification: `received`, `applied`, `parked` until the object it names exists, `ignored`.
+   * - Postings and events have no outcome.
    */
   outcome: string | null
   /**
    * What else is known.
-   * - Of an attempt: `job_id`; `attempt`, its number; `ended_at`; `error`, with `code` and `message`, or
-   * null; where a provider refused, also what it said.
-   * - Of a call: `job_id`; `generation`, which rises with each new key; `last_sent_at` (`at` is when it
-   * was first sent); `provider_reference`, the provider's id of the object.
-   * - Of a notification: `provider`; `event_id` and `object_id`, its ids there; `applied_at`.
-   * - Of a posting: `transfer_id`; `subject_id`, what it is of, for example the refund; `debit_account`
-   * and `credit_account`; `amount_minor` and `currency`.
-   * - Of an event: `event_id`; of a decision by hand also `decided_by_key_id`, the API key; `failure`,
-   * the code of what was wrong, where something was.
+   * - An attempt: `job_id`; `attempt`, its number; `ended_at`; `error`, with `code` and `message`, or
+   * null; if a provider refused, also the provider's answer.
+   * - A call: `job_id`; `generation`, which rises with each new key; `last_sent_at` (`at` is when it was
+   * first sent); `provider_reference`, the provider's id of the object.
+   * - A notification: `provider`; `event_id` and `object_id`, its ids there; `applied_at`.
+   * - A posting: `transfer_id`; `subject_id`, the resource it belongs to, for example the refund;
+   * `debit_account` and `credit_account`; `amount_minor` and `currency`.
+   * - An event: `event_id`; for a manual decision also `decided_by_key_id`, the API key; `failure`, the
+   * code of the failure, if there was one.
    */
   details: Record<string, unknown>
 }
 
 /**
- * `attempt`: a try at a job of ours. `provider_call`: a call to the provider. `notification`: what the
- * provider told. `posting`: what was written to the ledger. `event`: what was announced.
+ * `attempt`: one try at a job. `provider_call`: a call to the provider. `notification`: a notification
+ * from the provider. `posting`: an entry in the ledger. `event`: an event of the feed.
  */
 export type TimelineKind = 'attempt' | 'provider_call' | 'notification' | 'posting' | 'event'
 
-/** Money that you bring into your balance. */
+/** A top-up: money that you add to your balance. */
 export interface TopUp {
   /** The id of the top-up. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   status: TopUpStatus
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
   /** ISO 4217 currency code, in lower case. */
   currency: string
-  /** Where the money comes from, masked; null: from the bank account of the platform. */
+  /** Where the money comes from, masked; null means the bank account of the platform. */
   source: string | null
-  /** Your words for it. */
+  /** A description of your own. */
   description: string | null
-  /** Who moves the money. */
+  /** The processor that moves the money. */
   processor: string
-  /** The top-up at the processor; null until it has taken it. */
+  /** The top-up at the processor; null until the processor has accepted it. */
   processor_reference: string | null
-  /** Why it failed; null while it has not. */
+  /** Why it failed; null if it has not. */
   failure: TopUpFailure | null
-  /** When the money came; it stays when the money was taken back. */
+  /** When the money came. It stays set if the money was taken back. */
   succeeded_at: string | null
   /** When it failed or was taken back. */
   failed_at: string | null
   metadata: Metadata
-  /** Unique among your top-ups: the cursor of lists. */
+  /** When it was created. Unique among your top-ups, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
@@ -1896,24 +1902,24 @@ export interface TopUp {
 /** Why a top-up failed. */
 export interface TopUpFailure {
   /**
-   * `payment_declined`, `payment_invalid`, `processor_error`: the processor did not take it. `reversed`:
-   * the money was taken back. Else the processor's word for it.
+   * `payment_declined`, `payment_invalid`, `processor_error`: the processor did not accept it.
+   * `reversed`: the money was taken back. Otherwise the processor's own code.
    */
   code: string
-  /** The same for people. */
+  /** A description for people. */
   message: string
 }
 
 /**
- * `pending`: the money is on its way. `succeeded`: it is in your balance. `failed`: it did not come,
- * or was taken back after it had succeeded. `canceled`: it was canceled at the processor before it
- * came.
+ * `pending`: the money is on its way. `succeeded`: the money is in your balance. `failed`: the money
+ * did not come, or was taken back after it had come. `canceled`: the top-up was canceled at the
+ * processor before the money came.
  */
 export type TopUpStatus = 'pending' | 'succeeded' | 'failed' | 'canceled'
 
 /**
- * Sent for the data where the body would be above 20 kB. `GET /v1/events/{id}` has all of them, or
- * retrieve the resource.
+ * Sent instead of the data if the body would exceed 20 kB. `GET /v1/events/{id}` has all of the data,
+ * or retrieve the resource.
  */
 export interface TruncatedData {
   /** The id of the resource. */
@@ -1922,15 +1928,15 @@ export interface TruncatedData {
   truncated: true
 }
 
-/** What changes. */
+/** The fields to change. */
 export interface UpdateCustomer {
-  /** What they are called. */
+  /** The customer's name. */
   name?: string | null
-  /** Kept as it is sent; not checked. */
+  /** Stored exactly as you send it; not validated. */
   email?: string | null
-  /** Kept as it is sent; not checked. */
+  /** Stored exactly as you send it; not validated. */
   phone?: string | null
-  /** Your own identifier. */
+  /** Your own identifier for the customer. */
   external_id?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -1939,17 +1945,17 @@ export interface UpdateCustomer {
   metadata?: Metadata
 }
 
-/** What changes. */
+/** The fields to change. */
 export interface UpdateMerchant {
-  /** What they are called in contracts. */
+  /** The legal name, as in contracts. */
   legal_name?: string
-  /** What buyers know them by. */
+  /** The name that buyers know. */
   display_name?: string
   /** ISO 3166-1 alpha-2 country code. */
   country?: string
-  /** Where buyers write to. */
+  /** The email address for buyers. */
   support_email?: string
-  /** Their site; http or https. */
+  /** The merchant's website; http or https. */
   url?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -1958,15 +1964,15 @@ export interface UpdateMerchant {
   metadata?: Metadata
 }
 
-/** What changes. */
+/** The fields to change. */
 export interface UpdateMessageTemplate {
   /** Unique among your templates. */
   name?: string
-  /** Of an email; renders to one line. */
+  /** The subject of an email; renders to one line. */
   subject?: string | null
   /** The text of an email. */
   text?: string | null
-  /** The HTML of an email; what is filled in is escaped. */
+  /** The HTML of an email; values are escaped. */
   html?: string | null
   /** The text of an SMS. */
   body?: string | null
@@ -1977,11 +1983,11 @@ export interface UpdateMessageTemplate {
   metadata?: Metadata
 }
 
-/** What changes. */
+/** The fields to change. */
 export interface UpdateRecipient {
-  /** Whom the money goes to. */
+  /** The name of the recipient. */
   name?: string
-  /** Where they can be written to. */
+  /** The recipient's email address. */
   email?: string | null
   /**
    * Any JSON value, up to 16 KiB and 1,000 values in it; comes back as sent. Left out of a create it is
@@ -1990,30 +1996,30 @@ export interface UpdateRecipient {
   metadata?: Metadata
 }
 
-/** What changes. */
+/** The fields to change. */
 export interface UpdateWebhookEndpoint {
   /**
    * http or https, in production https on port 443 or 8443. It may lead to no private address, and have
    * no user or password.
    */
   url?: string
-  /** Which events are sent: `*` for all, `<noun>.*`, or types. */
+  /** The events to send: `*` for all, `<noun>.*`, or single types. */
   types?: EventTypes[]
   /** Yours. */
   description?: string | null
-  /** Headers of yours that each request carries. Stored encrypted. */
+  /** Your own headers, sent with each request. Stored encrypted. */
   headers?: Record<string, string>
   /**
-   * Whether events are sent one after the other, by their sequence. One that fails then holds up the
-   * later ones until it is final.
+   * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
+   * ones until it is final.
    */
   ordered?: boolean
   /**
-   * The most requests at one moment; fewer while the endpoint is slow or only fails. Tests and replays
-   * come on top.
+   * The maximum number of requests at once; fewer while the endpoint is slow or fails. Tests and replays
+   * are not counted.
    */
   max_in_flight?: number
-  /** The most requests in a second, spread over it; null: as many as there are. */
+  /** The maximum number of requests a second, spread evenly over the second; null means no limit. */
   rate_per_s?: number | null
   status?: WebhookEndpointStatus
   /**
@@ -2023,90 +2029,90 @@ export interface UpdateWebhookEndpoint {
   metadata?: Metadata
 }
 
-/** Whether somebody is who they say they are. */
+/** A verification: whether somebody is who they say they are. */
 export interface Verification {
   /** The id of the verification. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   status: VerificationStatus
   subject_type: KycSubjectType
   /** The customer, merchant or recipient. */
   subject_id: string
-  /** Where the person is sent after the page of the provider. */
+  /** Where the person is sent after the provider's page. */
   return_url: string | null
-  /** Who verifies. */
+  /** The provider that verifies. */
   provider: string
-  /** The session at the provider; null until it has begun. */
+  /** The session at the provider; null until it has started. */
   provider_reference: string | null
-  /** What was wrong the last time; null where nothing was. */
+  /** What was wrong the last time; null if nothing was. */
   failure: KycFailure | null
-  /** What was decided; null while nothing is, and where the provider did not take it. */
+  /** The decision; null until there is one, and if the provider did not accept the verification. */
   decision: KycDecision | null
-  /** Why it was decided so by hand. */
+  /** The reason given for a manual decision. */
   decision_reason: string | null
-  /** `manual`: it was decided by hand, which is final. */
+  /** `manual`: it was decided manually, which is final. */
   decided_by: 'provider' | 'manual' | null
-  /** The id of the API key with which it was decided by hand. */
+  /** The id of the API key that made the manual decision. */
   decided_by_key_id: string | null
   /** When it was decided. */
   decided_at: string | null
   metadata: Metadata
-  /** Unique among your verifications: the cursor of lists. */
+  /** When it was created. Unique among your verifications, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
   /**
    * The provider's page for this person. It is shown once: in the first answer to the create that can
-   * carry it, or in the answer to `link`. It is null everywhere else, and good for one visit within 48
+   * have it, or in the answer to `link`. It is null everywhere else, and works for one visit within 48
    * hours.
    */
   url: string | null
 }
 
-/** The verification as it then stood. */
+/** The verification as it was then. */
 export interface VerificationEventData {
   /** The id of the verification. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string
   status: VerificationStatus
   subject_type: KycSubjectType
   /** The customer, merchant or recipient. */
   subject_id: string
-  /** Where the person is sent after the page of the provider. */
+  /** Where the person is sent after the provider's page. */
   return_url: string | null
-  /** Who verifies. */
+  /** The provider that verifies. */
   provider: string
-  /** The session at the provider; null until it has begun. */
+  /** The session at the provider; null until it has started. */
   provider_reference: string | null
-  /** What was wrong the last time; null where nothing was. */
+  /** What was wrong the last time; null if nothing was. */
   failure: KycFailure | null
-  /** What was decided; null while nothing is, and where the provider did not take it. */
+  /** The decision; null until there is one, and if the provider did not accept the verification. */
   decision: KycDecision | null
-  /** Why it was decided so by hand. */
+  /** The reason given for a manual decision. */
   decision_reason: string | null
-  /** `manual`: it was decided by hand, which is final. */
+  /** `manual`: it was decided manually, which is final. */
   decided_by: 'provider' | 'manual' | null
-  /** The id of the API key with which it was decided by hand. */
+  /** The id of the API key that made the manual decision. */
   decided_by_key_id: string | null
   /** When it was decided. */
   decided_at: string | null
   metadata: Metadata
-  /** Unique among your verifications: the cursor of lists. */
+  /** When it was created. Unique among your verifications, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
 }
 
 /**
- * `pending`: the provider has not begun. `requires_input`: it waits for the person, at first or once
- * more; `failure` says why. `processing`: it looks at what the person showed. `approved`, `rejected`:
- * decided. Until then the verification is open.
+ * `pending`: the provider has not started. `requires_input`: it waits for the person, for the first
+ * time or again; `failure` says why. `processing`: the provider is checking what the person submitted.
+ * `approved`, `rejected`: decided. Until it is decided, the verification is open.
  */
 export type VerificationStatus = 'pending' | 'requires_input' | 'processing' | 'approved' | 'rejected'
 
@@ -2117,8 +2123,8 @@ export interface WalletBalance {
   /** What you have: the sum of all transactions. It can be negative, e.g. after a refund. */
   balance_minor: number
   /**
-   * What payouts have reserved of it: those that are `pending` or `processing`, and those that were
-   * failed by hand while the processor was asked, until it has answered.
+   * The amount that payouts have reserved: those that are `pending` or `processing`, and those that were
+   * failed manually while a call to the processor was in progress, until it is answered.
    */
   pending_payouts_minor: number
   /** `balance_minor` less `pending_payouts_minor`: what can be paid out. */
@@ -2132,23 +2138,24 @@ export interface WalletTransaction {
   kind: WalletTransactionKind
   /** ISO 4217 currency code, in lower case. */
   currency: string
-  /** By how much it changed the balance: below zero, it fell. */
+  /** The change of the balance; negative if it fell. */
   amount_minor: number
   /** The balance of this currency after it. */
   balance_after_minor: number
-  /** What caused it; null for what stands for itself. */
+  /** The type of the resource that caused it; null if none did. */
   subject_type: 'payment' | 'refund' | 'dispute' | 'payout' | 'top_up' | null
-  /** The id of that. */
+  /** The id of that resource. */
   subject_id: string
   /** When it was posted: the cursor of lists. */
   created_at: string
 }
 
 /**
- * `capture`: a payment was captured. `refund`: money went back to a buyer; `refund_failed`: and came
- * back. `top_up`: you brought money in; `top_up_reversed`: it was taken back. `payout_paid`: a payout
- * was paid; `payout_returned`: it came back. `dispute_withdrawn`, `dispute_reinstated`: a buyer
- * disputed a payment; you won. `fee`: what it cost. `correction`: a mistake was put right.
+ * `capture`: a payment was captured. `refund`: money went back to a buyer; `refund_failed`: the refund
+ * failed and the money came back. `top_up`: you added money; `top_up_reversed`: it was taken back.
+ * `payout_paid`: a payout was paid; `payout_returned`: it came back. `dispute_withdrawn`: a buyer
+ * disputed a payment; `dispute_reinstated`: you won the dispute. `fee`: a fee was charged.
+ * `correction`: a mistake was corrected.
  */
 export type WalletTransactionKind =
   | 'capture'
@@ -2163,31 +2170,31 @@ export type WalletTransactionKind =
   | 'fee'
   | 'correction'
 
-/** An event on its way to an endpoint. */
+/** The delivery of an event to an endpoint. */
 export interface WebhookDelivery {
   /** The id of the delivery. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
   /** The endpoint. */
   endpoint_id: string
-  /** The event, and the header `webhook-id` of each attempt. */
+  /** The id of the event, which is also the header `webhook-id` of each attempt. */
   event_id: string
   /** The type of the event. */
   type: string
-  /** Of the event, in your feed; null: it is a test. */
+  /** The sequence of the event in your feed; null for a test. */
   sequence: number | null
   status: WebhookDeliveryStatus
   /** Scheduled attempts so far; replays do not count. */
   attempts: number
   /**
-   * When the next attempt is due; null: there is none. It may come later: an endpoint that only fails
-   * gets one request at a time, and an ordered one its events in turn.
+   * When the next attempt is due; null if there is none. It may come later: a failing endpoint gets one
+   * request at a time, and an ordered endpoint gets its events in order.
    */
   next_attempt_at: string | null
-  /** The status of the last answer; null: there was none. */
+  /** The HTTP status of the last answer; null if there was none. */
   last_status_code: number | null
-  /** Why there was no answer to the last attempt. */
+  /** Why the last attempt got no answer. */
   last_error: string | null
   /** When it arrived. */
   delivered_at: string | null
@@ -2199,48 +2206,48 @@ export interface WebhookDelivery {
 
 /** An attempt to deliver an event. */
 export interface WebhookDeliveryAttempt {
-  /** When it began. */
+  /** When the attempt began. */
   at: string
-  /** Of the answer; null: there was none. */
+  /** The HTTP status of the answer; null if there was none. */
   status_code: number | null
   /** How long it took. */
   duration_ms: number
   /** Why there was no answer. */
   error: string | null
   /**
-   * How the body of the answer begins: 1,000 bytes at most, 200 of a success. Null: there was no answer,
-   * five attempts came after it, or what the event said of a person was erased.
+   * The beginning of the answer's body: at most 1,000 bytes, 200 for a success. Null if there was no
+   * answer, five more attempts have followed, or the personal data of the event was erased.
    */
   response_excerpt: string | null
   /** Whether it was a replay. */
   manual: boolean
 }
 
-/** A delivery with its attempts and what is sent. */
+/** A delivery with its attempts and its payload. */
 export interface WebhookDeliveryDetail {
   /** The id of the delivery. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
   /** The endpoint. */
   endpoint_id: string
-  /** The event, and the header `webhook-id` of each attempt. */
+  /** The id of the event, which is also the header `webhook-id` of each attempt. */
   event_id: string
   /** The type of the event. */
   type: string
-  /** Of the event, in your feed; null: it is a test. */
+  /** The sequence of the event in your feed; null for a test. */
   sequence: number | null
   status: WebhookDeliveryStatus
   /** Scheduled attempts so far; replays do not count. */
   attempts: number
   /**
-   * When the next attempt is due; null: there is none. It may come later: an endpoint that only fails
-   * gets one request at a time, and an ordered one its events in turn.
+   * When the next attempt is due; null if there is none. It may come later: a failing endpoint gets one
+   * request at a time, and an ordered endpoint gets its events in order.
    */
   next_attempt_at: string | null
-  /** The status of the last answer; null: there was none. */
+  /** The HTTP status of the last answer; null if there was none. */
   last_status_code: number | null
-  /** Why there was no answer to the last attempt. */
+  /** Why the last attempt got no answer. */
   last_error: string | null
   /** When it arrived. */
   delivered_at: string | null
@@ -2251,113 +2258,114 @@ export interface WebhookDeliveryDetail {
   /** The attempts, oldest first, replays among them. */
   attempts_log: WebhookDeliveryAttempt[]
   /**
-   * What is sent: `{ id, type, timestamp, sequence, tenant_id, data }`. Above 20 kB `data` is only `{
-   * id, truncated: true }`. Null: the event is older than events are kept.
+   * The payload: `{ id, type, timestamp, sequence, tenant_id, data }`. If it would exceed 20 kB, `data`
+   * is only `{ id, truncated: true }`. Null if the event's retention period has passed.
    */
   payload: unknown
 }
 
 /**
- * `pending` until it is final. `failed`: the endpoint answered 410, or was disabled by its answers
- * while this waited. `exhausted`: the last attempt of the schedule failed, or the only one of a test.
- * `skipped`: the endpoint was disabled when the event happened, or you disabled it while this waited.
+ * `pending` until it is final. `failed`: the endpoint answered 410, or was disabled because of its
+ * answers while this waited. `exhausted`: the last attempt of the schedule failed, or the only attempt
+ * of a test. `skipped`: the endpoint was disabled when the event happened, or you disabled it while
+ * this waited.
  */
 export type WebhookDeliveryStatus = 'pending' | 'delivered' | 'failed' | 'exhausted' | 'skipped'
 
-/** Where your events are sent to. */
+/** A webhook endpoint: a URL that your events are sent to. */
 export interface WebhookEndpoint {
   /** The id of the endpoint. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string | null
-  /** Where events are sent to. */
+  /** The URL that events are sent to. */
   url: string
-  /** Which events: `*` for all, `<noun>.*`, or types. */
+  /** The events to send: `*` for all, `<noun>.*`, or single types. */
   types: string[]
   /** Yours. */
   description: string | null
   /**
-   * Whether events are sent one after the other, by their sequence: one that fails holds up the later
+   * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
    * ones until it is final.
    */
   ordered: boolean
   /**
-   * The most requests at one moment; fewer while the endpoint is slow or only fails. Tests and replays
-   * come on top.
+   * The maximum number of requests at once; fewer while the endpoint is slow or fails. Tests and replays
+   * are not counted.
    */
   max_in_flight: number
-  /** The most requests in a second; null: as many as there are. */
+  /** The maximum number of requests a second; null means no limit. */
   rate_per_s: number | null
   status: WebhookEndpointStatus
   disabled_reason: WebhookEndpointDisabledReason
   metadata: Metadata
-  /** Unique among your endpoints: the cursor of lists. */
+  /** When it was created. Unique among your endpoints, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
-  /** Headers of yours that each request carries. */
+  /** Your own headers, sent with each request. */
   headers: Record<string, string>
   /**
-   * What requests are signed with. Shown once, when it was made: in the answer to the create, or to its
-   * rotation. Null later.
+   * The secret that signs requests. Shown once, in the answer to the create or to the rotation; null
+   * after that.
    */
   secret: string | null
 }
 
 /**
- * `gone`: it answered 410. `failing`: for five days every attempt failed. `manual`: by you. Null while
- * it is enabled.
+ * Why the endpoint was disabled. `gone`: it answered 410. `failing`: every attempt failed for five
+ * days. `manual`: you disabled it. Null while it is enabled.
  */
 export type WebhookEndpointDisabledReason = 'gone' | 'failing' | 'manual' | null
 
-/** The endpoint as it then stood, without its secret and its headers. */
+/** The endpoint as it was then, without its secret and its headers. */
 export interface WebhookEndpointEventData {
   /** The id of the endpoint. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was created with. */
+  /** The idempotency key that it was created with. */
   idempotency_key: string | null
-  /** Where events are sent to. */
+  /** The URL that events are sent to. */
   url: string
-  /** Which events: `*` for all, `<noun>.*`, or types. */
+  /** The events to send: `*` for all, `<noun>.*`, or single types. */
   types: string[]
   /** Yours. */
   description: string | null
   /**
-   * Whether events are sent one after the other, by their sequence: one that fails holds up the later
+   * Whether events are sent one at a time, by their sequence. An event that fails then holds up later
    * ones until it is final.
    */
   ordered: boolean
   /**
-   * The most requests at one moment; fewer while the endpoint is slow or only fails. Tests and replays
-   * come on top.
+   * The maximum number of requests at once; fewer while the endpoint is slow or fails. Tests and replays
+   * are not counted.
    */
   max_in_flight: number
-  /** The most requests in a second; null: as many as there are. */
+  /** The maximum number of requests a second; null means no limit. */
   rate_per_s: number | null
   status: WebhookEndpointStatus
   disabled_reason: WebhookEndpointDisabledReason
   metadata: Metadata
-  /** Unique among your endpoints: the cursor of lists. */
+  /** When it was created. Unique among your endpoints, so lists use it as their cursor. */
   created_at: string
   /** When it last changed. */
   updated_at: string
 }
 
-/** What came of deliveries in the last seven days. Tests do not count, nor do replays. */
+/** Delivery statistics for the last seven days. Tests and replays are not counted. */
 export interface WebhookEndpointStats {
-  /** Deliveries that arrived. */
+  /** The number of deliveries that arrived. */
   delivered: number
-  /** Deliveries that ended without arriving: `failed` or `exhausted`. */
+  /** The number of deliveries that ended without arriving: `failed` or `exhausted`. */
   failed: number
-  /** Deliveries that wait for an attempt or are being sent, at this moment. */
+  /** The number of deliveries that currently wait for an attempt or are being sent. */
   pending: number
-  /** How long half of the successful requests took at most; null: there were none. */
+  /** The median response time of successful requests (p50); null if there were none. */
   p50_ms: number | null
-  /** How long 95 in 100 of them took at most, to about 5 in 100. */
+  /** The 95th percentile of their response time (p95), accurate to about 5 %. */
   p95_ms: number | null
   /** When the last attempt succeeded. */
   last_success_at: string | null
@@ -2366,36 +2374,36 @@ export interface WebhookEndpointStats {
 }
 
 /**
- * `disabled`: no events are sent there, and what happens meanwhile is not sent later by itself. Tests,
- * replays and recoveries are sent.
+ * `disabled`: no events are sent to the endpoint, and events that happen in the meantime are not sent
+ * later automatically. Tests, replays and recoveries are sent.
  */
 export type WebhookEndpointStatus = 'enabled' | 'disabled'
 
-/** A request to send again what an endpoint missed within a time. */
+/** A request to send again what an endpoint missed in a period. */
 export interface WebhookRecovery {
   /** The id of the recovery. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
   /** The endpoint. */
   endpoint_id: string
-  /** Of deliveries that were made from then on. */
+  /** Only deliveries created at or after this time. */
   since: string
-  /** And before then. */
+  /** Only deliveries created before this time. */
   until: string
   status: WebhookRecoveryStatus
   /** How many deliveries it has found so far. */
   found: number
   /**
-   * How many of these were sent again: they neither wait nor are under way, and were not dropped because
-   * the endpoint was disabled. Whether they arrived, the deliveries show.
+   * How many of these have been sent again. Deliveries that still wait or are in progress, or that were
+   * dropped because the endpoint was disabled, are not counted. Each delivery shows whether it arrived.
    */
   sent: number
-  /** When it was asked for. */
+  /** When it was created. */
   created_at: string
-  /** When it last went on. */
+  /** When it last made progress. */
   updated_at: string
 }
 
-/** `completed`: of all that was missed nothing waits any more. */
+/** `completed`: none of the missed deliveries waits any more. */
 export type WebhookRecoveryStatus = 'pending' | 'running' | 'completed'

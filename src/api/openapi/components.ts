@@ -7,7 +7,7 @@ export const SECURITY_SCHEMES = {
     scheme: 'bearer',
     bearerFormat: 'sk_live_<tenant>_<random32>',
     description: [
-      'An API key of the tenant: `Authorization: Bearer sk_live_<tenant>_<random32>`. The key says whose the records are and what may be done by its scopes. Reading customers needs no scope.',
+      'An API key of the tenant: `Authorization: Bearer sk_live_<tenant>_<random32>`. The key selects the tenant, and its scopes say what it may do. Reading customers needs no scope.',
       ...Object.values(AREAS).flatMap(({ scopes }) =>
         Object.entries(scopes).map(([scope, may]) => `- \`${scope}\`: ${may}`),
       ),
@@ -24,7 +24,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'Your own id for this request. It comes back in the answer and is in our logs. An id of another form is ignored, and the request gets one of ours.',
+      'Your own id for this request. It is returned in the answer and appears in our logs. An id in another format is ignored, and we generate one.',
     schema: REQUEST_ID,
   },
   'Idempotency-Key': {
@@ -32,7 +32,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'May be sent instead of `idempotency_key` in the body, e.g. `order-17-payment`. (For a create this document requires the field; the server takes either.) If both are sent, they must be equal.',
+      'You may send this instead of `idempotency_key` in the body, for example `order-17-payment`. (For a create, this document requires the field; the server accepts either.) If you send both, they must be equal.',
     schema: { type: 'string', minLength: 1, maxLength: 255 },
   },
   Prefer: {
@@ -40,7 +40,7 @@ export const PARAMETERS = {
     in: 'header',
     required: false,
     description:
-      'How long to wait for the provider (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Without it: as each operation says. The feed of events takes `wait=N` and waits for events.',
+      'How long to wait for the provider (RFC 7240): `wait=N`, 0 to 30 seconds, or `respond-async` for an answer at once. Together, `respond-async, wait=N`: wait up to N seconds, then 202. Each operation says what happens without it. The feed of events takes `wait=N` and waits for events.',
     schema: { type: 'string' },
   },
 } as const
@@ -48,15 +48,15 @@ export const PARAMETERS = {
 /** Headers that an answer may bring, by name. */
 export const HEADERS = {
   'x-request-id': {
-    description: 'The id of this request: yours, or one that we gave. Name it when you ask for help.',
+    description: 'The id of this request: yours, or one that we generated. Quote it when you ask for help.',
     schema: { ...REQUEST_ID, examples: ['0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'] },
   },
   RateLimit: {
-    description: 'What is left (`r`) and in how many seconds all of it is back (`t`).',
+    description: 'How many requests are left (`r`), and in how many seconds the limit is full again (`t`).',
     schema: { type: 'string', examples: ['"default";r=1999;t=1'] },
   },
   'RateLimit-Policy': {
-    description: 'How many requests at once (`q`), refilled over how many seconds (`w`).',
+    description: 'How many requests you may send at once (`q`), and over how many seconds they refill (`w`).',
     schema: { type: 'string', examples: ['"default";q=2000;w=4'] },
   },
   'Retry-After': {
@@ -69,7 +69,7 @@ export const HEADERS = {
   },
   Link: {
     description:
-      'The address of the next page; sent when this one is full, and by the feed of events always.',
+      'The address of the next page. Sent if this page is full; the feed of events always sends it.',
     schema: {
       type: 'string',
       examples: ['</v1/payments?limit=25&before=2026-11-20T10%3A15%3A30.123456Z>; rel="next"'],
@@ -80,7 +80,7 @@ export const HEADERS = {
     schema: { type: 'string', examples: ['/v1/payments/0198f6f0-1234-7000-8000-123456789abc'] },
   },
   'Preference-Applied': {
-    description: 'The preferences that were followed.',
+    description: 'The preferences that were applied.',
     schema: { type: 'string', examples: ['wait=5'] },
   },
   'Idempotent-Replayed': {

@@ -21,7 +21,7 @@ const schemas: Record<string, JsonSchema> = {
       type: {
         type: 'string',
         description:
-          '`email.delivered`: it arrived. `email.bounced`: it came back. `email.complained`: the recipient called it spam. Others are taken and change nothing.',
+          '`email.delivered`: it arrived. `email.bounced`: it bounced. `email.complained`: the recipient marked it as spam. Other types are accepted and change nothing.',
         examples: [EVENT.type],
       },
       data: { $ref: '#/components/schemas/EmailEventData' },
@@ -48,7 +48,7 @@ const schemas: Record<string, JsonSchema> = {
       },
       diagnostic: {
         type: ['string', 'null'],
-        description: 'Of a bounce: what the server said. Only the codes that it begins with are stored.',
+        description: "For a bounce: the server's answer. Only the codes at its beginning are stored.",
         examples: [EVENT.data.diagnostic],
       },
     },

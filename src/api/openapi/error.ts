@@ -7,11 +7,12 @@ export const errorBody = z
   .object({
     code: z.enum(Object.keys(ERRORS) as [ErrorCode, ...ErrorCode[]]).meta({
       id: 'ErrorCode',
-      description: 'What went wrong. New codes may come: go by the status of one you do not know.',
+      description:
+        'What went wrong. New codes may be added: handle a code that you do not know by its status.',
       example: 'invalid_request',
     }),
     message: z.string().meta({
-      description: 'The same for people. Its words may change.',
+      description: 'A description for people. The wording may change.',
       example: 'amount_minor: must be more than 0',
     }),
     param: z
@@ -30,12 +31,13 @@ export const errorBody = z
           .meta({ id: 'ErrorDetail', description: 'One field at fault.' }),
       )
       .optional()
-      .meta({ description: 'Every field at fault, where there may be several.' }),
+      .meta({ description: 'Every field at fault, if there may be several.' }),
     context: z
       .record(z.string(), z.unknown())
       .optional()
       .meta({
-        description: 'Facts of this code, e.g. `decline_code` and `payment_id` of `payment_declined`.',
+        description:
+          'Facts about this error, such as `decline_code` and `payment_id` for `payment_declined`.',
         example: {
           payment_id: '0198f6f0-1234-7000-8000-123456789abc',
           decline_code: 'insufficient_funds',
@@ -46,7 +48,7 @@ export const errorBody = z
       example: '0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10',
     }),
     doc_url: z.string().meta({
-      description: 'What to do about this code.',
+      description: 'A link to what to do about this error.',
       example: 'https://api.example.com/docs/guides/errors#invalid_request',
     }),
   })

@@ -29,14 +29,15 @@ export const EVENT_HEADERS = {
     in: 'header',
     required: true,
     description:
-      'The id of the event, the same each time that it is sent. Events are sent at least once: pass over those whose id you have.',
+      'The id of the event, the same every time it is sent. Events are sent at least once: ignore those whose id you already have.',
     schema: { type: 'string', format: 'uuid', examples: [EXAMPLE_EVENT_ID] },
   },
   'webhook-timestamp': {
     name: 'webhook-timestamp',
     in: 'header',
     required: true,
-    description: 'When this attempt was made, in unix seconds. Refuse what is more than 300 s off.',
+    description:
+      'When this attempt was made, in Unix seconds. Refuse a webhook whose time is more than 300 s off.',
     schema: { type: 'string', pattern: '^[0-9]+$', examples: ['1795169731'] },
   },
   'webhook-signature': {
@@ -44,7 +45,7 @@ export const EVENT_HEADERS = {
     in: 'header',
     required: true,
     description:
-      '`v1,` and the base64 of the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>`, over the bytes of the body, with the base64-decoded part of the secret; while several secrets are valid, one for each, separated by blanks. [How to verify it](/docs/guides/receiving-events#verify).',
+      '`v1,` and the base64 of the HMAC-SHA256 of `<webhook-id>.<webhook-timestamp>.<body>`, over the raw bytes of the body, with the base64-decoded part of the secret. While several secrets are valid, there is one signature for each, separated by spaces. [How to verify it](/docs/guides/receiving-events#verify).',
     schema: { type: 'string', examples: ['v1,KKZLLoNhHzEqpaQwAjMP2jwrYQ+Rfd+ol5yKcAkNw4E='] },
   },
 } as const
@@ -58,7 +59,7 @@ const truncatedData = z
   .meta({
     id: 'TruncatedData',
     description:
-      'Sent for the data where the body would be above 20 kB. `GET /v1/events/{id}` has all of them, or retrieve the resource.',
+      'Sent instead of the data if the body would exceed 20 kB. `GET /v1/events/{id}` has all of the data, or retrieve the resource.',
   })
 
 /** What the type of an event implies for its data, where that differs from the examples of the fields. */
@@ -178,7 +179,7 @@ function eventOperation(
               tenant_id: {
                 type: 'string',
                 format: 'uuid',
-                description: 'Whose event it is.',
+                description: 'The tenant that the event belongs to.',
                 examples: [EXAMPLE_TENANT_ID],
               },
               data: { anyOf: [data, schemas.of(truncatedData, 'output')] },
@@ -196,9 +197,9 @@ function eventOperation(
       },
     },
     responses: {
-      '2XX': { description: 'It was taken.' },
-      410: { description: 'It is not sent again, and the endpoint is disabled.' },
-      default: { description: 'It was not taken, and is sent again. Redirects are not followed.' },
+      '2XX': { description: 'The event was received.' },
+      410: { description: 'The event is not sent again, and the endpoint is disabled.' },
+      default: { description: 'The event was not received, and is sent again. Redirects are not followed.' },
     },
   }
 }

@@ -31,42 +31,42 @@ export function introduction(guides: ListedGuide[]): string {
 
 const BEGINNING = `
 Customers, recipients, merchants, payments, captures, refunds, payouts, top-ups, verifications, messages and AI tasks over a thin
-HTTP API; every piece of work becomes a durable job. Start with
+HTTP API. All work becomes durable jobs. Start with
 the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain each part in full. For TypeScript and
 JavaScript there is [an SDK](/docs/guides/sdk); for other languages generate one from this document.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
-are UUIDs. Answers may get new fields and enums new values at any time. From version 1.0 on nothing that is there goes
-away without six months' notice; until then the changelog names what changes.
+are UUIDs. Answers may get new fields, and enums new values, at any time. From version 1.0 on, nothing is removed
+without six months' notice; until then, the changelog lists changes.
 
 ## Authentication, CORS
 
-\`Authorization: Bearer sk_live_<tenant>_<random32>\`. The key says whose the records are, and its scopes what it may
-do: [keys and scopes](/docs/guides/keys). There are no CORS headers: call from your server.
+Send \`Authorization: Bearer sk_live_<tenant>_<random32>\`. The key selects the tenant, and its scopes say what it may
+do: [keys and scopes](/docs/guides/keys). There are no CORS headers: call the API from your server.
 
 ## Lists and pagination
 
-Bare arrays, newest first. The next page starts \`before\` the \`created_at\` of the last item, and a full page links
+Lists are bare arrays, newest first. The next page starts \`before\` the \`created_at\` of the last item, and a full page links
 to it: [pagination](/docs/guides/pagination).
 
 ## Idempotency: retry without a double charge
 
-Every create but those of templates and suppressions needs an \`idempotency_key\` in its body; the header \`Idempotency-Key\` may stand in for it. A
-repetition with the same content is answered with what became of the first request, and \`Idempotent-Replayed: true\`;
-with other content it is refused. A refusal decided before anything was written is not remembered; one of the processor
+Every create except those of templates and suppressions needs an \`idempotency_key\` in its body, or the header \`Idempotency-Key\` instead. A
+repeated request with the same content gets the outcome of the first request, and \`Idempotent-Replayed: true\`;
+with different content it is refused. A refusal before anything was written is not stored; a refusal by the processor
 is: [idempotency](/docs/guides/idempotency).
 
 ## Waiting, timeout, retry
 
 Payments (create, capture, cancel, refund), cancellations of payouts, verifications (create, link) and messages wait for the provider:
-10 s, or as \`Prefer\` says. Creating a payout, top-up or AI task is answered 201 at once with what was accepted, and waits only if
-\`Prefer\` asks to. What is waited for and not finished by then is answered 202 with the resource as it stands, and the work goes on:
+10 s, or as long as \`Prefer\` says. Creating a payout, top-up or AI task is answered 201 at once with the accepted resource, and waits only if
+\`Prefer\` asks for it. If the work is not finished by then, the answer is 202 with the resource as it is now, and the work continues:
 [waiting and 202](/docs/guides/waiting).
 
 ## Errors
 
-\`{ "error": { code, message, param?, details?, context?, request_id, doc_url } }\`. Each code has one status;
-[what to do on each](/docs/guides/errors), to which \`doc_url\` leads.
+\`{ "error": { code, message, param?, details?, context?, request_id, doc_url } }\`. Each code has one status.
+\`doc_url\` links to [what to do about it](/docs/guides/errors).
 
 ${Object.entries(ERRORS)
   .map(([code, [status, message]]) => `- **${status}** \`${code}\`: ${message}`)
@@ -74,13 +74,13 @@ ${Object.entries(ERRORS)
 
 ## Events
 
-What happens to customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
-suppressions, AI tasks and webhook endpoints is told by events. \`GET /v1/events\` lists them in one order: [events](/docs/guides/events); they are also
-sent to endpoints of yours: [receiving events](/docs/guides/receiving-events). Their types and data are listed under \`webhooks\`.
+Changes of customers, recipients, merchants, payments, refunds, payouts, top-ups, verifications, messages, their templates and
+suppressions, AI tasks and webhook endpoints produce events. \`GET /v1/events\` lists them in one order: [events](/docs/guides/events). They are also
+sent to your endpoints: [receiving events](/docs/guides/receiving-events). Their types and data are listed under \`webhooks\`.
 
 ## Limits
 
-\`RateLimit-Policy\` says how many requests a key may send, \`RateLimit\` what is left:
-[rate limits](/docs/guides/rate-limits). A body may have 256 KiB, one with emails 15 MiB. Messages have
-limits of their own, for each tenant and destination: \`rate_limited\` then says which in \`context.limit\`.
+\`RateLimit-Policy\` says how many requests a key may send, and \`RateLimit\` how many are left:
+[rate limits](/docs/guides/rate-limits). A body may have 256 KiB, or 15 MiB if it has emails. Messages have
+separate limits for each tenant and destination: \`rate_limited\` then says which in \`context.limit\`.
 `

@@ -71,16 +71,16 @@ const AFTER_THE_WORK: ErrorCode[] = [
 const WITH_BODY: ErrorCode[] = ['payload_too_large', 'unsupported_media_type']
 const WAITS = {
   by_default:
-    'Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not finished by then answers 202.',
+    'Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not finished by then, the answer is 202.',
   if_asked:
-    'Answers what was accepted and does not wait for it, unless `Prefer: wait=N` (at most 30) asks to; what is not finished by then answers 202.',
+    'Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30). If the work is not finished by then, the answer is 202.',
   for_more:
-    'Where there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits for it: the answer comes with the first, and is empty at the end. At most 100 requests of a key wait at once.',
+    'If there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the first event, or is empty when the time is up. At most 20 requests of a key may wait at once.',
 }
 const SUCCESS: Record<number, string> = {
   200: 'Done.',
   201: 'Created.',
-  202: 'Accepted and not finished yet: the resource as it stands. The work goes on; look at `Location`.',
+  202: 'The request was accepted and is not finished yet. The answer is the resource as it is now. The work continues; `Location` says where to look.',
 }
 
 /** The operation of a route. */
@@ -135,7 +135,7 @@ function bodyOf({ key, examples }: Literal, body: z.ZodType, schemas: Schemas): 
   }
   return {
     required: !optional,
-    description: optional ? 'May be left out.' : 'What is asked for.',
+    description: optional ? 'Optional.' : 'The request body.',
     content: { 'application/json': { schema, ...(examples?.requests && { examples: examples.requests }) } },
   }
 }

@@ -29,7 +29,7 @@ const schemas: Record<string, JsonSchema> = {
   },
   StripeEventData: {
     type: 'object',
-    description: 'What it happened to.',
+    description: 'The type of the resource that it is about.',
     required: ['object'],
     properties: {
       object: {
@@ -46,7 +46,7 @@ const operation: JsonSchema = {
   operationId: 'receiveStripeEvent',
   summary: 'Take an event from Stripe',
   description:
-    'Called by Stripe. Any event is taken and stored; those that are about none of our payments change nothing.',
+    'Called by Stripe. Every event is accepted and stored; events about none of our payments change nothing.',
   tags: ['notifications'],
   security: [{ stripe_signature: [] }],
   requestBody: {

@@ -19,7 +19,7 @@ const schemas: Record<string, JsonSchema> = {
     properties: {
       MessageSid: text("Twilio's id of the message.", CALLBACK.MessageSid),
       AccountSid: text('The account that it belongs to.', CALLBACK.AccountSid),
-      MessageStatus: text('Of a status callback: how the message stands.', CALLBACK.MessageStatus),
+      MessageStatus: text('For a status callback: the status of the message.', CALLBACK.MessageStatus),
       ErrorCode: text('Of a status callback: why it failed.', '30003'),
       From: text('Of an answer: the number of the person.', '+15005550006'),
       To: text('Of an answer: the number that received it.', '+15551234567'),
@@ -27,7 +27,7 @@ const schemas: Record<string, JsonSchema> = {
         'Of an answer: the messaging service of that number.',
         'MG0123456789abcdef0123456789abcdef',
       ),
-      Body: text('Of an answer: its text, of which only what it means is stored.', 'STOP'),
+      Body: text('For an answer: its text. Only its meaning is stored.', 'STOP'),
       OptOutType: text('Of an answer: what Twilio takes it for, which wins over its text.', 'STOP'),
     },
   },

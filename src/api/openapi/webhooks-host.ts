@@ -98,7 +98,7 @@ const SCHEMAS: Record<string, JsonSchema> = {
       },
       message: {
         type: 'string',
-        description: 'The same for people.',
+        description: 'A description for people.',
         examples: ['The signature is not acceptable: mismatch.'],
       },
     },

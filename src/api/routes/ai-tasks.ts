@@ -19,12 +19,12 @@ import { AI_TASK_QUEUED, AI_TASK_RUNNING, NO_OUTPUT } from './ai-tasks/examples.
 
 const cancelBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'ticket-17-cancel' }).optional() })
-  .meta({ id: 'CancelAiTask', description: 'Nothing but a key.' })
+  .meta({ id: 'CancelAiTask', description: 'Only an idempotency key.' })
   .nullish()
 
 const filters = pageQuery.extend({
-  status: aiTaskStatus.optional().meta({ description: 'Only those of this status.' }),
-  kind: aiTaskKind.optional().meta({ description: 'Only those of this kind.' }),
+  status: aiTaskStatus.optional().meta({ description: 'Filter by status.' }),
+  kind: aiTaskKind.optional().meta({ description: 'Filter by kind.' }),
 })
 
 export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void {
@@ -53,7 +53,7 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       operation_id: 'createAiTask',
       summary: 'Start an AI task',
       description:
-        'A task that fails is answered as such, also to who waits for it: look at `status` and `failure`. What it is asked is kept encrypted, shown nowhere, and erased when the task is over.',
+        'A task that fails is not an error, even if you wait: check `status` and `failure`. The input is stored encrypted, never shown, and erased when the task is over.',
       body: createBody,
       response: { 201: aiTaskSchema, 202: aiTaskSchema },
       waits: 'if_asked',
@@ -93,7 +93,7 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       tag: 'ai_tasks',
       operation_id: 'listAiTasks',
       summary: 'List AI tasks, newest first',
-      description: 'Without their outputs: `output` is null in lists. Retrieve a task for its own.',
+      description: '`output` is null in lists. Retrieve a task to read its output.',
       querystring: filters,
       response: { 200: z.array(aiTaskSchema) },
       errors: [],
@@ -132,13 +132,13 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       operation_id: 'cancelAiTask',
       summary: 'Cancel an AI task',
       description:
-        'Canceled at once, unless it has ended. A call to the provider that is under way is aborted within a second, and its answer is not kept.',
+        'Cancels a task at once, unless it has ended. A call to the provider that is in progress is aborted within a second, and its answer is discarded.',
       params: idParams,
       body: cancelBody,
       response: { 200: aiTaskSchema },
       key: 'optional',
       examples: {
-        requests: { bare: { summary: 'The body may be left out as well', value: {} } },
+        requests: { bare: { summary: 'The body is optional', value: {} } },
         answer: {
           ...AI_TASK_RUNNING,
           ...NO_OUTPUT,

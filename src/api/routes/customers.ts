@@ -19,10 +19,10 @@ import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
 
-const NAME = { description: 'What they are called.', example: 'Ada Lovelace' }
-const EMAIL = { description: 'Kept as it is sent; not checked.', example: 'ada@example.com' }
-const PHONE = { description: 'Kept as it is sent; not checked.', example: '+442079460000' }
-const EXTERNAL_ID = { description: 'Your own identifier.', example: 'user-17' }
+const NAME = { description: "The customer's name.", example: 'Ada Lovelace' }
+const EMAIL = { description: 'Stored exactly as you send it; not validated.', example: 'ada@example.com' }
+const PHONE = { description: 'Stored exactly as you send it; not validated.', example: '+442079460000' }
+const EXTERNAL_ID = { description: 'Your own identifier for the customer.', example: 'user-17' }
 
 const createBody = z
   .strictObject({
@@ -33,7 +33,7 @@ const createBody = z
     metadata,
     idempotency_key: idempotencyKey.optional(),
   })
-  .meta({ id: 'CreateCustomer', description: 'A customer to be.' })
+  .meta({ id: 'CreateCustomer', description: 'The customer to create.' })
 const patch = z
   .strictObject({
     name: z.string().max(256).nullable().meta(NAME),
@@ -43,7 +43,7 @@ const patch = z
     metadata: metadataValue,
   })
   .partial()
-  .meta({ id: 'UpdateCustomer', description: 'What changes.' })
+  .meta({ id: 'UpdateCustomer', description: 'The fields to change.' })
 
 export function customerRoutes(root: FastifyInstance, context: RouteContext): void {
   const { sql, lists } = context
@@ -87,7 +87,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       examples: {
         requests: {
           named: {
-            summary: 'With what is known',
+            summary: 'With all details',
             value: {
               idempotency_key: 'customer-17',
               name: 'Ada Lovelace',
@@ -97,7 +97,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
               metadata: { plan: 'pro' },
             },
           },
-          bare: { summary: 'With nothing but its key', value: { idempotency_key: 'customer-18' } },
+          bare: { summary: 'With only its key', value: { idempotency_key: 'customer-18' } },
         },
       },
       response: { 201: customerSchema },
@@ -125,12 +125,12 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
           .string()
           .max(320)
           .optional()
-          .meta({ description: 'Only those with exactly this email.', example: 'ada@example.com' }),
+          .meta({ description: 'Filter by email; must match exactly.', example: 'ada@example.com' }),
         external_id: z
           .string()
           .max(255)
           .optional()
-          .meta({ description: 'Only those with this identifier of yours.', example: 'user-17' }),
+          .meta({ description: 'Filter by your own identifier.', example: 'user-17' }),
         deleted: flag('Also list deleted customers.'),
       }),
       response: { 200: z.array(customerSchema) },
@@ -153,7 +153,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       scope: null,
       operation_id: 'getCustomer',
       summary: 'Retrieve a customer',
-      description: 'Deleted customers are answered too, without what was personal.',
+      description: 'Deleted customers are returned too, without personal data.',
       params: idParams,
       response: { 200: customerSchema },
       errors: ['customer_not_found'],
@@ -168,8 +168,8 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       area: 'customers',
       scope: 'customer:write',
       operation_id: 'updateCustomer',
-      summary: 'Change a customer',
-      description: 'A field that is left out stays as it is; null empties it.',
+      summary: 'Update a customer',
+      description: 'Fields that you leave out stay unchanged; null clears a field.',
       params: idParams,
       body: patch.nullish(),
       examples: {
@@ -193,7 +193,7 @@ export function customerRoutes(root: FastifyInstance, context: RouteContext): vo
       operation_id: 'deleteCustomer',
       summary: 'Delete a customer',
       description:
-        'Erases name, email, phone and metadata and keeps the id for the books. What earlier events told of them is erased soon after.',
+        'Erases name, email, phone and metadata, and keeps the id for the books. Personal data in earlier events is erased soon after.',
       params: idParams,
       response: { 200: customerSchema },
       examples: {

@@ -9,8 +9,8 @@ import type { RouteContext } from '../context.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../route.ts'
 
 const filters = pageQuery.extend({
-  status: disputeStatus.optional().meta({ description: 'Only those of this status.' }),
-  payment_id: idText.optional().meta({ description: 'Only those of this payment.', example: EXAMPLE_ID }),
+  status: disputeStatus.optional().meta({ description: 'Filter by status.' }),
+  payment_id: idText.optional().meta({ description: 'Filter by payment.', example: EXAMPLE_ID }),
 })
 
 export function disputeRoutes(root: FastifyInstance, { sql, lists }: RouteContext): void {
@@ -25,7 +25,7 @@ export function disputeRoutes(root: FastifyInstance, { sql, lists }: RouteContex
       operation_id: 'listDisputes',
       summary: 'List disputes, newest first',
       description:
-        "A dispute is opened by the buyer's bank and answered in the processor's dashboard; here you see how it stands and what it took from your balance.",
+        "The buyer's bank opens a dispute, and you answer it in the processor's dashboard. Here you see its status and what it took from your balance.",
       querystring: filters,
       response: { 200: z.array(disputeSchema) },
       errors: [],

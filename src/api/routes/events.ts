@@ -33,17 +33,17 @@ const feedQuery = z.strictObject({
     .pipe(z.int({ error: NO_SEQUENCE }).min(0))
     .default(0)
     .meta({
-      description: 'Only events with a higher `sequence`: that of the last one that you have.',
+      description: 'Only events with a higher `sequence`. Pass that of the last event that you have.',
       ...asInteger({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
       standard: 0,
       example: 17,
     }),
   limit: pageSize(25),
   type: eventTypes.optional().meta({
-    description: 'Only those of this type, or of all types of a resource: `payment.*`.',
+    description: 'Filter by type, or by all types of a resource: `payment.*`.',
     example: 'payment.*',
   }),
-  subject_id: idText.optional().meta({ description: 'Only those of this resource.', example: EXAMPLE_ID }),
+  subject_id: idText.optional().meta({ description: 'Filter by resource.', example: EXAMPLE_ID }),
 })
 
 const paymentQuery = z.strictObject({
@@ -74,7 +74,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       operation_id: 'listEvents',
       summary: 'List events, oldest first',
       description:
-        'The feed: every event has its `sequence`, from 1 and without a gap, and one that shows up later never has a lower one. So whoever asks for what comes after the last that they have misses nothing. `Link` always leads to what comes next. An event joins the feed a moment after it happened, and is kept for 90 days unless your operator says otherwise.',
+        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears later never has a lower one. So if you always ask for the events after the last one you have, you miss nothing. `Link` always points to the next page. An event joins the feed a moment after it happened, and is kept for 90 days unless your operator chose otherwise.',
       querystring: feedQuery,
       response: { 200: z.array(eventSchema) },
       waits: 'for_more',
@@ -130,7 +130,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       scope: 'events:read',
       operation_id: 'getEvent',
       summary: 'Retrieve an event',
-      description: 'Also one that is not in the feed yet: its `sequence` is null.',
+      description: 'Also returns an event that is not in the feed yet: its `sequence` is null.',
       params: idParams,
       response: { 200: eventSchema },
       errors: ['event_not_found'],
@@ -150,7 +150,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       operation_id: 'listPaymentEvents',
       summary: 'List the events of a payment, oldest first',
       description:
-        'Those of its refunds and disputes too, and those that are not in the feed yet. Events of one moment are never parted, so there may be a few more than `limit`.',
+        'Includes the events of its refunds and disputes, and events that are not in the feed yet. Events of the same moment come on the same page, so there may be a few more than `limit`.',
       params: idParams,
       querystring: paymentQuery,
       response: { 200: z.array(eventSchema) },

@@ -13,12 +13,12 @@ import { EXAMPLE_ID, nextPage, pageQuery, route } from '../route.ts'
 const remembered = z
   .object({
     key: z.string().meta({ description: 'The key.', example: 'order-17-payment' }),
-    route: z.string().meta({ description: 'The route that it came to.', example: 'POST /v1/payments' }),
+    route: z.string().meta({ description: 'The route of the request.', example: 'POST /v1/payments' }),
     resource: z.string().meta({
       description: `What came of it: ${NOUNS.map((noun) => `\`${noun}\``).join(', ')}.`,
       example: 'payment',
     }),
-    resource_id: z.uuid().meta({ description: 'The id of that.', example: EXAMPLE_ID }),
+    resource_id: z.uuid().meta({ description: 'The id of that resource.', example: EXAMPLE_ID }),
     status: z.enum(['finished', 'under_way', 'failed', 'unknown']).meta({
       id: 'RememberedStatus',
       description:
@@ -39,7 +39,7 @@ export function idempotencyKeyRoutes(root: FastifyInstance, { lists }: RouteCont
       operation_id: 'getIdempotencyKey',
       summary: 'Look up an idempotency key',
       description:
-        'Each request that this key protects, newest first: after a lost answer, this tells whether it was accepted. Kept for 30 days. Those accepted in one moment come on one page.',
+        'Lists the requests that were accepted with this key, newest first. After a lost answer, this tells you whether the request was accepted. Keys are kept for 30 days. Requests accepted at the same moment come on the same page.',
       params: z.strictObject({
         key: idempotencyKey.meta({ description: 'The key.', example: 'order-17-payment' }),
       }),

@@ -19,10 +19,10 @@ import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
 
-const LEGAL_NAME = { description: 'What they are called in contracts.', example: 'Analytical Engines Ltd' }
-const DISPLAY_NAME = { description: 'What buyers know them by.', example: 'Analytical Engines' }
-const SUPPORT_EMAIL = { description: 'Where buyers write to.', example: 'help@engines.example' }
-const URL = { description: 'Their site; http or https.', example: 'https://engines.example' }
+const LEGAL_NAME = { description: 'The legal name, as in contracts.', example: 'Analytical Engines Ltd' }
+const DISPLAY_NAME = { description: 'The name that buyers know.', example: 'Analytical Engines' }
+const SUPPORT_EMAIL = { description: 'The email address for buyers.', example: 'help@engines.example' }
+const URL = { description: "The merchant's website; http or https.", example: 'https://engines.example' }
 const country = countryCode.transform((code) => code.toUpperCase()).meta({ example: 'GB' })
 
 const createBody = z
@@ -38,7 +38,7 @@ const createBody = z
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'merchant-17' }).optional(),
   })
-  .meta({ id: 'CreateMerchant', description: 'A merchant to be.' })
+  .meta({ id: 'CreateMerchant', description: 'The merchant to create.' })
 const patch = z
   .strictObject({
     legal_name: name.meta(LEGAL_NAME),
@@ -49,7 +49,7 @@ const patch = z
     metadata: metadataValue,
   })
   .partial()
-  .meta({ id: 'UpdateMerchant', description: 'What changes.' })
+  .meta({ id: 'UpdateMerchant', description: 'The fields to change.' })
 
 export function merchantRoutes(root: FastifyInstance, context: RouteContext): void {
   const { sql, lists } = context
@@ -67,7 +67,7 @@ export function merchantRoutes(root: FastifyInstance, context: RouteContext): vo
       examples: {
         requests: {
           merchant: {
-            summary: 'With all that can be said',
+            summary: 'With all details',
             value: {
               idempotency_key: 'merchant-17',
               legal_name: 'Analytical Engines Ltd',
@@ -101,7 +101,7 @@ export function merchantRoutes(root: FastifyInstance, context: RouteContext): vo
       operation_id: 'listMerchants',
       summary: 'List merchants, newest first',
       querystring: pageQuery.extend({
-        archived: flag('List the archived ones instead of the others.'),
+        archived: flag('List archived ones instead of the others.'),
       }),
       response: { 200: z.array(merchantSchema) },
       errors: [],
@@ -122,7 +122,7 @@ export function merchantRoutes(root: FastifyInstance, context: RouteContext): vo
       scope: 'merchants:read',
       operation_id: 'getMerchant',
       summary: 'Retrieve a merchant',
-      description: 'Archived ones are answered too.',
+      description: 'Archived ones are returned too.',
       params: idParams,
       response: { 200: merchantSchema },
       errors: ['merchant_not_found'],
@@ -137,8 +137,8 @@ export function merchantRoutes(root: FastifyInstance, context: RouteContext): vo
       area: 'merchants',
       scope: 'merchants:write',
       operation_id: 'updateMerchant',
-      summary: 'Change a merchant',
-      description: 'A field that is left out stays as it is.',
+      summary: 'Update a merchant',
+      description: 'Fields that you leave out stay unchanged.',
       params: idParams,
       body: changing(patch, createBody, 'archive the merchant'),
       examples: {
@@ -165,7 +165,7 @@ export function merchantRoutes(root: FastifyInstance, context: RouteContext): vo
       operation_id: 'archiveMerchant',
       summary: 'Archive a merchant',
       description:
-        'No new payment can name it. The merchant stays for the books, and is listed with `archived=true` only. Doing it again changes nothing.',
+        'No new payment can name the merchant. It is kept for the books, and is listed only with `archived=true`. Archiving it again changes nothing.',
       params: idParams,
       response: { 200: merchantSchema },
       examples: { answer: { archived_at: '2026-11-20T10:15:30.123456Z' } },

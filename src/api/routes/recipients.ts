@@ -21,8 +21,8 @@ import type { RouteContext } from '../context.ts'
 import { found } from '../refusals.ts'
 import { flag, idParams, nextPage, pageQuery, route } from '../route.ts'
 
-const NAME = { description: 'Whom the money goes to.', example: 'Grace Hopper' }
-const EMAIL = { description: 'Where they can be written to.', example: 'grace@example.com' }
+const NAME = { description: 'The name of the recipient.', example: 'Grace Hopper' }
+const EMAIL = { description: "The recipient's email address.", example: 'grace@example.com' }
 
 const TOKENS = Object.entries(DESTINATIONS).map(([type, prefix]) => `${prefix}... with ${type}`)
 // Never with what was sent: it may be the number of an account.
@@ -38,18 +38,21 @@ const createBody = z
     type: recipientType,
     currency: currencyCode
       .transform((code) => code.toLowerCase())
-      .meta({ description: 'ISO 4217 currency code of their payouts, in any case.', example: 'usd' }),
+      .meta({
+        description: 'ISO 4217 currency code of their payouts, in upper or lower case.',
+        example: 'usd',
+      }),
     country: countryCode.transform((code) => code.toUpperCase()),
     destination: z.string().max(255).regex(DESTINATION, NO_TOKEN).meta({
       description:
-        "The processor's token of where the money goes: `ba_...` with `bank_account`, `card_...` with `card`, `acct_...` with `account`. Never the number of an account or a card: that is refused and kept nowhere.",
+        "The processor's token for where the money goes: `ba_...` with `bank_account`, `card_...` with `card`, `acct_...` with `account`. Never an account or card number: that is refused and not stored.",
       example: 'acct_success',
     }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'recipient-17' }).optional(),
   })
   .refine(({ destination, type }) => fits(destination, type), { path: ['destination'], ...NO_TOKEN })
-  .meta({ id: 'CreateRecipient', description: 'A recipient to be.' })
+  .meta({ id: 'CreateRecipient', description: 'The recipient to create.' })
 const patch = z
   .strictObject({
     name: name.meta(NAME),
@@ -57,7 +60,7 @@ const patch = z
     metadata: metadataValue,
   })
   .partial()
-  .meta({ id: 'UpdateRecipient', description: 'What changes.' })
+  .meta({ id: 'UpdateRecipient', description: 'The fields to change.' })
 
 export function recipientRoutes(root: FastifyInstance, context: RouteContext): void {
   const { sql, lists } = context
@@ -88,7 +91,7 @@ export function recipientRoutes(root: FastifyInstance, context: RouteContext): v
             },
           },
           bank_account: {
-            summary: 'A bank account that is known by a token',
+            summary: 'A bank account, given by its token',
             value: {
               idempotency_key: 'recipient-18',
               name: 'Analytical Engines Ltd',
@@ -126,12 +129,10 @@ export function recipientRoutes(root: FastifyInstance, context: RouteContext): v
           .string()
           .max(320)
           .optional()
-          .meta({ description: 'Only those with exactly this email.', example: 'grace@example.com' }),
-        type: recipientType.optional().meta({ description: 'Only those of this type.' }),
-        currency: currencyCode
-          .optional()
-          .meta({ description: 'Only those in this currency.', example: 'usd' }),
-        archived: flag('List the archived ones instead of the others.'),
+          .meta({ description: 'Filter by email; must match exactly.', example: 'grace@example.com' }),
+        type: recipientType.optional().meta({ description: 'Filter by type.' }),
+        currency: currencyCode.optional().meta({ description: 'Filter by currency.', example: 'usd' }),
+        archived: flag('List archived ones instead of the others.'),
       }),
       response: { 200: z.array(recipientSchema) },
       errors: [],
@@ -152,7 +153,7 @@ export function recipientRoutes(root: FastifyInstance, context: RouteContext): v
       scope: 'recipients:read',
       operation_id: 'getRecipient',
       summary: 'Retrieve a recipient',
-      description: 'Archived ones are answered too.',
+      description: 'Archived ones are returned too.',
       params: idParams,
       response: { 200: recipientSchema },
       errors: ['recipient_not_found'],
@@ -167,9 +168,9 @@ export function recipientRoutes(root: FastifyInstance, context: RouteContext): v
       area: 'recipients',
       scope: 'recipients:write',
       operation_id: 'updateRecipient',
-      summary: 'Change a recipient',
+      summary: 'Update a recipient',
       description:
-        'A field that is left out stays as it is. Where the money goes never changes: archive the recipient and create another.',
+        'Fields that you leave out stay unchanged. Where the money goes cannot change: archive the recipient and create another.',
       params: idParams,
       body: changing(patch, createBody, 'archive the recipient'),
       examples: {
@@ -194,7 +195,7 @@ export function recipientRoutes(root: FastifyInstance, context: RouteContext): v
       operation_id: 'archiveRecipient',
       summary: 'Archive a recipient',
       description:
-        'No new payout goes there. The recipient stays for the books, and is listed with `archived=true` only. Doing it again changes nothing.',
+        'No new payout can go to the recipient. It is kept for the books, and is listed only with `archived=true`. Archiving it again changes nothing.',
       params: idParams,
       response: { 200: recipientSchema },
       examples: { answer: { archived_at: '2026-11-20T10:15:30.123456Z' } },

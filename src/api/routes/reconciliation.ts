@@ -8,12 +8,12 @@ import type { RouteContext } from '../context.ts'
 import { EXAMPLE_ID, nextPage, pageQuery, route } from '../route.ts'
 
 const listQuery = pageQuery.extend({
-  state: driftState.optional().meta({ description: 'Only those of this state.' }),
-  subject: driftSubject.optional().meta({ description: 'Only those of payments, for example.' }),
+  state: driftState.optional().meta({ description: 'Filter by state.' }),
+  subject: driftSubject.optional().meta({ description: 'Filter by type of resource.' }),
   payment_id: z
     .uuid()
     .optional()
-    .meta({ description: 'Only those of one payment and its refunds.', example: EXAMPLE_ID }),
+    .meta({ description: 'Filter by payment; includes its refunds.', example: EXAMPLE_ID }),
 })
 
 export function reconciliationRoutes(root: FastifyInstance, { lists }: RouteContext): void {
@@ -28,7 +28,7 @@ export function reconciliationRoutes(root: FastifyInstance, { lists }: RouteCont
       operation_id: 'listDrifts',
       summary: 'List open drifts',
       description:
-        'What the processor sees otherwise than we do, or of which nobody knows whether a call took effect: what we think, what the processor says, and since when. Shown are payments, refunds and disputes; payouts only to a key with `payouts:read`, top-ups with `wallet:read`, verifications with `compliance:read`. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2 hours and then daily; what is mended is no longer listed. Empty when all agree.',
+        "Lists resources whose record at the processor differs from ours, or for which it is not known whether a call took effect: our record, the processor's, and since when. The list shows payments, refunds and disputes; payouts only to a key with `payouts:read`, top-ups with `wallet:read`, verifications with `compliance:read`. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2 hours and then daily; a resolved drift is no longer listed. The list is empty if everything agrees.",
       querystring: listQuery,
       response: { 200: z.array(driftSchema) },
       examples: {

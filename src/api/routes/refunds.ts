@@ -19,23 +19,24 @@ import { idParams, nextPage, pageQuery, processorReference, route } from '../rou
 
 const createBody = z
   .strictObject({
-    amount_minor: amountMinor
-      .nullish()
-      .meta({ description: 'Left out: all that was captured and not refunded.', example: 300 }),
-    reason: z
-      .enum(['duplicate', 'fraudulent', 'requested_by_customer'])
-      .nullish()
-      .meta({ description: 'Why; the processor is told too.', example: 'requested_by_customer' }),
+    amount_minor: amountMinor.nullish().meta({
+      description: 'The amount to refund. Defaults to everything that was captured and not refunded.',
+      example: 300,
+    }),
+    reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).nullish().meta({
+      description: 'The reason. It is also sent to the processor.',
+      example: 'requested_by_customer',
+    }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'order-17-refund-1' }).optional(),
   })
-  .meta({ id: 'CreateRefund', description: 'What goes back.' })
+  .meta({ id: 'CreateRefund', description: 'What to refund.' })
 
 const allQuery = pageQuery.extend({
-  status: refundStatus.optional().meta({ description: 'Only those of this status.' }),
-  currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),
+  status: refundStatus.optional().meta({ description: 'Filter by status.' }),
+  currency: currencyCode.optional().meta({ description: 'Filter by currency.' }),
   processor_reference: processorReference.optional().meta({
-    description: 'Only the one that the processor knows by this id.',
+    description: "Filter by the processor's own id.",
     example: PAYMENTS.examples.refund,
   }),
 })
@@ -71,7 +72,7 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
       operation_id: 'createRefund',
       summary: 'Refund a payment',
       description:
-        'All or a part of what was captured. Concurrent refunds can never exceed it. A refund that succeeded may still fail up to 30 days later, which gives the money back.',
+        'Refunds all or a part of what was captured. Concurrent refunds can never exceed it. A refund that succeeded may still fail up to 30 days later; the money is then yours again.',
       params: idParams,
       body: createBody,
       response: { 201: refundSchema, 202: refundSchema },
@@ -87,7 +88,7 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
               reason: 'requested_by_customer',
             },
           },
-          rest: { summary: 'All that is left', value: { idempotency_key: 'order-17-refund-2' } },
+          rest: { summary: 'Everything that is left', value: { idempotency_key: 'order-17-refund-2' } },
         },
         answer: { amount_minor: 300 },
         unfinished: { amount_minor: 300, status: 'pending', processor_reference: null },
@@ -158,7 +159,7 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
       tag: 'refunds',
       operation_id: 'listAllRefunds',
       summary: 'List all refunds, newest first',
-      description: "Those of every payment, also those made in the processor's dashboard.",
+      description: "Lists the refunds of all payments, including those made in the processor's dashboard.",
       querystring: allQuery,
       response: { 200: z.array(refundSchema) },
       errors: [],

@@ -33,7 +33,7 @@ const createBody = z
   .strictObject({
     channel: messageChannel,
     address: z.string().meta({
-      description: 'An email address without a name, or a number in E.164. Compared without case.',
+      description: 'An email address without a name, or a number in E.164 format. Case is ignored.',
       example: 'grace@example.com',
     }),
     metadata,
@@ -44,14 +44,14 @@ const createBody = z
     const [fault] = error?.issues ?? []
     if (fault !== undefined) check.addIssue({ code: 'custom', path: ['address'], message: fault.message })
   })
-  .meta({ id: 'CreateSuppression', description: 'An address or number that is to get nothing any more.' })
+  .meta({ id: 'CreateSuppression', description: 'An address or number that should no longer get messages.' })
 
 const filters = pageQuery.extend({
-  channel: messageChannel.optional().meta({ description: 'Only those of this channel.' }),
+  channel: messageChannel.optional().meta({ description: 'Filter by channel.' }),
   address: soughtRecipient
     .optional()
-    .meta({ description: 'Only the one of this address or number.', example: 'grace@example.com' }),
-  reason: suppressionReason.optional().meta({ description: 'Only those for this reason.' }),
+    .meta({ description: 'Filter by address or number.', example: 'grace@example.com' }),
+  reason: suppressionReason.optional().meta({ description: 'Filter by reason.' }),
 })
 
 export function suppressionRoutes(root: FastifyInstance, context: RouteContext): void {
@@ -72,7 +72,7 @@ export function suppressionRoutes(root: FastifyInstance, context: RouteContext):
       operation_id: 'createSuppression',
       summary: 'Suppress an address',
       description:
-        'Nothing is sent there any more, also nothing that was accepted before and has not left. One that is suppressed already is answered 200, as it is.',
+        'Nothing is sent to the address any more, not even messages that were accepted before and have not been sent. If it is already suppressed, the answer is 200 with the existing suppression.',
       body: createBody,
       key: 'optional',
       examples: {
@@ -167,7 +167,7 @@ export function suppressionRoutes(root: FastifyInstance, context: RouteContext):
       operation_id: 'deleteSuppression',
       summary: 'Lift a suppression',
       description:
-        'The address gets messages again, and is erased here. A number that answered STOP is refused by the provider until it answers START. Answers the suppression as it was.',
+        'The address gets messages again, and is erased here. The provider refuses a number that answered STOP until it answers START. The answer is the suppression as it was.',
       params: idParams,
       response: { 200: suppressionSchema },
       errors: ['suppression_not_found'],

@@ -16,12 +16,8 @@ import { idParams, nextPage, pageQuery, route } from '../route.ts'
 import { createTemplateBody, previewBody, updateTemplateBody } from './templates/body.ts'
 
 const filters = pageQuery.extend({
-  channel: messageChannel.optional().meta({ description: 'Only those of this channel.' }),
-  name: z
-    .string()
-    .max(64)
-    .optional()
-    .meta({ description: 'Only the one of this name.', example: 'order_shipped' }),
+  channel: messageChannel.optional().meta({ description: 'Filter by channel.' }),
+  name: z.string().max(64).optional().meta({ description: 'Filter by name.', example: 'order_shipped' }),
 })
 
 export function templateRoutes(root: FastifyInstance, context: RouteContext): void {
@@ -37,13 +33,13 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
       operation_id: 'createMessageTemplate',
       summary: 'Create a template',
       description:
-        'In Liquid, as LiquidJS has it, without files. An email has a `subject` and `text`, `html` or both; an SMS has a `body`. Messages name it by its `name` or `id`.',
+        'A template in Liquid (the LiquidJS dialect), without files. An email has a `subject` and `text`, `html` or both; an SMS has a `body`. Messages refer to it by its `name` or `id`.',
       body: createTemplateBody,
       key: 'optional',
       examples: {
         requests: {
           email: {
-            summary: 'Of an email',
+            summary: 'For email',
             value: {
               idempotency_key: 'template-shipped',
               name: 'order_shipped',
@@ -54,7 +50,7 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
             },
           },
           sms: {
-            summary: 'Of an SMS',
+            summary: 'For SMS',
             value: { name: 'code', channel: 'sms', body: 'Your code is {{ code }}.' },
           },
         },
@@ -87,7 +83,7 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
       tag: 'templates',
       operation_id: 'listMessageTemplates',
       summary: 'List templates, newest first',
-      description: 'Without their texts: `text`, `html` and `body` are null in lists.',
+      description: '`text`, `html` and `body` are null in lists.',
       querystring: filters,
       response: { 200: z.array(templateSchema) },
       examples: { answer: { text: null, html: null } },
@@ -126,9 +122,9 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
       scope: 'messaging:write',
       tag: 'templates',
       operation_id: 'updateMessageTemplate',
-      summary: 'Change a template',
+      summary: 'Update a template',
       description:
-        'A field that is left out stays as it is; null takes `text` or `html` away. Messages that were accepted before keep their texts.',
+        'Fields that you leave out stay unchanged; null removes `text` or `html`. Messages that were accepted before keep their texts.',
       params: idParams,
       body: updateTemplateBody,
       examples: {
@@ -150,7 +146,8 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
       tag: 'templates',
       operation_id: 'deleteMessageTemplate',
       summary: 'Delete a template',
-      description: 'No new message can name it, and its name is free. Answers it as it was.',
+      description:
+        'No new message can use the template, and its name becomes free. The answer is the template as it was.',
       params: idParams,
       response: { 200: templateSchema },
       errors: ['template_not_found'],
@@ -167,7 +164,7 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
       tag: 'templates',
       operation_id: 'previewMessageTemplate',
       summary: 'Preview a template',
-      description: 'What a message of this template would say with these variables. Nothing is sent.',
+      description: 'Shows the text of a message with this template and these variables. Nothing is sent.',
       params: idParams,
       body: previewBody,
       examples: {

@@ -34,14 +34,14 @@ const createBody = z
     currency: currencyCode.transform((code) => code.toLowerCase()),
     source: token.meta({
       description:
-        "A processor's token of where the money comes from. Left out: the bank account that the platform has set up with the processor. It is shown masked.",
+        'A processor token for where the money comes from. Defaults to the bank account that the platform has set up with the processor. It is shown masked.',
       example: TOP_UPS.examples.source,
     }),
-    description: text(1000).meta({ description: 'Your words for it.', example: 'November' }),
+    description: text(1000).meta({ description: 'A description of your own.', example: 'November' }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'top-up-2026-11-20' }).optional(),
   })
-  .meta({ id: 'CreateTopUp', description: 'A top-up to be.' })
+  .meta({ id: 'CreateTopUp', description: 'The top-up to create.' })
 
 export const TOP_UP_PENDING = { status: 'pending', processor_reference: null, succeeded_at: null } as const
 export const TOP_UP_FAILED = {
@@ -76,7 +76,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
       operation_id: 'createTopUp',
       summary: 'Top up a balance',
       description:
-        'Brings money into your balance through the processor, which can take days: the top-up is `pending` until the money has come. With `Prefer: wait` the answer comes when the processor has taken or refused it.',
+        'Adds money to your balance through the processor, which can take days: the top-up is `pending` until the money has come. With `Prefer: wait`, the answer comes when the processor has accepted or refused it.',
       body: createBody,
       response: { 201: topUpSchema, 202: topUpSchema },
       waits: 'if_asked',
@@ -84,7 +84,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
       examples: {
         requests: {
           source: {
-            summary: 'From a source that is known by a token',
+            summary: 'From a source, given by its token',
             value: {
               idempotency_key: 'top-up-2026-11-20',
               amount_minor: 10_000,
@@ -145,10 +145,8 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
       operation_id: 'listTopUps',
       summary: 'List top-ups, newest first',
       querystring: pageQuery.extend({
-        status: topUpStatus.optional().meta({ description: 'Only those of this status.' }),
-        currency: currencyCode
-          .optional()
-          .meta({ description: 'Only those in this currency.', example: 'usd' }),
+        status: topUpStatus.optional().meta({ description: 'Filter by status.' }),
+        currency: currencyCode.optional().meta({ description: 'Filter by currency.', example: 'usd' }),
       }),
       response: { 200: z.array(topUpSchema) },
       errors: [],

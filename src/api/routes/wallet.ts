@@ -39,12 +39,12 @@ export function walletRoutes(root: FastifyInstance, { sql, lists }: RouteContext
       operation_id: 'listWalletTransactions',
       summary: 'List transactions, newest first',
       description:
-        'Every change of a balance, in the order in which it happened: of each currency, `balance_after_minor` is `amount_minor` more than that of the transaction before. Those of several currencies that happened in one moment come on one page, so there may be a few more than `limit`.',
+        'Lists every change of a balance in the order in which it happened. In each currency, `balance_after_minor` is `amount_minor` more than that of the previous transaction. Transactions of the same moment come on the same page, so there may be a few more than `limit`.',
       querystring: pageQuery.extend({
         currency: ofCurrency,
-        kind: transactionKind.optional().meta({ description: 'Only those of this kind.' }),
+        kind: transactionKind.optional().meta({ description: 'Filter by kind.' }),
         subject_id: idText.optional().meta({
-          description: 'Only those of this payment, refund, dispute, top-up or payout.',
+          description: 'Filter by payment, refund, dispute, top-up or payout.',
           example: EXAMPLE_ID,
         }),
       }),

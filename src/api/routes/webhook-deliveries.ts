@@ -19,9 +19,9 @@ import { askForAttempt, tooManyByHand } from './webhook-endpoints/attempts.ts'
 import { replayBody, testBody } from './webhook-endpoints/body.ts'
 
 const filters = pageQuery.extend({
-  status: deliveryStatus.optional().meta({ description: 'Only those in this status.' }),
-  type: eventTypes.optional().meta({ description: 'Only those of these events.' }),
-  event_id: idText.optional().meta({ description: 'Only those of this event.', example: EXAMPLE_ID }),
+  status: deliveryStatus.optional().meta({ description: 'Filter by status.' }),
+  type: eventTypes.optional().meta({ description: 'Filter by event type.' }),
+  event_id: idText.optional().meta({ description: 'Filter by event.', example: EXAMPLE_ID }),
 })
 
 const USUAL_TEST: EventType = 'payment.captured'
@@ -79,7 +79,7 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
       scope: 'events:read',
       operation_id: 'getWebhookDelivery',
       summary: 'Retrieve a delivery',
-      description: 'With its attempts, and what is sent.',
+      description: 'Includes its attempts and its payload.',
       params: idParams,
       response: { 200: deliveryDetailSchema },
       errors: ['webhook_delivery_not_found'],
@@ -103,13 +103,13 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'testWebhookEndpoint',
       summary: 'Send a test',
       description:
-        'Sends an event with example data, once, also where the endpoint is disabled. It is no part of the feed: its `sequence` is null, and its event cannot be retrieved. It counts in no statistics. One that fails ends `exhausted`; a 410 to it does not disable the endpoint. At most 10 tests and replays of an endpoint, and 20 of all yours, wait or are under way.',
+        'Sends an event with example data once, even if the endpoint is disabled. It is not part of the feed: its `sequence` is null, and its event cannot be retrieved. Statistics do not count it. A test that fails becomes `exhausted`; a 410 to a test does not disable the endpoint. At most 10 tests and replays of an endpoint, and 20 of all your endpoints, may wait or be in progress.',
       params: idParams,
       body: testBody,
       key: 'optional',
       examples: {
         requests: {
-          usual: { summary: 'Of a type that it takes', value: {} },
+          usual: { summary: 'Of a type that it subscribes to', value: {} },
           type: { summary: 'Of this type', value: { type: 'refund.succeeded' } },
         },
         unfinished: { ...NOT_SENT, next_attempt_at: '2026-11-20T10:15:30.123456Z' },
@@ -147,11 +147,11 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'replayWebhookDelivery',
       summary: 'Send a delivery again',
       description:
-        'One more attempt with the same payload and `webhook-id`, signed with the present secrets; also where the endpoint is disabled. Its log shows it as `manual`. Its status and `attempts` stay, but that success makes it `delivered`. It counts in no statistics. At most 10 tests and replays of an endpoint, and 20 of all yours, wait or are under way.',
+        "Makes one more attempt with the same payload and `webhook-id`, signed with the current secrets, even if the endpoint is disabled. Its log shows the attempt as `manual`. The delivery's status and `attempts` do not change, except that success makes it `delivered`. Statistics do not count it. At most 10 tests and replays of an endpoint, and 20 of all your endpoints, may wait or be in progress.",
       params: idParams,
       body: replayBody,
       key: 'optional',
-      examples: { requests: { bare: { summary: 'The body may be left out as well', value: {} } } },
+      examples: { requests: { bare: { summary: 'The body is optional', value: {} } } },
       response: { 202: deliverySchema },
       errors: ['webhook_delivery_not_found', 'event_expired', 'idempotency_key_reused'],
     }),

@@ -53,7 +53,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'createWebhookEndpoint',
       summary: 'Create a webhook endpoint',
       description:
-        'Events that happen from now on are sent there, signed as Standard Webhooks says. The secret is in this answer and in no other. There are at most 20 endpoints.',
+        'From now on, events are sent to this URL, signed according to Standard Webhooks. Only this answer shows the secret. You can have at most 20 endpoints.',
       body: createEndpointBody,
       key: 'optional',
       examples: {
@@ -69,7 +69,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
             },
           },
           all: {
-            summary: 'For all events, in their order',
+            summary: 'For all events, in order',
             value: { url: 'https://books.example/webhooks', types: ['*'], ordered: true },
           },
         },
@@ -135,9 +135,9 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       ...ENDPOINTS,
       scope: 'webhooks:write',
       operation_id: 'updateWebhookEndpoint',
-      summary: 'Change a webhook endpoint',
+      summary: 'Update a webhook endpoint',
       description:
-        'A field that is left out stays as it is; null takes `rate_per_s` or `description` away. What happens while it is disabled is skipped, and so is all that waits when you disable it, whenever it would be due: enabling sends nothing of that, recovering does. A recovery that was asked for before ends. Enabling also takes back that it was disabled by itself.',
+        'Fields that you leave out stay unchanged; null removes `rate_per_s` or `description`. Events that happen while the endpoint is disabled are skipped, and so are all deliveries that wait when you disable it, whenever they are due. Enabling the endpoint does not send them; a recovery does. Disabling ends a recovery that is in progress. You also enable an endpoint that was disabled automatically this way.',
       params: idParams,
       body: updateEndpointBody,
       examples: {
@@ -166,7 +166,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'deleteWebhookEndpoint',
       summary: 'Delete a webhook endpoint',
       description:
-        'Nothing is sent there any more; its deliveries cannot be read any more. Answers it as it was.',
+        'Nothing is sent to the endpoint any more, and its deliveries can no longer be read. The answer is the endpoint as it was.',
       params: idParams,
       response: { 200: endpointSchema },
       errors: ['webhook_endpoint_not_found'],
@@ -183,14 +183,14 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'rotateWebhookSecret',
       summary: 'Rotate the secret',
       description:
-        'Makes a new secret, which is in this answer and in no other. Meanwhile requests carry a signature of each secret that still signs; with `grace_s` 0 only the new one does.',
+        'Creates a new secret; only this answer shows it. During the grace period, requests have a signature for each secret that is still valid. With `grace_s` 0, only the new one is.',
       params: idParams,
       body: rotateBody,
       key: 'optional',
       examples: {
         requests: {
-          usual: { summary: 'The others sign for a day', value: {} },
-          leaked: { summary: 'The others are known to somebody', value: { grace_s: 0 } },
+          usual: { summary: 'The old secrets stay valid for a day', value: {} },
+          leaked: { summary: 'Somebody knows the old secrets', value: { grace_s: 0 } },
         },
         answer: { secret: SECRET },
       },
@@ -220,7 +220,7 @@ export function webhookEndpointRoutes(root: FastifyInstance, context: RouteConte
       ...ENDPOINTS,
       scope: 'events:read',
       operation_id: 'getWebhookEndpointStats',
-      summary: 'What came of its deliveries',
+      summary: 'Retrieve delivery statistics',
       params: idParams,
       response: { 200: endpointStatsSchema },
       errors: ['webhook_endpoint_not_found'],

@@ -27,7 +27,7 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
       operation_id: 'recoverWebhookEndpoint',
       summary: 'Send again what was missed',
       description:
-        'Sends again the deliveries that were made within this time and are `failed`, `exhausted`, `skipped`, or pending after a failed attempt; also where the endpoint is disabled. Each begins its schedule anew, and its `attempts` go on. A recovery ends when the endpoint is disabled after it was asked for. An endpoint has one recovery at a time.',
+        'Sends again the deliveries that were created in this period and are `failed`, `exhausted`, `skipped`, or pending after a failed attempt, even if the endpoint is disabled. Each restarts its retry schedule, and its `attempts` keep counting. A recovery ends if the endpoint is disabled after the recovery was created. An endpoint can have one recovery at a time.',
       params: idParams,
       body: recoverBody,
       key: 'optional',
@@ -80,7 +80,7 @@ export function webhookRecoveryRoutes(root: FastifyInstance, context: RouteConte
       scope: 'events:read',
       operation_id: 'getWebhookRecovery',
       summary: 'Retrieve a recovery',
-      description: 'How far it is.',
+      description: 'Shows the progress of the recovery.',
       params: idParams,
       response: { 200: recoverySchema },
       errors: ['webhook_recovery_not_found'],

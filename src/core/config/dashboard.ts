@@ -6,13 +6,13 @@ export const DASHBOARD_VARIABLES = {
   DASHBOARD_URL: [
     baseUrl.optional(),
     'https://dashboard.example.com',
-    'where people reach the dashboard; needed wherever that is not this machine: requests for another host are refused',
+    'address where people reach the dashboard; needed unless they use this machine: requests for another host are refused',
     ['dashboard'],
   ],
   EMULATED: [
     commaList,
     'Stripe,Email',
-    'providers that are emulated, which the dashboard then says; set by `npm start`',
+    'emulated providers, which the dashboard shows as such; `npm start` sets it',
     ['dashboard'],
   ],
 } as const satisfies Record<string, VariableRow>

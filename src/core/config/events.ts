@@ -18,25 +18,25 @@ export const EVENT_VARIABLES = {
       if (problem !== undefined) given.issues.push({ code: 'custom', message: problem, input: given.value })
     }),
     '10.1.0.0/16,fd12:3456:789a::/48',
-    'networks (CIDR) to which events may be sent although they are not public, separated by commas; unset: none. `npm start` without it allows this machine, except in production',
+    'private networks (CIDR) to which events may be sent, separated by commas; unset: none. Without it, `npm start` allows this machine, except in production',
     ['api', 'worker'],
   ],
   DELIVERY_CONCURRENCY: [
     count(500, 5000),
     '500',
-    'events that a worker sends to webhook endpoints at once, instead of WORKER_CONCURRENCY',
+    'events that a worker sends to webhook endpoints at once; used instead of WORKER_CONCURRENCY',
     ['worker'],
   ],
   WEBHOOK_RETRY_SCHEDULE_S: [
     z.string().default(RETRY_SCHEDULE).transform(parseRetrySchedule),
     RETRY_SCHEDULE,
-    'seconds before each attempt to deliver an event, the first of them 0; each but the first is varied by a fifth',
+    'seconds to wait before each attempt to deliver an event; the first must be 0, and each of the others varies by up to a fifth',
     ['worker'],
   ],
   EVENT_RETENTION_DAYS: [
     z.coerce.number().int().min(LEAST_RETENTION_DAYS).max(10_000).default(90),
     '90',
-    'days that events and their deliveries are kept, 31 at least',
+    'how many days events and their deliveries are kept, at least 31',
     ['worker'],
   ],
 } as const satisfies Record<string, VariableRow>
@@ -47,7 +47,7 @@ function parseRetrySchedule(text: string, context: z.RefinementCtx): number[] {
   if (delays[0] !== 0 || delays.length > MOST_ATTEMPTS || !delays.every((delay) => delay <= LONGEST_S))
     context.addIssue({
       code: 'custom',
-      message: `must be seconds separated by commas, 0 first, ${MOST_ATTEMPTS} at most`,
+      message: `must be at most ${MOST_ATTEMPTS} numbers of seconds, separated by commas, the first of them 0`,
     })
   return delays
 }

@@ -13,7 +13,7 @@ export const MESSAGING_VARIABLES = {
       .regex(/^[A-Za-z0-9+/]{43}=$/, { error: 'must be 32 bytes, base64' })
       .optional(),
     '<what openssl rand -base64 32 prints>',
-    '32 bytes, base64, to find email addresses and phone numbers without storing them in clear. Give the same to api, webhooks, worker and dashboard, and keep it: with another one suppressions are no longer found',
+    '32 bytes, base64, used to find email addresses and phone numbers without storing them in plain text. Give the same one to api, webhooks, worker and dashboard, and keep it: with another one, suppressions are no longer found',
     ['api', 'webhooks', 'worker'],
     ['api', 'webhooks', 'worker'],
     [...EMAIL.queues, ...SMS.queues],
@@ -26,13 +26,13 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     'smtps://user:password@smtp.example.com:465',
-    'server that sends email; `npm start` without it runs one that only shows what it received. In production no email is sent without it. The API only has to know that there is one',
+    'server that sends email; without it, `npm start` runs one that only shows what it received. In production, no email is sent without it. The API only needs to know that there is one',
     ['api', 'worker'],
   ],
   SMTP_CONNECTIONS: [
     count(20, 100),
     '20',
-    'connections to that server, at most, of each worker. Fewer if the server allows fewer: some allow 3',
+    'maximum number of connections of each worker to that server. Set fewer if the server allows fewer: some allow 3',
     ['worker'],
   ],
   EMAIL_FROM: [
@@ -43,7 +43,7 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     'Shop <mail@shop.example>',
-    'whom email is from that names nobody',
+    'sender of email that does not set `from`',
     ['api', 'worker'],
   ],
   EMAIL_FROM_DOMAINS: [
@@ -51,7 +51,7 @@ export const MESSAGING_VARIABLES = {
       error: 'must be domains, separated by commas',
     }),
     'shop.example,mail.shop.example',
-    'domains of the addresses that email may be from, separated by commas; unset: any',
+    'domains that sender addresses may have, separated by commas; unset: any',
     ['api'],
   ],
   EMAIL_WEBHOOK_SECRET: [
@@ -62,13 +62,13 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     'whsec_<what openssl rand -base64 32 prints>',
-    'secret (Standard Webhooks) of bounces, complaints and deliveries of email, which come to `/email`; without it they are refused',
+    'secret (Standard Webhooks) that signs reports of bounces, complaints and deliveries of email, sent to `/email`; without it, they are refused',
     ['webhooks'],
   ],
   DKIM_DOMAIN: [
     z.string().regex(DOMAIN, { error: 'must be a domain' }).optional(),
     'shop.example',
-    'domain that signs email; only together with DKIM_SELECTOR and DKIM_PRIVATE_KEY',
+    'domain that signs email; needs DKIM_SELECTOR and DKIM_PRIVATE_KEY',
     ['worker'],
   ],
   DKIM_SELECTOR: [
@@ -90,7 +90,7 @@ export const MESSAGING_VARIABLES = {
       )
       .optional(),
     '-----BEGIN PRIVATE KEY-----\\n...\\n-----END PRIVATE KEY-----',
-    'the private key, PEM, with its line ends or `\\n`',
+    'private key, PEM, with line breaks or `\\n`',
     ['worker'],
   ],
   TWILIO_ACCOUNT_SID: [
@@ -99,7 +99,7 @@ export const MESSAGING_VARIABLES = {
       .regex(/^AC[0-9a-f]{32}$/, { error: 'must be AC and 32 hexadecimal digits' })
       .optional(),
     'AC0123456789abcdef0123456789abcdef',
-    'account at Twilio; `npm start` without it and TWILIO_AUTH_TOKEN runs a Twilio emulator. In production no SMS is sent without all three. The API only has to know that there is one',
+    'account at Twilio; without it and TWILIO_AUTH_TOKEN, `npm start` runs a Twilio emulator. In production, no SMS is sent unless these two and TWILIO_FROM are set. The API only needs to know that there is one',
     ['api', 'worker'],
   ],
   TWILIO_AUTH_TOKEN: [
@@ -108,7 +108,7 @@ export const MESSAGING_VARIABLES = {
       .regex(/^[\x21-\x7e]+$/, { error: 'must be visible ASCII characters' })
       .optional(),
     '0123456789abcdef0123456789abcdef',
-    'token of that account, which also signs its callbacks; several, during rotation, separated by commas: the first is used, all are believed. The API only has to know that there is one',
+    'token of that account, which also signs its callbacks. During rotation, several, separated by commas: the first is used, all are accepted. The API only needs to know that there is one',
     ['api', 'webhooks', 'worker'],
   ],
   TWILIO_FROM: [
@@ -119,13 +119,13 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     '+15551234567',
-    'number, or messaging service (`MG...`), that SMS are from which name none',
+    'sender of SMS that do not set `from`: a number or a messaging service (`MG...`)',
     ['api', 'worker'],
   ],
   TWILIO_API_BASE: [
     baseUrl.optional(),
     'https://api.twilio.com',
-    "another server that speaks Twilio's API; set, no emulator runs",
+    "another server that speaks Twilio's API; if it is set, no emulator runs",
     ['worker'],
   ],
   SMS_COUNTRIES: [
@@ -135,14 +135,14 @@ export const MESSAGING_VARIABLES = {
         error: 'must be country codes of two letters, separated by commas',
       }),
     'DE,AT,CH',
-    'countries (ISO 3166) to whose numbers SMS may go, separated by commas; unset: all',
+    'countries (ISO 3166) to which SMS may be sent, separated by commas; unset: all',
     ['api'],
   ],
-  MESSAGES_PER_MINUTE: [count(6000), '6000', 'messages a minute of each tenant', ['api']],
+  MESSAGES_PER_MINUTE: [count(6000), '6000', 'messages a minute for each tenant', ['api']],
   MESSAGES_PER_DESTINATION_HOUR: [
     count(200),
     '200',
-    'messages an hour of each tenant to one address or number',
+    'messages an hour for each tenant to one address or number',
     ['api'],
   ],
   MESSAGE_RETENTION_DAYS: [

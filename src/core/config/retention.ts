@@ -20,7 +20,7 @@ export function parseRetention(text: string, context: z.RefinementCtx): Record<R
       context.addIssue({
         code: 'custom',
         message:
-          'has no kind events any more: say it with EVENT_RETENTION_DAYS, which holds for deliveries too',
+          'no longer has the kind events: set EVENT_RETENTION_DAYS instead, which also applies to deliveries',
       })
     else if (!isKind(kind) || Number(number) < LEAST_RETENTION_DAYS)
       context.addIssue({

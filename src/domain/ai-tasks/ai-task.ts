@@ -12,7 +12,7 @@ export type AiTaskKind = (typeof AI_TASK_KINDS)[number]
 export const aiTaskKind = z.enum(AI_TASK_KINDS).meta({
   id: 'AiTaskKind',
   description:
-    '`generate`: a text. `classify`: one of the given labels. `extract`: data in the form of a JSON Schema.',
+    'What the task returns. `generate`: a text. `classify`: one of the given labels. `extract`: data that follows a JSON Schema.',
   example: 'classify',
 })
 
@@ -20,7 +20,7 @@ export const aiTaskKind = z.enum(AI_TASK_KINDS).meta({
 export const aiTaskStatus = z.enum(['queued', 'running', 'succeeded', 'failed', 'canceled']).meta({
   id: 'AiTaskStatus',
   description:
-    '`queued`: waits, for its turn or after an attempt that came to nothing. `running`: an attempt is under way. `succeeded`, `failed`, `canceled`: the end.',
+    '`queued`: waits for its turn or for another attempt. `running`: an attempt is in progress. `succeeded`, `failed`, `canceled`: final.',
   example: 'succeeded',
 })
 type AiTaskStatus = z.output<typeof aiTaskStatus>
@@ -30,19 +30,19 @@ export const isFinal = (status: AiTaskStatus): boolean => status !== 'queued' &&
 
 const output = z.union([
   z
-    .object({ text: z.string().meta({ description: 'What was written.', example: 'Jobs wait in line.' }) })
-    .meta({ id: 'GenerateOutput', description: 'Of a task of kind `generate`.' }),
+    .object({ text: z.string().meta({ description: 'The generated text.', example: 'Jobs wait in line.' }) })
+    .meta({ id: 'GenerateOutput', description: 'The output of a `generate` task.' }),
   z
     .object({ label: z.string().meta({ description: 'One of the given labels.', example: 'billing' }) })
-    .meta({ id: 'ClassifyOutput', description: 'Of a task of kind `classify`.' }),
+    .meta({ id: 'ClassifyOutput', description: 'The output of a `classify` task.' }),
   z
     .object({
       data: anyJson.meta({
-        description: 'What the text says, valid by the given JSON Schema.',
+        description: 'The extracted data, valid against the given JSON Schema.',
         example: { name: 'Ada Lovelace', born: 1815 },
       }),
     })
-    .meta({ id: 'ExtractOutput', description: 'Of a task of kind `extract`.' }),
+    .meta({ id: 'ExtractOutput', description: 'The output of an `extract` task.' }),
   z.null(),
 ])
 
@@ -54,57 +54,59 @@ export const aiTaskSchema = z
     kind: aiTaskKind,
     status: aiTaskStatus,
     model: z.string().nullable().meta({
-      description: 'The model that answered; before, the one that was asked for, null for the usual one.',
+      description: 'The model that answered. Until then, the requested model; null for the default.',
       example: 'gpt-5-mini',
     }),
     max_output_tokens: z
       .int()
       .nullable()
-      .meta({ description: 'The most tokens that the answer may have, if it was said.', example: 200 }),
+      .meta({ description: 'The maximum number of tokens of the answer, if you set one.', example: 200 }),
     output: output.meta({
       description:
-        'By its kind; null unless it succeeded, once it is older than outputs are kept, and in lists.',
+        'The output, which depends on the kind. Null unless the task succeeded, once the retention period of outputs has passed, and in lists.',
       example: { label: 'billing' },
     }),
     usage: z
       .object({
-        input_tokens: z.int().nonnegative().meta({ description: 'Of what was sent.', example: 57 }),
-        output_tokens: z.int().nonnegative().meta({ description: 'Of what was answered.', example: 6 }),
+        input_tokens: z.int().nonnegative().meta({ description: 'Input tokens.', example: 57 }),
+        output_tokens: z.int().nonnegative().meta({ description: 'Output tokens.', example: 6 }),
       })
       .meta({ id: 'AiTaskUsage', description: 'The tokens of the attempt that ended the task.' })
       .nullable()
-      .meta({ description: 'Tokens of the attempt that ended it; null where the provider told none.' }),
+      .meta({ description: 'Tokens of the attempt that ended it; null if the provider reported none.' }),
     failure: z
       .object({
         code: z.enum(AI_FAILURES).meta({
           id: 'AiTaskFailureCode',
           description:
-            '`ai_refused`: the model or its filter declined. `ai_invalid_output`: the answer is not what was asked for. `ai_timeout`: no answer in time. `ai_error`: the provider failed or refused the request.',
+            '`ai_refused`: the model or its filter declined. `ai_invalid_output`: the answer is not what was asked for. `ai_timeout`: no answer came in time. `ai_error`: the provider failed or refused the request.',
           example: 'ai_refused',
         }),
-        message: z.string().meta({ description: 'The same for people.', example: 'The model declined.' }),
+        message: z
+          .string()
+          .meta({ description: 'A description for people.', example: 'The model declined.' }),
       })
       .meta({ id: 'AiTaskFailure', description: 'Why a task failed.' })
       .nullable()
-      .meta({ description: 'Why it failed; null unless it did.', example: null }),
+      .meta({ description: 'Why it failed; null if it has not.', example: null }),
     attempts: z.int().nonnegative().meta({ description: 'How often the provider was asked.', example: 1 }),
     started_at: timestamp.nullable().meta({ description: 'When the first attempt began.' }),
-    finished_at: timestamp.nullable().meta({ description: 'When it ended; null while it has not.' }),
+    finished_at: timestamp.nullable().meta({ description: 'When it ended; null if it has not.' }),
     ...lastFields('AI tasks'),
   })
-  .meta({ id: 'AiTask', description: 'Something that a language model does.' })
+  .meta({ id: 'AiTask', description: 'A task for a language model.' })
 
 export type AiTask = z.output<typeof aiTaskSchema>
 
 /** A task in events: without its output, which may be personal and is kept in one place only. */
 export const aiTaskEventSchema = aiTaskSchema
   .omit({ output: true })
-  .meta({ id: 'AiTaskEventData', description: 'The AI task as it then stood, without its output.' })
+  .meta({ id: 'AiTaskEventData', description: 'The AI task as it was then, without its output.' })
 
 /** The events of AI tasks, by the word after `ai_task.`, each with its meaning. */
 export const AI_TASK_EVENTS = {
-  created: 'An AI task was asked for.',
-  succeeded: 'It is done: retrieve it for its output.',
+  created: 'An AI task was created.',
+  succeeded: 'The task succeeded. Retrieve it for its output.',
   failed: 'It failed for good.',
   canceled: 'It was canceled.',
 } as const

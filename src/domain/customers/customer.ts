@@ -9,17 +9,26 @@ export const customerSchema = z
   .object({
     ...idFields('customer', '0198f6f0-0c05-7000-8000-123456789abc'),
     idempotency_key: keyField('customer-17'),
-    name: z.string().nullable().meta({ description: 'What they are called.', example: 'Ada Lovelace' }),
-    email: z.string().nullable().meta({ description: 'As it was sent.', example: 'ada@example.com' }),
-    phone: z.string().nullable().meta({ description: 'As it was sent.', example: '+442079460000' }),
-    external_id: z.string().nullable().meta({ description: 'Your own identifier.', example: 'user-17' }),
+    name: z.string().nullable().meta({ description: "The customer's name.", example: 'Ada Lovelace' }),
+    email: z
+      .string()
+      .nullable()
+      .meta({ description: 'Stored exactly as you sent it.', example: 'ada@example.com' }),
+    phone: z
+      .string()
+      .nullable()
+      .meta({ description: 'Stored exactly as you sent it.', example: '+442079460000' }),
+    external_id: z
+      .string()
+      .nullable()
+      .meta({ description: 'Your own identifier for the customer.', example: 'user-17' }),
     kyc_status: latestVerificationStatus,
     ...lastFields('customers'),
     deleted_at: timestamp
       .nullable()
-      .meta({ description: 'When it was deleted; null while it is not.', example: null }),
+      .meta({ description: 'When it was deleted; null if it has not been.', example: null }),
   })
-  .meta({ id: 'Customer', description: 'Somebody who pays.' })
+  .meta({ id: 'Customer', description: 'A customer: somebody who pays.' })
 
 export type Customer = z.output<typeof customerSchema>
 
@@ -31,12 +40,12 @@ export const customerEventSchema = customerSchema
   .partial({ name: true, email: true, phone: true, metadata: true, kyc_status: true })
   .meta({
     id: 'CustomerEventData',
-    description: 'The customer as it then stood; without what is personal once it is deleted.',
+    description: 'The customer as it was then; without personal data once the customer is deleted.',
   })
 
 /** The events of customers, by the word after `customer.`, each with its meaning. */
 export const CUSTOMER_EVENTS = {
   created: 'A customer was created.',
-  updated: 'A customer was changed.',
-  deleted: 'A customer was deleted; what was personal is erased here and in earlier events.',
+  updated: 'A customer was updated.',
+  deleted: 'A customer was deleted; personal data is erased here and in earlier events.',
 } as const

@@ -8,18 +8,18 @@ import type { Subject } from '../subject.ts'
 export const deliveryStatus = z.enum(['pending', 'delivered', 'failed', 'exhausted', 'skipped']).meta({
   id: 'WebhookDeliveryStatus',
   description:
-    '`pending` until it is final. `failed`: the endpoint answered 410, or was disabled by its answers while this waited. `exhausted`: the last attempt of the schedule failed, or the only one of a test. `skipped`: the endpoint was disabled when the event happened, or you disabled it while this waited.',
+    '`pending` until it is final. `failed`: the endpoint answered 410, or was disabled because of its answers while this waited. `exhausted`: the last attempt of the schedule failed, or the only attempt of a test. `skipped`: the endpoint was disabled when the event happened, or you disabled it while this waited.',
   example: 'delivered',
 })
 
 const last_status_code = z
   .int()
   .nullable()
-  .meta({ description: 'The status of the last answer; null: there was none.', example: 200 })
+  .meta({ description: 'The HTTP status of the last answer; null if there was none.', example: 200 })
 const last_error = z
   .string()
   .nullable()
-  .meta({ description: 'Why there was no answer to the last attempt.', example: null })
+  .meta({ description: 'Why the last attempt got no answer.', example: null })
 
 /** A delivery in lists. */
 export const deliverySchema = z
@@ -29,19 +29,19 @@ export const deliverySchema = z
       .uuid()
       .meta({ description: 'The endpoint.', example: '0198f6f8-21c4-7000-8000-123456789abc' }),
     event_id: z.uuid().meta({
-      description: 'The event, and the header `webhook-id` of each attempt.',
+      description: 'The id of the event, which is also the header `webhook-id` of each attempt.',
       example: '0198f6f2-2b1a-7000-8000-123456789abc',
     }),
     type: z.string().meta({ description: 'The type of the event.', example: 'payment.captured' }),
     sequence: z
       .int()
       .nullable()
-      .meta({ description: 'Of the event, in your feed; null: it is a test.', example: 17 }),
+      .meta({ description: 'The sequence of the event in your feed; null for a test.', example: 17 }),
     status: deliveryStatus,
     attempts: z.int().meta({ description: 'Scheduled attempts so far; replays do not count.', example: 1 }),
     next_attempt_at: timestamp.nullable().meta({
       description:
-        'When the next attempt is due; null: there is none. It may come later: an endpoint that only fails gets one request at a time, and an ordered one its events in turn.',
+        'When the next attempt is due; null if there is none. It may come later: a failing endpoint gets one request at a time, and an ordered endpoint gets its events in order.',
       example: null,
     }),
     last_status_code,
@@ -50,22 +50,22 @@ export const deliverySchema = z
     created_at: timestamp.meta({ description: 'The cursor of lists.' }),
     updated_at: timestamp.meta({ description: 'When it last changed.' }),
   })
-  .meta({ id: 'WebhookDelivery', description: 'An event on its way to an endpoint.' })
+  .meta({ id: 'WebhookDelivery', description: 'The delivery of an event to an endpoint.' })
 export type Delivery = z.output<typeof deliverySchema>
 
 /** One attempt, as it is logged and answered. */
 const deliveryAttempt = z
   .object({
-    at: timestamp.meta({ description: 'When it began.' }),
+    at: timestamp.meta({ description: 'When the attempt began.' }),
     status_code: z
       .int()
       .nullable()
-      .meta({ description: 'Of the answer; null: there was none.', example: 200 }),
+      .meta({ description: 'The HTTP status of the answer; null if there was none.', example: 200 }),
     duration_ms: z.int().meta({ description: 'How long it took.', example: 84 }),
     error: z.string().nullable().meta({ description: 'Why there was no answer.', example: null }),
     response_excerpt: z.string().nullable().meta({
       description:
-        'How the body of the answer begins: 1,000 bytes at most, 200 of a success. Null: there was no answer, five attempts came after it, or what the event said of a person was erased.',
+        "The beginning of the answer's body: at most 1,000 bytes, 200 for a success. Null if there was no answer, five more attempts have followed, or the personal data of the event was erased.",
       example: 'ok',
     }),
     manual: z.boolean().meta({ description: 'Whether it was a replay.', example: false }),
@@ -80,7 +80,7 @@ export const deliveryDetailSchema = deliverySchema
       .meta({ description: 'The attempts, oldest first, replays among them.' }),
     payload: anyJson.meta({
       description:
-        'What is sent: `{ id, type, timestamp, sequence, tenant_id, data }`. Above 20 kB `data` is only `{ id, truncated: true }`. Null: the event is older than events are kept.',
+        "The payload: `{ id, type, timestamp, sequence, tenant_id, data }`. If it would exceed 20 kB, `data` is only `{ id, truncated: true }`. Null if the event's retention period has passed.",
       example: {
         id: '0198f6f2-2b1a-7000-8000-123456789abc',
         type: 'payment.captured',
@@ -91,7 +91,7 @@ export const deliveryDetailSchema = deliverySchema
       },
     }),
   })
-  .meta({ id: 'WebhookDeliveryDetail', description: 'A delivery with its attempts and what is sent.' })
+  .meta({ id: 'WebhookDeliveryDetail', description: 'A delivery with its attempts and its payload.' })
 export type DeliveryDetail = z.output<typeof deliveryDetailSchema>
 
 /** It is no subject of events: each would be delivered, too. */

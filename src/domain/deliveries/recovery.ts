@@ -10,28 +10,28 @@ export const recoverySchema = z
     endpoint_id: z
       .uuid()
       .meta({ description: 'The endpoint.', example: '0198f6f8-21c4-7000-8000-123456789abc' }),
-    since: timestamp.meta({ description: 'Of deliveries that were made from then on.' }),
+    since: timestamp.meta({ description: 'Only deliveries created at or after this time.' }),
     until: timestamp.meta({
-      description: 'And before then.',
+      description: 'Only deliveries created before this time.',
       example: '2026-11-21T10:15:30.123456Z',
     }),
     status: z.enum(['pending', 'running', 'completed']).meta({
       id: 'WebhookRecoveryStatus',
-      description: '`completed`: of all that was missed nothing waits any more.',
+      description: '`completed`: none of the missed deliveries waits any more.',
       example: 'running',
     }),
     found: z.int().meta({ description: 'How many deliveries it has found so far.', example: 40 }),
     sent: z.int().meta({
       description:
-        'How many of these were sent again: they neither wait nor are under way, and were not dropped because the endpoint was disabled. Whether they arrived, the deliveries show.',
+        'How many of these have been sent again. Deliveries that still wait or are in progress, or that were dropped because the endpoint was disabled, are not counted. Each delivery shows whether it arrived.',
       example: 12,
     }),
-    created_at: timestamp.meta({ description: 'When it was asked for.' }),
-    updated_at: timestamp.meta({ description: 'When it last went on.' }),
+    created_at: timestamp.meta({ description: 'When it was created.' }),
+    updated_at: timestamp.meta({ description: 'When it last made progress.' }),
   })
   .meta({
     id: 'WebhookRecovery',
-    description: 'A request to send again what an endpoint missed within a time.',
+    description: 'A request to send again what an endpoint missed in a period.',
   })
 export type Recovery = z.output<typeof recoverySchema>
 

@@ -11,7 +11,7 @@ const DISPUTE_STATUSES = ['needs_response', 'under_review', 'won', 'lost', 'warn
 export const disputeStatus = z.enum(DISPUTE_STATUSES).meta({
   id: 'DisputeStatus',
   description:
-    "`needs_response`: you can answer it at the processor. `under_review`: the buyer's bank decides. `won`: the money is yours again. `lost`: the buyer has it; an appeal can still change that. `warning`: an inquiry, which takes no money; `closed_at` says whether it is over.",
+    "`needs_response`: you can answer it at the processor. `under_review`: the buyer's bank is deciding. `won`: the money is yours again. `lost`: the buyer has the money; an appeal can still change that. `warning`: an inquiry, which takes no money; `closed_at` says whether it is over.",
   example: 'needs_response',
 })
 
@@ -25,7 +25,9 @@ export const disputeSchema = z
       description: 'The payment that is disputed.',
       example: '0198f6f0-1234-7000-8000-123456789abc',
     }),
-    processor: z.string().meta({ description: 'Who moves the money.', example: PAYMENTS.provider }),
+    processor: z
+      .string()
+      .meta({ description: 'The processor that moves the money.', example: PAYMENTS.provider }),
     processor_reference: z
       .string()
       .meta({ description: 'The dispute at the processor.', example: PAYMENTS.examples.dispute }),
@@ -33,23 +35,23 @@ export const disputeSchema = z
     reason: z
       .string()
       .nullable()
-      .meta({ description: 'What the buyer says, in the words of the processor.', example: 'fraudulent' }),
-    amount_minor: amountMinor.meta({ description: 'What is disputed, in the smallest unit.' }),
+      .meta({ description: "The buyer's reason, as a code of the processor.", example: 'fraudulent' }),
+    amount_minor: amountMinor.meta({ description: 'The disputed amount, in the smallest unit.' }),
     currency: currencyCode,
-    amount_withdrawn_minor: posted('What was taken from your balance.', 1000),
-    amount_reinstated_minor: posted('What of it came back.', 0),
+    amount_withdrawn_minor: posted('The amount taken from your balance.', 1000),
+    amount_reinstated_minor: posted('The amount that came back.', 0),
     evidence_due_by: timestamp.nullable().meta({
-      description: 'Until when the processor takes your answer; null where it takes none.',
+      description: 'The deadline for your answer at the processor; null if it accepts none.',
       example: '2026-11-29T23:59:59.000000Z',
     }),
     opened_at: timestamp.meta({ description: 'When it was opened at the processor.' }),
     closed_at: timestamp.nullable().meta({
-      description: 'When its end became known here; null while it is open, also again.',
+      description: 'When Sluice learned that it was over; null while it is open or reopened.',
       example: null,
     }),
     ...lastFields('disputes'),
   })
-  .meta({ id: 'Dispute', description: "Money of a payment that the buyer's bank asks back." })
+  .meta({ id: 'Dispute', description: "A dispute: money of a payment that the buyer's bank asks back." })
 
 export type Dispute = z.output<typeof disputeSchema>
 
@@ -66,4 +68,4 @@ export const shownDisputeSchema = disputeSchema
     opened_at: true,
     closed_at: true,
   })
-  .meta({ id: 'PaymentDispute', description: 'A dispute, as its payment shows it.' })
+  .meta({ id: 'PaymentDispute', description: 'A dispute, as shown on its payment.' })

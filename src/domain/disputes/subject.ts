@@ -9,7 +9,7 @@ const moved = (description: string) => z.int().nullish().meta({ description, exa
 
 const disputeSide = z.object({
   ...AMOUNT_SIDE,
-  amount_withdrawn_minor: moved('What was taken from the balance; of disputes only.'),
+  amount_withdrawn_minor: moved('The amount taken from the balance; for disputes only.'),
   amount_reinstated_minor: moved('What of it came back; of disputes only.'),
 })
 

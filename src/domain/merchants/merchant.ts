@@ -12,29 +12,32 @@ export const merchantSchema = z
     idempotency_key: keyField('merchant-17'),
     legal_name: z
       .string()
-      .meta({ description: 'What they are called in contracts.', example: 'Analytical Engines Ltd' }),
+      .meta({ description: 'The legal name, as in contracts.', example: 'Analytical Engines Ltd' }),
     display_name: z
       .string()
-      .meta({ description: 'What buyers know them by.', example: 'Analytical Engines' }),
+      .meta({ description: 'The name that buyers know.', example: 'Analytical Engines' }),
     country: countryCode.meta({
       description: 'ISO 3166-1 alpha-2 country code, in upper case.',
       example: 'GB',
     }),
     support_email: z
       .string()
-      .meta({ description: 'Where buyers write to.', example: 'help@engines.example' }),
-    url: z.string().nullable().meta({ description: 'Their site.', example: 'https://engines.example' }),
+      .meta({ description: 'The email address for buyers.', example: 'help@engines.example' }),
+    url: z
+      .string()
+      .nullable()
+      .meta({ description: "The merchant's website.", example: 'https://engines.example' }),
     kyc_status: latestVerificationStatus,
     archived_at: timestamp
       .nullable()
-      .meta({ description: 'When it was archived; null while it is not.', example: null }),
+      .meta({ description: 'When it was archived; null if it has not been.', example: null }),
     ...lastFields('merchants'),
   })
-  .meta({ id: 'Merchant', description: 'Somebody on whose behalf you take payments.' })
+  .meta({ id: 'Merchant', description: 'A merchant: somebody you take payments for.' })
 
 /** The events of merchants, by the word after `merchant.`, each with its meaning. */
 export const MERCHANT_EVENTS = {
   created: 'A merchant was created.',
-  updated: 'A merchant was changed.',
+  updated: 'A merchant was updated.',
   archived: 'A merchant was archived: no new payment can name it.',
 } as const

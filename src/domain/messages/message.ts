@@ -9,7 +9,7 @@ import { idFields, keyField, lastFields } from '../fields.ts'
 /** The channel of a message, as a field and as a filter. */
 export const messageChannel = z
   .enum(CHANNELS)
-  .meta({ id: 'MessageChannel', description: 'How it goes.', example: 'email' })
+  .meta({ id: 'MessageChannel', description: 'How the message is sent.', example: 'email' })
 
 /** Statuses in which nothing of a message is settled yet. */
 export const OPEN_MESSAGE_STATUSES = ['scheduled', 'queued', 'sending', 'unknown'] as const
@@ -27,7 +27,7 @@ export const MESSAGE_STATUSES = [
 export const messageStatus = z.enum(MESSAGE_STATUSES).meta({
   id: 'MessageStatus',
   description:
-    '`scheduled`: it goes at `send_at`. `queued`: it waits for its turn. `sending`: the provider is being asked. `sent`: the provider has taken it. `delivered`: it has arrived. `undelivered`: the provider took it, and it did not arrive. `failed`: the provider did not take it. `unknown`: the provider may or may not have it; it is never sent again by itself. `suppressed`: all of its recipients are suppressed, nothing left. `canceled`: by you, before it left.',
+    '`scheduled`: it will be sent at `send_at`. `queued`: it waits for its turn. `sending`: it is being handed to the provider. `sent`: the provider has accepted it. `delivered`: it has arrived. `undelivered`: the provider accepted it, and it did not arrive. `failed`: the provider did not accept it. `unknown`: the provider may or may not have accepted it; it is never sent again automatically. `suppressed`: all of its recipients are suppressed, so nothing was sent. `canceled`: you canceled it before it was sent.',
   example: 'sent',
 })
 export type MessageStatus = z.output<typeof messageStatus>
@@ -39,7 +39,7 @@ export const isOpenStatus = (status: MessageStatus): boolean =>
 const recipientStatus = z.enum(['accepted', 'refused', 'bounced', 'suppressed', 'delivered']).meta({
   id: 'MessageRecipientStatus',
   description:
-    '`accepted`: the server took it for this recipient. `refused`: it did not. `bounced`: it came back later, or was complained about. `suppressed`: nothing was sent. `delivered`: it arrived.',
+    '`accepted`: the server accepted the email for this recipient. `refused`: the server refused it. `bounced`: it bounced later, or the recipient complained. `suppressed`: nothing was sent. `delivered`: it arrived.',
   example: 'accepted',
 })
 
@@ -47,14 +47,13 @@ const recipientStatus = z.enum(['accepted', 'refused', 'bounced', 'suppressed', 
 const recipientSchema = z
   .object({
     address: z.string().meta({ description: 'The address.', example: 'ada@example.com' }),
-    status: recipientStatus.nullable().meta({ description: 'What became of it; null while nothing did.' }),
-    code: z
-      .string()
+    status: recipientStatus
       .nullable()
-      .meta({ description: 'The code of the server, if it refused.', example: null }),
-    message: z.string().nullable().meta({ description: 'The same for people.', example: null }),
+      .meta({ description: 'The outcome for this recipient; null until it is known.' }),
+    code: z.string().nullable().meta({ description: "The server's code, if it refused.", example: null }),
+    message: z.string().nullable().meta({ description: 'A description for people.', example: null }),
   })
-  .meta({ id: 'MessageRecipient', description: 'One of those whom an email goes to.' })
+  .meta({ id: 'MessageRecipient', description: 'A recipient of an email.' })
 
 /** A message in events: without addresses and texts, which are personal and kept in one place only. */
 export const messageEventSchema = z
@@ -63,8 +62,10 @@ export const messageEventSchema = z
     idempotency_key: keyField('order-17-shipped'),
     channel: messageChannel,
     status: messageStatus,
-    tags: z.array(z.string()).meta({ description: 'Your words to find it by.', example: ['shipping'] }),
-    provider: z.string().meta({ description: 'Who sends it.', example: EMAIL.provider }),
+    tags: z
+      .array(z.string())
+      .meta({ description: 'Tags of your own, to find the email by.', example: ['shipping'] }),
+    provider: z.string().meta({ description: 'The provider that sends it.', example: EMAIL.provider }),
     provider_reference: z.string().nullable().meta({
       description: "The provider's id of an SMS, or the Message-ID of an email; null until it was sent.",
       example: EMAIL.examples.email,
@@ -74,10 +75,10 @@ export const messageEventSchema = z
         code: z.enum(MESSAGE_FAILURES).meta({
           id: 'MessageFailureCode',
           description:
-            '`recipient_refused`, `sender_refused`, `content_refused`: what the server did not take. `connection_failed`: the server could not be reached, or refused us. `invalid_number`, `opted_out`, `unreachable`: of the number. `provider_error`: anything else. `not_resolved`: whether it was sent could not be found out.',
+            '`recipient_refused`, `sender_refused`, `content_refused`: what the server did not accept. `connection_failed`: the server could not be reached, or refused us. `invalid_number`, `opted_out`, `unreachable`: a problem with the number. `provider_error`: anything else. `not_resolved`: it could not be found out whether the message was sent.',
           example: 'recipient_refused',
         }),
-        message: z.string().meta({ description: 'The same for people.', example: 'No such mailbox.' }),
+        message: z.string().meta({ description: 'A description for people.', example: 'No such mailbox.' }),
         provider_code: z
           .string()
           .nullable()
@@ -87,13 +88,13 @@ export const messageEventSchema = z
       .nullable()
       .meta({ description: 'Why it was not sent or did not arrive; null otherwise.', example: null }),
     segments: z.int().nullable().meta({
-      description: 'Of an SMS: into how many parts it is cut, each of which is charged.',
+      description: 'For an SMS: the number of segments. Each is charged.',
       example: null,
     }),
     encoding: z
       .enum(['GSM-7', 'UCS-2'])
       .nullable()
-      .meta({ description: 'Of an SMS: how its characters are written.', example: null }),
+      .meta({ description: 'For an SMS: the encoding of its text.', example: null }),
     price: z
       .object({
         amount: z.string().meta({ description: 'A decimal number.', example: '0.0075' }),
@@ -101,9 +102,11 @@ export const messageEventSchema = z
       })
       .meta({ id: 'MessagePrice', description: 'What the provider charges.' })
       .nullable()
-      .meta({ description: 'Of an SMS: what it cost; null until the provider says so.', example: null }),
-    send_at: timestamp.nullable().meta({ description: 'When it is to go; null: at once.', example: null }),
-    sent_at: timestamp.nullable().meta({ description: 'When the provider took it.' }),
+      .meta({ description: 'For an SMS: its price; null until the provider reports it.', example: null }),
+    send_at: timestamp
+      .nullable()
+      .meta({ description: 'When it will be sent; null means at once.', example: null }),
+    sent_at: timestamp.nullable().meta({ description: 'When the provider accepted it.' }),
     delivered_at: timestamp
       .nullable()
       .meta({ description: 'When the provider says that it arrived.', example: null }),
@@ -112,25 +115,25 @@ export const messageEventSchema = z
       .meta({ description: 'When its text and attachments were erased.', example: null }),
     ...lastFields('messages'),
   })
-  .meta({ id: 'MessageEventData', description: 'The message as it then stood, without addresses and texts.' })
+  .meta({ id: 'MessageEventData', description: 'The message as it was then, without addresses and texts.' })
 
 const text = (description: string, example: string | null) =>
   z.string().nullable().meta({ description, example })
 
 /** What is sealed in the column `envelope`. Addresses as they were given. */
 export const messageEnvelope = z.object({
-  from: z.string().meta({ description: 'Whom it is from.', example: 'Shop <mail@shop.example>' }),
+  from: z.string().meta({ description: 'The sender.', example: 'Shop <mail@shop.example>' }),
   to: z
     .array(z.string())
-    .meta({ description: 'Whom it goes to; of an SMS the number.', example: ['ada@example.com'] }),
-  cc: z.array(z.string()).nullable().meta({ description: 'Whom an email also goes to.', example: null }),
+    .meta({ description: 'The recipients; for an SMS, the number.', example: ['ada@example.com'] }),
+  cc: z.array(z.string()).nullable().meta({ description: 'The cc recipients of an email.', example: null }),
   bcc: z
     .array(z.string())
     .nullable()
-    .meta({ description: 'Whom an email also goes to, unseen by the others.', example: null }),
-  reply_to: text('Where answers to an email go.', null),
+    .meta({ description: 'The bcc recipients of an email, hidden from the others.', example: null }),
+  reply_to: text('The addresses for replies to an email.', null),
   subject: text('Of an email.', 'Your order has shipped'),
-  list_unsubscribe_url: text('Where somebody unsubscribes with one click (RFC 8058).', null),
+  list_unsubscribe_url: text('The one-click unsubscribe URL (RFC 8058).', null),
 })
 export type MessageEnvelope = z.output<typeof messageEnvelope>
 
@@ -151,14 +154,14 @@ export const messageContent = z.object({
           content_type: z.string().meta({ description: 'Its media type.', example: 'application/pdf' }),
           size: z.int().meta({ description: 'In bytes.', example: 48_213 }),
         })
-        .meta({ id: 'MessageAttachment', description: 'A file that goes with an email.' }),
+        .meta({ id: 'MessageAttachment', description: 'A file attached to an email.' }),
     )
     .nullable()
-    .meta({ description: 'The files that go with an email.', example: null }),
+    .meta({ description: 'The files attached to an email.', example: null }),
   validity_s: z
     .int()
     .nullable()
-    .meta({ description: 'For how many seconds an SMS is worth delivering.', example: null }),
+    .meta({ description: 'How many seconds the provider may try to deliver an SMS.', example: null }),
 })
 export type MessageContent = z.output<typeof messageContent>
 
@@ -167,12 +170,15 @@ export const messageSchema = messageEventSchema
   .extend({
     ...messageEnvelope.shape,
     to: z.union([z.string(), z.array(z.string())]).meta({
-      description: 'Whom it goes to: addresses of an email, the number of an SMS.',
+      description: 'The recipients: addresses for an email, the number for an SMS.',
       example: ['ada@example.com'],
     }),
     from: messageEnvelope.shape.from,
     ...messageContent.shape,
-    recipients: z.array(recipientSchema).nullable().meta({ description: 'Of an email: each of them.' }),
+    recipients: z
+      .array(recipientSchema)
+      .nullable()
+      .meta({ description: 'For an email: each recipient with its outcome.' }),
   })
   .meta({
     id: 'Message',
@@ -201,13 +207,13 @@ export const PROVIDER_OF = { email: EMAIL.provider, sms: SMS.provider } as const
 /** The events of messages, by the word after `message.`, each with its meaning. */
 export const MESSAGE_EVENTS = {
   created: 'A message was accepted; `status` says whether it is queued, scheduled or suppressed.',
-  sent: 'The provider took it.',
+  sent: 'The provider accepted it.',
   delivered: 'The provider says that it arrived.',
-  undelivered: 'The provider took it, and it did not arrive.',
-  failed: 'The provider did not take it.',
-  unknown: 'Whether the provider took it is not known.',
-  suppressed: 'All of its recipients were suppressed before it could leave.',
-  canceled: 'It was canceled before it left.',
-  bounced: 'It came back from a recipient.',
+  undelivered: 'The provider accepted it, and it did not arrive.',
+  failed: 'The provider did not accept it.',
+  unknown: 'It is not known whether the provider accepted it.',
+  suppressed: 'All of its recipients were suppressed before it could be sent.',
+  canceled: 'It was canceled before it was sent.',
+  bounced: 'It bounced for a recipient.',
   complained: 'A recipient complained about it.',
 } as const

@@ -25,7 +25,7 @@ export const FINAL_STATUSES: readonly PaymentStatus[] = ['captured', 'canceled',
 export const paymentStatus = z.enum(PAYMENT_STATUSES).meta({
   id: 'PaymentStatus',
   description:
-    '`pending`: the authorization is under way. `requires_action`: the buyer has to act. `authorized`: the money is held. `capturing`, `canceling`: under way. `captured`, `canceled`, `failed`: the end.',
+    '`pending`: the authorization is in progress. `requires_action`: the buyer has to act. `authorized`: the money is held. `capturing`, `canceling`: a capture or cancellation is in progress. `captured`, `canceled`, `failed`: final.',
   example: 'authorized',
 })
 
@@ -41,36 +41,43 @@ export const paymentSchema = z
     amount_minor: amountMinor,
     currency: currencyCode,
     method: z.literal('card').meta({ description: 'The payment method.', example: 'card' }),
-    customer_id: z
-      .uuid()
-      .nullable()
-      .meta({ description: 'Who pays, if it was said.', example: '0198f6f0-0c05-7000-8000-123456789abc' }),
+    customer_id: z.uuid().nullable().meta({
+      description: 'The customer who pays, if you named one.',
+      example: '0198f6f0-0c05-7000-8000-123456789abc',
+    }),
     merchant_id: z.uuid().nullable().meta({
-      description: 'On whose behalf it is taken, if it was said.',
+      description: 'The merchant you take the payment for, if you named one.',
       example: '0198f6f3-3c11-7000-8000-123456789abc',
     }),
-    description: z.string().nullable().meta({ description: 'Your words for it.', example: 'Order 17' }),
+    description: z
+      .string()
+      .nullable()
+      .meta({ description: 'A description of your own.', example: 'Order 17' }),
     return_url: z.string().nullable().meta({
-      description: 'Where the buyer returns to after 3-D Secure.',
+      description: 'Where the buyer returns after 3-D Secure.',
       example: 'https://shop.example/orders/17',
     }),
-    amount_capturable_minor: amount('What is held and can be captured.', 1000),
-    amount_captured_minor: amount('What was taken.', 0),
-    amount_refunded_minor: amount('What of it went back.', 0),
-    processor: z.string().meta({ description: 'Who moves the money.', example: PAYMENTS.provider }),
+    amount_capturable_minor: amount('The amount that is held and can be captured.', 1000),
+    amount_captured_minor: amount('The amount that was captured.', 0),
+    amount_refunded_minor: amount('The amount that was refunded.', 0),
+    processor: z
+      .string()
+      .meta({ description: 'The processor that moves the money.', example: PAYMENTS.provider }),
     processor_reference: z
       .string()
       .nullable()
       .meta({ description: 'The payment at the processor.', example: PAYMENTS.examples.payment }),
     client_secret: z.string().nullable().meta({
       description:
-        "For the processor's own front end, while the buyer has to act (`requires_action`); else null.",
+        "The secret for the processor's front end while the buyer has to act (`requires_action`); otherwise null.",
       example: null,
     }),
     failure: z
       .object({
-        code: z.string().meta({ description: 'As of errors.', example: 'payment_declined' }),
-        message: z.string().meta({ description: 'The same for people.', example: 'Your card was declined.' }),
+        code: z.string().meta({ description: 'An error code of the API.', example: 'payment_declined' }),
+        message: z
+          .string()
+          .meta({ description: 'A description for people.', example: 'Your card was declined.' }),
         decline_code: z
           .string()
           .nullish()
@@ -80,27 +87,27 @@ export const paymentSchema = z
       .nullable()
       .meta({
         description:
-          'Why it failed; while it is `requires_action`, why the last try of the buyer did; while it is `authorized`, why the last capture or cancellation did; else null.',
+          "Why the payment failed. While it is `requires_action`, why the buyer's last try failed; while it is `authorized`, why the last capture or cancellation failed. Otherwise null.",
         example: null,
       }),
     cancellation_reason: z
       .string()
       .nullable()
-      .meta({ description: 'Why it was canceled, if it was said.', example: 'requested_by_customer' }),
+      .meta({ description: 'Why it was canceled, if a reason was given.', example: 'requested_by_customer' }),
     capture_before: timestamp.nullable().meta({
-      description: 'When the hold lapses. Capture before.',
+      description: 'When the hold expires. Capture the payment before this time.',
       example: '2026-11-27T10:15:30.000000Z',
     }),
     authorized_at: timestamp.nullable().meta({ description: 'When the money was held.' }),
-    captured_at: timestamp.nullable().meta({ description: 'When it was taken.' }),
-    canceled_at: timestamp.nullable().meta({ description: 'When it was released.' }),
+    captured_at: timestamp.nullable().meta({ description: 'When the money was captured.' }),
+    canceled_at: timestamp.nullable().meta({ description: 'When the hold was released.' }),
     dispute: shownDisputeSchema.nullable().meta({
-      description: 'The latest dispute of it; null when there is none.',
+      description: "The payment's latest dispute; null if there is none.",
       example: null,
     }),
     ...lastFields('payments'),
   })
-  .meta({ id: 'Payment', description: 'Money that is held, taken and perhaps given back.' })
+  .meta({ id: 'Payment', description: 'A payment: money that is held, captured and possibly refunded.' })
 
 /** A payment as it is read from its row, with `client_secret` still sealed. */
 export type Payment = z.output<typeof paymentSchema>
@@ -114,23 +121,23 @@ export const paymentEventSchema = paymentSchema
   .partial({ merchant_id: true, dispute: true })
   .meta({
     id: 'PaymentEventData',
-    description: 'The payment as it then stood; when it tells of a dispute, `dispute` is that one.',
+    description: 'The payment as it was then. In an event about a dispute, `dispute` is that dispute.',
   })
 
 /** The events of payments, by the word after `payment.`, each with its meaning. */
 export const PAYMENT_EVENTS = {
-  created: 'A payment was asked for; its authorization is under way.',
+  created: 'A payment was created; its authorization is in progress.',
   requires_action: 'The buyer has to act.',
   authorized: 'The money is held.',
-  authorization_failed: 'A try of the buyer failed; another may follow.',
-  capture_expiring: 'The hold lapses within a day.',
-  captured: 'The money was taken.',
-  capture_failed: 'A capture failed; the payment is as it was before.',
-  canceled: 'The hold was released, or the payment given up.',
-  cancel_failed: 'A cancellation failed; the payment is as it was before.',
+  authorization_failed: "The buyer's try failed; another may follow.",
+  capture_expiring: 'The hold expires within a day.',
+  captured: 'The money was captured.',
+  capture_failed: 'A capture failed; the payment is unchanged.',
+  canceled: 'The hold was released, or the payment was given up.',
+  cancel_failed: 'A cancellation failed; the payment is unchanged.',
   failed: 'The authorization failed for good.',
-  disputed: "The buyer's bank disputes it, or inquires about it.",
-  dispute_won: 'A dispute was won; what was taken for it is yours again.',
-  dispute_lost: 'A dispute was lost; it may still be won by an appeal.',
+  disputed: "The buyer's bank disputes the payment, or inquires about it.",
+  dispute_won: 'A dispute was won; the money that was taken for it is yours again.',
+  dispute_lost: 'A dispute was lost; an appeal may still win it.',
   dispute_closed: 'An inquiry is over, or a dispute was prevented.',
 } as const

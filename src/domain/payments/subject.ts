@@ -11,15 +11,20 @@ const { status, amount_minor, ...others } = AMOUNT_SIDE
 const paymentSide = z.object({
   status,
   amount_minor,
-  amount_capturable_minor: z.int().meta({ description: 'What is held; of payments only.', example: 0 }),
-  amount_captured_minor: z.int().meta({ description: 'What was taken; of payments only.', example: 1000 }),
+  amount_capturable_minor: z
+    .int()
+    .meta({ description: 'The amount that is held; for payments only.', example: 0 }),
+  amount_captured_minor: z
+    .int()
+    .meta({ description: 'The amount that was captured; for payments only.', example: 1000 }),
   amount_refunded_minor: z.int().nullable().meta({
     description:
-      'What went back; of payments only. Ours: by refunds that have succeeded. Theirs: by all that have not failed.',
+      'The amount that was refunded; for payments only. Ours: by refunds that have succeeded. Theirs: by all refunds that have not failed.',
     example: 0,
   }),
   amount_refund_reserved_minor: z.int().optional().meta({
-    description: 'By refunds that are under way or have succeeded here; of payments only.',
+    description:
+      'The amount reserved by refunds that are in progress or have succeeded here; for payments only.',
     example: 0,
   }),
   ...others,

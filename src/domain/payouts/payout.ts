@@ -15,7 +15,7 @@ export const OPEN_STATUSES: readonly PayoutStatus[] = ['pending', 'processing']
 export const payoutStatus = z.enum(PAYOUT_STATUSES).meta({
   id: 'PayoutStatus',
   description:
-    '`pending`: the processor has not taken it yet. `processing`: it is on its way. `paid`: the processor has paid it; it can still come back, and is `failed` then. `failed`: it was refused, came back, or was failed by hand. `canceled`: it was stopped in time. While it is `pending` or `processing` its amount is reserved.',
+    '`pending`: the processor has not accepted it yet. `processing`: the money is on its way. `paid`: the processor has paid it; it can still come back, and is then `failed`. `failed`: it was refused, came back, or was failed manually. `canceled`: it was stopped in time. While it is `pending` or `processing`, its amount is reserved.',
   example: 'processing',
 })
 
@@ -29,15 +29,20 @@ export const payoutSchema = z
     currency: lowerCurrency,
     recipient_id: z
       .uuid()
-      .meta({ description: 'Who is paid.', example: '0198f6f0-7ec1-7000-8000-123456789abc' }),
-    description: z.string().nullable().meta({ description: 'Your words for it.', example: 'November' }),
-    processor: z.string().meta({ description: 'Who moves the money.', example: PAYOUTS.provider }),
+      .meta({ description: 'The recipient who is paid.', example: '0198f6f0-7ec1-7000-8000-123456789abc' }),
+    description: z
+      .string()
+      .nullable()
+      .meta({ description: 'A description of your own.', example: 'November' }),
+    processor: z
+      .string()
+      .meta({ description: 'The processor that moves the money.', example: PAYOUTS.provider }),
     processor_reference: z.string().nullable().meta({
-      description: 'The payout or transfer at the processor; null until it has taken it.',
+      description: 'The payout or transfer at the processor; null until the processor has accepted it.',
       example: PAYOUTS.examples.payout,
     }),
     arrival_date: z.string().nullable().meta({
-      description: 'The day on which the processor expects it to arrive, once it has said so.',
+      description: 'The day on which the processor expects the money to arrive, once known.',
       format: 'date',
       example: '2026-11-24',
     }),
@@ -45,33 +50,33 @@ export const payoutSchema = z
       .object({
         code: z.string().meta({
           description:
-            "`payout_refused`: the processor did not take it. `failed_manually`: it was failed by hand. Else the processor's word for it.",
+            "`payout_refused`: the processor did not accept it. `failed_manually`: it was failed manually. Otherwise the processor's own code.",
           example: 'no_account',
         }),
         message: z.string().meta({
-          description: 'The same for people; of one failed by hand, the reason that was given.',
+          description: 'A description for people; if it was failed manually, the reason that was given.',
           example: 'The bank account could not be found.',
         }),
-        manual: z.boolean().meta({ description: 'Whether it was failed by hand.', example: false }),
+        manual: z.boolean().meta({ description: 'Whether it was failed manually.', example: false }),
       })
       .meta({ id: 'PayoutFailure', description: 'Why a payout failed.' })
       .nullable()
-      .meta({ description: 'Why it failed; null while it has not.', example: null }),
-    processing_at: timestamp.nullable().meta({ description: 'When the processor took it.' }),
+      .meta({ description: 'Why it failed; null if it has not.', example: null }),
+    processing_at: timestamp.nullable().meta({ description: 'When the processor accepted it.' }),
     paid_at: timestamp.nullable().meta({ description: 'When it was paid.' }),
     failed_at: timestamp.nullable().meta({ description: 'When it failed.' }),
     canceled_at: timestamp.nullable().meta({ description: 'When it was canceled.' }),
     ...lastFields('payouts'),
   })
-  .meta({ id: 'Payout', description: 'Money that leaves your balance for a recipient.' })
+  .meta({ id: 'Payout', description: 'A payout: money that you send from your balance to a recipient.' })
 
 export type Payout = z.output<typeof payoutSchema>
 
 /** The events of payouts, by the word after `payout.`, each with its meaning. */
 export const PAYOUT_EVENTS = {
-  created: 'A payout was asked for, and its amount is reserved.',
-  processing: 'The processor has taken it.',
-  paid: 'It was paid. A transfer is paid as soon as it is taken.',
-  failed: 'It was refused, came back after all, or was failed by hand.',
+  created: 'A payout was created, and its amount is reserved.',
+  processing: 'The processor has accepted it.',
+  paid: 'It was paid. A transfer is paid as soon as it is accepted.',
+  failed: 'It was refused, came back, or was failed manually.',
   canceled: 'It was stopped in time.',
 } as const

@@ -9,7 +9,7 @@ import { PAYOUT_EVENTS, payoutSchema } from './payout.ts'
 const payoutSide = z.object({
   ...AMOUNT_SIDE,
   out_minor: z.int().meta({
-    description: 'What was paid of it and has not come back; of payouts only.',
+    description: 'The amount that was paid and has not come back; for payouts only.',
     example: 1000,
   }),
 })

@@ -11,7 +11,7 @@ import { latestVerificationStatus } from '../verifications/latest.ts'
 export const recipientType = z.enum(['bank_account', 'card', 'account']).meta({
   id: 'RecipientType',
   description:
-    'What they are paid to. `bank_account`, `card`: payouts to a bank account or a debit card. `account`: a transfer to a connected account at the processor.',
+    'How the recipient is paid. `bank_account`, `card`: payouts to a bank account or a debit card. `account`: a transfer to a connected account at the processor.',
   example: 'account',
 })
 
@@ -30,8 +30,11 @@ export const recipientSchema = z
   .object({
     ...idFields('recipient', '0198f6f2-0aa1-7000-8000-123456789abc'),
     idempotency_key: keyField('recipient-17'),
-    name: z.string().meta({ description: 'Whom the money goes to.', example: 'Grace Hopper' }),
-    email: z.string().nullable().meta({ description: 'As it was sent.', example: 'grace@example.com' }),
+    name: z.string().meta({ description: 'The name of the recipient.', example: 'Grace Hopper' }),
+    email: z
+      .string()
+      .nullable()
+      .meta({ description: 'Stored exactly as you sent it.', example: 'grace@example.com' }),
     type: recipientType,
     currency: currencyCode.meta({
       description: 'ISO 4217 currency code of their payouts, in lower case.',
@@ -40,20 +43,20 @@ export const recipientSchema = z
     country: countryCode.meta({ description: 'ISO 3166-1 alpha-2 country code, in upper case.' }),
     destination: z
       .string()
-      .meta({ description: "The processor's token of where the money goes.", example: 'acct_success' }),
+      .meta({ description: "The processor's token for where the money goes.", example: 'acct_success' }),
     kyc_status: latestVerificationStatus,
     archived_at: timestamp
       .nullable()
-      .meta({ description: 'When it was archived; null while it is not.', example: null }),
+      .meta({ description: 'When it was archived; null if it has not been.', example: null }),
     ...lastFields('recipients'),
   })
-  .meta({ id: 'Recipient', description: 'Somebody who is paid.' })
+  .meta({ id: 'Recipient', description: 'A recipient: somebody you pay.' })
 
 export type Recipient = z.output<typeof recipientSchema>
 
 /** The events of recipients, by the word after `recipient.`, each with its meaning. */
 export const RECIPIENT_EVENTS = {
   created: 'A recipient was created.',
-  updated: 'A recipient was changed.',
-  archived: 'A recipient was archived: no payout goes there any more.',
+  updated: 'A recipient was updated.',
+  archived: 'A recipient was archived: no new payout can go to it.',
 } as const

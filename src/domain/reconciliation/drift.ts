@@ -24,7 +24,7 @@ export const DRIFT_STATES = ['unknown', 'stale', 'differs'] as const
 export const driftState = z.enum(DRIFT_STATES).meta({
   id: 'DriftState',
   description:
-    '`unknown`: whether a call to the processor took effect is not known; `stale`: under way here, and not there; `differs`: settled on both sides and not alike, or the processor did what finds no place here, as `detail` says.',
+    '`unknown`: it is not known whether a call to the processor took effect. `stale`: it is in progress here, and not at the processor. `differs`: it ended differently on both sides, or the processor did something that we cannot apply; `detail` says what.',
   example: 'differs',
 })
 export const driftSubject = z
@@ -43,7 +43,7 @@ const sideSchema: z.ZodType<Side> = z
     ),
     status: AMOUNT_SIDE.status,
   })
-  .meta({ id: 'DriftSide', description: 'How one side sees it.' })
+  .meta({ id: 'DriftSide', description: 'The record of one side.' })
 
 /** A drift in answers. */
 export const driftSchema = z
@@ -51,34 +51,34 @@ export const driftSchema = z
     id: z
       .uuid()
       .meta({ description: 'The id of the drift.', example: '0198f6f2-d41f-7000-8000-123456789abc' }),
-    tenant_id: z
-      .uuid()
-      .meta({ description: 'Whose it is.', example: '0198f6ef-9a00-7000-8000-00000000ac3e' }),
+    tenant_id: z.uuid().meta({
+      description: 'The tenant that it belongs to.',
+      example: '0198f6ef-9a00-7000-8000-00000000ac3e',
+    }),
     subject: driftSubject,
     subject_id: z.uuid().meta({
       description: 'The row that differs.',
       example: '0198f6f0-1234-7000-8000-123456789abc',
     }),
     payment_id: z.uuid().nullable().meta({
-      description: 'The payment; null for what belongs to none.',
+      description: 'The payment; null if it belongs to none.',
       example: '0198f6f0-1234-7000-8000-123456789abc',
     }),
     state: driftState,
-    ours: sideSchema.meta({ description: 'What we think.' }),
+    ours: sideSchema.meta({ description: 'Our record.' }),
     theirs: sideSchema.nullable().meta({
-      description:
-        'What the processor says, in our words; null while it is not known, or where it knows none.',
+      description: "The processor's record, in our terms; null while it is not known, or if it has none.",
     }),
     detail: z
       .string()
       .nullable()
       .meta({ description: 'What else is known.', example: 'captured in the dashboard' }),
-    since: timestamp.meta({ description: 'Since when.' }),
-    age_s: z.int().nonnegative().meta({ description: 'For how many seconds.', example: 42 }),
+    since: timestamp.meta({ description: 'When the drift began.' }),
+    age_s: z.int().nonnegative().meta({ description: 'For how many seconds it has existed.', example: 42 }),
     checked_at: timestamp.nullable().meta({ description: 'When the processor was last asked.' }),
     created_at: timestamp.meta({ description: 'When it was noticed: the cursor of lists.' }),
   })
-  .meta({ id: 'Drift', description: 'Where our books and the processor differ.' })
+  .meta({ id: 'Drift', description: "A difference between our books and the processor's." })
 
 export type Drift = z.output<typeof driftSchema>
 

@@ -12,7 +12,7 @@ export type SideSchema = z.ZodObject<{ status: z.ZodString } & Record<string, z.
 
 /** The columns of whatever moves one amount. */
 export const AMOUNT_SIDE = {
-  status: z.string().meta({ description: 'In our words.', example: 'captured' }),
+  status: z.string().meta({ description: 'The status, in our terms.', example: 'captured' }),
   amount_minor: z.int().meta({ description: 'The whole amount.', example: 1000 }),
   currency: z.string().meta({ description: 'ISO 4217 currency code.', example: 'USD' }),
   processor_reference: z

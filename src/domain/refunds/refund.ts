@@ -8,7 +8,7 @@ import { idFields, lastFields } from '../fields.ts'
 export const refundStatus = z.enum(['pending', 'succeeded', 'failed']).meta({
   id: 'RefundStatus',
   description:
-    '`pending`: under way. `succeeded`: on its way to the buyer. `failed`: the money stays; also a refund that succeeded can fail, up to 30 days later.',
+    '`pending`: the refund is in progress. `succeeded`: the money is on its way to the buyer. `failed`: the money stays with you. A refund that succeeded can still fail, up to 30 days later.',
   example: 'succeeded',
 })
 
@@ -17,11 +17,12 @@ export const refundSchema = z
   .object({
     ...idFields('refund', '0198f6f1-4ef0-7000-8000-123456789abc'),
     payment_id: z.uuid().meta({
-      description: 'The payment that it gives back.',
+      description: 'The payment that is refunded.',
       example: '0198f6f0-1234-7000-8000-123456789abc',
     }),
     idempotency_key: z.string().nullable().meta({
-      description: "The key that it was created with; null for a refund made in the processor's dashboard.",
+      description:
+        "The idempotency key that it was created with; null for a refund made in the processor's dashboard.",
       example: 'order-17-refund',
     }),
     status: refundStatus,
@@ -30,11 +31,13 @@ export const refundSchema = z
     reason: z
       .string()
       .nullable()
-      .meta({ description: 'Why, if it was said.', example: 'requested_by_customer' }),
+      .meta({ description: 'Why it was refunded, if a reason was given.', example: 'requested_by_customer' }),
     imported: z
       .boolean()
       .meta({ description: "Whether it was made in the processor's dashboard.", example: false }),
-    processor: z.string().meta({ description: 'Who moves the money.', example: PAYMENTS.provider }),
+    processor: z
+      .string()
+      .meta({ description: 'The processor that moves the money.', example: PAYMENTS.provider }),
     processor_reference: z
       .string()
       .nullable()
@@ -44,20 +47,20 @@ export const refundSchema = z
         code: z.string().meta({ description: 'What went wrong.', example: 'processor_error' }),
         message: z
           .string()
-          .meta({ description: 'The same for people.', example: 'The card was lost or stolen.' }),
+          .meta({ description: 'A description for people.', example: 'The card was lost or stolen.' }),
       })
       .meta({ id: 'RefundFailure', description: 'Why a refund failed.' })
       .nullable()
-      .meta({ description: 'Why it failed; null while it has not.', example: null }),
+      .meta({ description: 'Why it failed; null if it has not.', example: null }),
     ...lastFields('refunds'),
   })
-  .meta({ id: 'Refund', description: 'Money that goes back.' })
+  .meta({ id: 'Refund', description: 'A refund: money that goes back to the buyer.' })
 
 export type Refund = z.output<typeof refundSchema>
 
 /** The events of refunds, by the word after `refund.`, each with its meaning. */
 export const REFUND_EVENTS = {
-  created: 'A refund was asked for, or made at the processor.',
+  created: 'A refund was created, here or at the processor.',
   succeeded: 'The money is on its way to the buyer.',
-  failed: 'The money stays; also a refund that succeeded can fail.',
+  failed: 'The money stays with you. A refund that succeeded can also fail.',
 } as const

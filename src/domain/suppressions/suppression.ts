@@ -10,7 +10,7 @@ import type { Subject } from '../subject.ts'
 export const suppressionReason = z.enum(['hard_bounce', 'complaint', 'opt_out', 'manual']).meta({
   id: 'SuppressionReason',
   description:
-    '`hard_bounce`: the address does not exist. `complaint`: somebody said that it is spam. `opt_out`: somebody answered STOP, or the like, to an SMS. `manual`: by you.',
+    '`hard_bounce`: the address does not exist. `complaint`: somebody marked a message as spam. `opt_out`: somebody answered STOP, or similar, to an SMS. `manual`: you created it.',
   example: 'hard_bounce',
 })
 
@@ -24,7 +24,7 @@ export const suppressionEventSchema = z
     message_id: z
       .uuid()
       .nullable()
-      .meta({ description: 'The message that brought it about; null where none did.', example: null }),
+      .meta({ description: 'The message that caused it; null if none did.', example: null }),
     ...lastFields('suppressions'),
   })
   .meta({ id: 'SuppressionEventData', description: 'The suppression, without the address.' })
@@ -36,14 +36,17 @@ export const suppressionSchema = suppressionEventSchema
       .string()
       .meta({ description: 'The email address, or the number.', example: 'grace@example.com' }),
   })
-  .meta({ id: 'Suppression', description: 'An address or number that gets nothing any more.' })
+  .meta({
+    id: 'Suppression',
+    description: 'A suppression: an address or number that no longer gets messages.',
+  })
 export type Suppression = z.output<typeof suppressionSchema>
 
 export const suppressionSubject = {
   table: 'suppressions',
   view: suppressionEventSchema,
   events: {
-    created: 'An address or number gets nothing any more.',
+    created: 'An address or number no longer gets messages.',
     deleted: 'It gets messages again.',
   },
   checks_by_tenant: checksOfSuppressions,

@@ -25,20 +25,20 @@ export const templateEventSchema = z
     channel: messageChannel,
     ...lastFields('templates'),
   })
-  .meta({ id: 'MessageTemplateEventData', description: 'The template as it then stood, without its texts.' })
+  .meta({ id: 'MessageTemplateEventData', description: 'The template as it was then, without its texts.' })
 
 /** A template in answers. */
 export const templateSchema = templateEventSchema
   .extend({
     subject: source('Of an email.', 'Order {{ order.number }} has shipped'),
     text: source('The text of an email.', 'Hello {{ name }}, it is on its way.'),
-    html: source('The HTML of an email; what is filled in is escaped.', '<p>Hello {{ name }}</p>'),
+    html: source('The HTML of an email; values are escaped.', '<p>Hello {{ name }}</p>'),
     body: source('The text of an SMS.', null),
   })
   .meta({
     id: 'MessageTemplate',
     description:
-      'A text in Liquid, rendered when a message is accepted. `text`, `html` and `body` are null in lists.',
+      'A template: a text in Liquid, rendered when a message is accepted. `text`, `html` and `body` are null in lists.',
   })
 export type Template = z.output<typeof templateSchema>
 
@@ -53,15 +53,15 @@ export const renderedTemplateSchema = z
     html: source('The HTML of an email.', '<p>Hello Ada</p>'),
     body: source('The text of an SMS.', null),
   })
-  .meta({ id: 'RenderedTemplate', description: 'What a template says with these variables.' })
+  .meta({ id: 'RenderedTemplate', description: 'A template rendered with these variables.' })
 export type RenderedTemplate = z.output<typeof renderedTemplateSchema>
 
 export const templateSubject = {
   table: 'templates',
   view: templateEventSchema,
   events: {
-    created: 'A template was made.',
-    updated: 'A template was changed.',
+    created: 'A template was created.',
+    updated: 'A template was updated.',
     deleted: 'A template was deleted.',
   },
 } as const satisfies Subject

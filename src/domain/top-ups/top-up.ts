@@ -9,7 +9,7 @@ import { idFields, keyField, lastFields } from '../fields.ts'
 export const topUpStatus = z.enum(['pending', 'succeeded', 'failed', 'canceled']).meta({
   id: 'TopUpStatus',
   description:
-    '`pending`: the money is on its way. `succeeded`: it is in your balance. `failed`: it did not come, or was taken back after it had succeeded. `canceled`: it was canceled at the processor before it came.',
+    '`pending`: the money is on its way. `succeeded`: the money is in your balance. `failed`: the money did not come, or was taken back after it had come. `canceled`: the top-up was canceled at the processor before the money came.',
   example: 'succeeded',
 })
 export type TopUpStatus = z.output<typeof topUpStatus>
@@ -26,46 +26,51 @@ export const topUpSchema = z
       .string()
       .nullable()
       .meta({
-        description: 'Where the money comes from, masked; null: from the bank account of the platform.',
+        description: 'Where the money comes from, masked; null means the bank account of the platform.',
         example: maskedSource(TOP_UPS.examples.source),
       }),
-    description: z.string().nullable().meta({ description: 'Your words for it.', example: 'November' }),
-    processor: z.string().meta({ description: 'Who moves the money.', example: TOP_UPS.provider }),
+    description: z
+      .string()
+      .nullable()
+      .meta({ description: 'A description of your own.', example: 'November' }),
+    processor: z
+      .string()
+      .meta({ description: 'The processor that moves the money.', example: TOP_UPS.provider }),
     processor_reference: z.string().nullable().meta({
-      description: 'The top-up at the processor; null until it has taken it.',
+      description: 'The top-up at the processor; null until the processor has accepted it.',
       example: TOP_UPS.examples.top_up,
     }),
     failure: z
       .object({
         code: z.string().meta({
           description:
-            "`payment_declined`, `payment_invalid`, `processor_error`: the processor did not take it. `reversed`: the money was taken back. Else the processor's word for it.",
+            "`payment_declined`, `payment_invalid`, `processor_error`: the processor did not accept it. `reversed`: the money was taken back. Otherwise the processor's own code.",
           example: 'insufficient_funds',
         }),
         message: z.string().meta({
-          description: 'The same for people.',
+          description: 'A description for people.',
           example: 'The bank account does not have enough funds.',
         }),
       })
       .meta({ id: 'TopUpFailure', description: 'Why a top-up failed.' })
       .nullable()
-      .meta({ description: 'Why it failed; null while it has not.', example: null }),
+      .meta({ description: 'Why it failed; null if it has not.', example: null }),
     succeeded_at: timestamp.nullable().meta({
-      description: 'When the money came; it stays when the money was taken back.',
+      description: 'When the money came. It stays set if the money was taken back.',
     }),
     failed_at: timestamp.nullable().meta({ description: 'When it failed or was taken back.', example: null }),
     ...lastFields('top-ups'),
   })
-  .meta({ id: 'TopUp', description: 'Money that you bring into your balance.' })
+  .meta({ id: 'TopUp', description: 'A top-up: money that you add to your balance.' })
 
 export type TopUp = z.output<typeof topUpSchema>
 
 /** The events of top-ups, by the word after `top_up.`, each with its meaning. */
 export const TOP_UP_EVENTS = {
-  created: 'A top-up was asked for.',
+  created: 'A top-up was created.',
   succeeded: 'The money is in the balance.',
   failed: 'The money did not come.',
-  canceled: 'It was canceled at the processor before the money came.',
+  canceled: 'The top-up was canceled at the processor before the money came.',
   reversed: 'The money came and was taken back; the balance may be negative.',
 } as const
 

@@ -5,6 +5,6 @@ import { VERIFICATION_STATUSES } from './verification.ts'
 /** The column `kyc_status`, in answers and events. */
 export const latestVerificationStatus = z.enum(['none', ...VERIFICATION_STATUSES]).meta({
   id: 'KycStatus',
-  description: 'How the latest verification stands; `none` while there was none.',
+  description: 'The status of the latest verification; `none` if there has been none.',
   example: 'none',
 })

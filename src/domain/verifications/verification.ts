@@ -19,7 +19,7 @@ export const VERIFICATION_STATUSES = [...OPEN, 'approved', 'rejected'] as const
 export const verificationStatus = z.enum(VERIFICATION_STATUSES).meta({
   id: 'VerificationStatus',
   description:
-    '`pending`: the provider has not begun. `requires_input`: it waits for the person, at first or once more; `failure` says why. `processing`: it looks at what the person showed. `approved`, `rejected`: decided. Until then the verification is open.',
+    '`pending`: the provider has not started. `requires_input`: it waits for the person, for the first time or again; `failure` says why. `processing`: the provider is checking what the person submitted. `approved`, `rejected`: decided. Until it is decided, the verification is open.',
   example: 'requires_input',
 })
 export type VerificationStatus = z.output<typeof verificationStatus>
@@ -31,7 +31,7 @@ export function isOpen(status: VerificationStatus): boolean {
 
 export const verificationDecision = z.enum(['approved', 'rejected']).meta({
   id: 'KycDecision',
-  description: 'What was decided.',
+  description: 'The decision.',
   example: 'approved',
 })
 
@@ -47,48 +47,49 @@ export const verificationEventSchema = z
       example: '0198f6f0-7ec1-7000-8000-123456789abc',
     }),
     return_url: z.string().nullable().meta({
-      description: 'Where the person is sent after the page of the provider.',
+      description: "Where the person is sent after the provider's page.",
       example: 'https://shop.example/verified',
     }),
-    provider: z.string().meta({ description: 'Who verifies.', example: IDENTITY.provider }),
+    provider: z.string().meta({ description: 'The provider that verifies.', example: IDENTITY.provider }),
     provider_reference: z.string().nullable().meta({
-      description: 'The session at the provider; null until it has begun.',
+      description: 'The session at the provider; null until it has started.',
       example: IDENTITY.examples.session,
     }),
     failure: z
       .object({
         code: z.string().meta({
           description:
-            "Of one that requires input, the provider's word for what was wrong. `kyc_refused`, `processor_error`: the provider did not take it. Of one whose session ended without a decision: `canceled`, at the provider; `abandoned`, nobody went on with it for too long; `subject_gone`, the customer was deleted, or the merchant or recipient archived.",
+            "While input is required: the provider's own code for what was wrong. `kyc_refused`, `processor_error`: the provider did not accept it. If the session ended without a decision: `canceled`: it was canceled at the provider; `abandoned`: nobody continued it for too long; `subject_gone`: the customer was deleted, or the merchant or recipient archived.",
           example: 'document_expired',
         }),
         message: z
           .string()
-          .meta({ description: 'The same for people.', example: 'The document is expired.' }),
+          .meta({ description: 'A description for people.', example: 'The document is expired.' }),
       })
       .meta({ id: 'KycFailure', description: 'What was wrong.' })
       .nullable()
-      .meta({ description: 'What was wrong the last time; null where nothing was.', example: null }),
+      .meta({ description: 'What was wrong the last time; null if nothing was.', example: null }),
     decision: verificationDecision.nullable().meta({
-      description: 'What was decided; null while nothing is, and where the provider did not take it.',
+      description:
+        'The decision; null until there is one, and if the provider did not accept the verification.',
       example: null,
     }),
     decision_reason: z
       .string()
       .nullable()
-      .meta({ description: 'Why it was decided so by hand.', example: null }),
+      .meta({ description: 'The reason given for a manual decision.', example: null }),
     decided_by: z
       .enum(['provider', 'manual'])
       .nullable()
-      .meta({ description: '`manual`: it was decided by hand, which is final.', example: null }),
+      .meta({ description: '`manual`: it was decided manually, which is final.', example: null }),
     decided_by_key_id: z
       .uuid()
       .nullable()
-      .meta({ description: 'The id of the API key with which it was decided by hand.', example: null }),
+      .meta({ description: 'The id of the API key that made the manual decision.', example: null }),
     decided_at: timestamp.nullable().meta({ description: 'When it was decided.', example: null }),
     ...lastFields('verifications'),
   })
-  .meta({ id: 'VerificationEventData', description: 'The verification as it then stood.' })
+  .meta({ id: 'VerificationEventData', description: 'The verification as it was then.' })
 
 /** A verification as it is read from its row. */
 export type Verification = z.output<typeof verificationEventSchema>
@@ -98,17 +99,17 @@ export const verificationSchema = verificationEventSchema
   .extend({
     url: z.string().nullable().meta({
       description:
-        "The provider's page for this person. It is shown once: in the first answer to the create that can carry it, or in the answer to `link`. It is null everywhere else, and good for one visit within 48 hours.",
+        "The provider's page for this person. It is shown once: in the first answer to the create that can have it, or in the answer to `link`. It is null everywhere else, and works for one visit within 48 hours.",
       example: IDENTITY.examples.url,
     }),
   })
-  .meta({ id: 'Verification', description: 'Whether somebody is who they say they are.' })
+  .meta({ id: 'Verification', description: 'A verification: whether somebody is who they say they are.' })
 
 /** The events of verifications, by the word after `kyc.`, each with its meaning. */
 export const VERIFICATION_EVENTS = {
-  created: 'A verification was asked for.',
-  requires_input: 'It waits for the person, at first or once more.',
-  processing: 'The provider looks at what the person showed.',
-  approved: 'It was approved, by the provider or by hand.',
-  rejected: 'It was rejected, by the provider or by hand, or the provider did not take it.',
+  created: 'A verification was created.',
+  requires_input: 'It waits for the person, for the first time or again.',
+  processing: 'The provider is checking what the person submitted.',
+  approved: 'It was approved, by the provider or manually.',
+  rejected: 'It was rejected, by the provider or manually, or the provider did not accept it.',
 } as const

@@ -16,7 +16,7 @@ const POSTED_KINDS = POSTING_NOUNS.flatMap((noun): readonly PostedKind[] => SUBJ
 export const transactionKind = z.enum([...POSTED_KINDS, 'fee', 'correction']).meta({
   id: 'WalletTransactionKind',
   description:
-    '`capture`: a payment was captured. `refund`: money went back to a buyer; `refund_failed`: and came back. `top_up`: you brought money in; `top_up_reversed`: it was taken back. `payout_paid`: a payout was paid; `payout_returned`: it came back. `dispute_withdrawn`, `dispute_reinstated`: a buyer disputed a payment; you won. `fee`: what it cost. `correction`: a mistake was put right.',
+    '`capture`: a payment was captured. `refund`: money went back to a buyer; `refund_failed`: the refund failed and the money came back. `top_up`: you added money; `top_up_reversed`: it was taken back. `payout_paid`: a payout was paid; `payout_returned`: it came back. `dispute_withdrawn`: a buyer disputed a payment; `dispute_reinstated`: you won the dispute. `fee`: a fee was charged. `correction`: a mistake was corrected.',
   example: 'capture',
 })
 
@@ -29,17 +29,17 @@ export const walletTransactionSchema = z
     currency: lowerCurrency,
     amount_minor: z
       .int()
-      .meta({ description: 'By how much it changed the balance: below zero, it fell.', example: 1000 }),
+      .meta({ description: 'The change of the balance; negative if it fell.', example: 1000 }),
     balance_after_minor: z
       .int()
       .meta({ description: 'The balance of this currency after it.', example: 12_000 }),
-    subject_type: z
-      .enum(POSTING_NOUNS)
-      .nullable()
-      .meta({ description: 'What caused it; null for what stands for itself.', example: 'payment' }),
+    subject_type: z.enum(POSTING_NOUNS).nullable().meta({
+      description: 'The type of the resource that caused it; null if none did.',
+      example: 'payment',
+    }),
     subject_id: z
       .uuid()
-      .meta({ description: 'The id of that.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
+      .meta({ description: 'The id of that resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
     created_at: timestamp.meta({ description: 'When it was posted: the cursor of lists.' }),
   })
   .meta({ id: 'WalletTransaction', description: 'One change of a balance. It never changes.' })

@@ -13,7 +13,7 @@ export const MOST_ENDPOINTS = 20
 export const endpointStatus = z.enum(['enabled', 'disabled']).meta({
   id: 'WebhookEndpointStatus',
   description:
-    '`disabled`: no events are sent there, and what happens meanwhile is not sent later by itself. Tests, replays and recoveries are sent.',
+    '`disabled`: no events are sent to the endpoint, and events that happen in the meantime are not sent later automatically. Tests, replays and recoveries are sent.',
   example: 'enabled',
 })
 
@@ -24,54 +24,54 @@ export const endpointEventSchema = z
     idempotency_key: keyField('webhook-endpoint-17').nullable(),
     url: z
       .string()
-      .meta({ description: 'Where events are sent to.', example: 'https://shop.example/webhooks' }),
+      .meta({ description: 'The URL that events are sent to.', example: 'https://shop.example/webhooks' }),
     types: z.array(z.string().meta({ example: 'payment.*' })).meta({
-      description: 'Which events: `*` for all, `<noun>.*`, or types.',
+      description: 'The events to send: `*` for all, `<noun>.*`, or single types.',
       example: ['payment.*', 'refund.succeeded'],
     }),
     description: z.string().nullable().meta({ description: 'Yours.', example: 'The shop' }),
     ordered: z.boolean().meta({
       description:
-        'Whether events are sent one after the other, by their sequence: one that fails holds up the later ones until it is final.',
+        'Whether events are sent one at a time, by their sequence. An event that fails then holds up later ones until it is final.',
       example: false,
     }),
     max_in_flight: z.int().meta({
       description:
-        'The most requests at one moment; fewer while the endpoint is slow or only fails. Tests and replays come on top.',
+        'The maximum number of requests at once; fewer while the endpoint is slow or fails. Tests and replays are not counted.',
       example: 10,
     }),
     rate_per_s: z
       .int()
       .nullable()
-      .meta({ description: 'The most requests in a second; null: as many as there are.', example: null }),
+      .meta({ description: 'The maximum number of requests a second; null means no limit.', example: null }),
     status: endpointStatus,
     disabled_reason: z.enum(['gone', 'failing', 'manual']).nullable().meta({
       id: 'WebhookEndpointDisabledReason',
       description:
-        '`gone`: it answered 410. `failing`: for five days every attempt failed. `manual`: by you. Null while it is enabled.',
+        'Why the endpoint was disabled. `gone`: it answered 410. `failing`: every attempt failed for five days. `manual`: you disabled it. Null while it is enabled.',
       example: null,
     }),
     ...lastFields('endpoints'),
   })
   .meta({
     id: 'WebhookEndpointEventData',
-    description: 'The endpoint as it then stood, without its secret and its headers.',
+    description: 'The endpoint as it was then, without its secret and its headers.',
   })
 
 /** A webhook endpoint in answers. */
 export const endpointSchema = endpointEventSchema
   .extend({
     headers: z.record(z.string(), z.string()).meta({
-      description: 'Headers of yours that each request carries.',
+      description: 'Your own headers, sent with each request.',
       example: { 'x-shop': '17' },
     }),
     secret: z.string().nullable().meta({
       description:
-        'What requests are signed with. Shown once, when it was made: in the answer to the create, or to its rotation. Null later.',
+        'The secret that signs requests. Shown once, in the answer to the create or to the rotation; null after that.',
       example: null,
     }),
   })
-  .meta({ id: 'WebhookEndpoint', description: 'Where your events are sent to.' })
+  .meta({ id: 'WebhookEndpoint', description: 'A webhook endpoint: a URL that your events are sent to.' })
 export type WebhookEndpoint = z.output<typeof endpointSchema>
 
 /** An endpoint as it is read from its row: its headers are sealed, null where it has none. */
@@ -83,9 +83,10 @@ export const webhookEndpointSubject = {
   table: 'webhook_endpoints',
   view: endpointEventSchema,
   events: {
-    created: 'An endpoint was made.',
-    updated: 'An endpoint was changed, or its secret was rotated.',
-    disabled: 'Nothing is sent to an endpoint any more: it is gone, it only failed, or somebody disabled it.',
+    created: 'An endpoint was created.',
+    updated: 'An endpoint was updated, or its secret was rotated.',
+    disabled:
+      'Nothing is sent to an endpoint any more: it answered 410, every attempt failed, or somebody disabled it.',
     enabled: 'Events are sent to an endpoint again.',
     deleted: 'An endpoint was deleted.',
   },

@@ -10,11 +10,11 @@ const tookMs = (description: string, example: number) => z.int().nullable().meta
 
 export const endpointStatsSchema = z
   .object({
-    delivered: count('Deliveries that arrived.', 1200),
-    failed: count('Deliveries that ended without arriving: `failed` or `exhausted`.', 3),
-    pending: count('Deliveries that wait for an attempt or are being sent, at this moment.', 2),
-    p50_ms: tookMs('How long half of the successful requests took at most; null: there were none.', 84),
-    p95_ms: tookMs('How long 95 in 100 of them took at most, to about 5 in 100.', 310),
+    delivered: count('The number of deliveries that arrived.', 1200),
+    failed: count('The number of deliveries that ended without arriving: `failed` or `exhausted`.', 3),
+    pending: count('The number of deliveries that currently wait for an attempt or are being sent.', 2),
+    p50_ms: tookMs('The median response time of successful requests (p50); null if there were none.', 84),
+    p95_ms: tookMs('The 95th percentile of their response time (p95), accurate to about 5 %.', 310),
     last_success_at: timestamp.nullable().meta({ description: 'When the last attempt succeeded.' }),
     last_failure_at: timestamp
       .nullable()
@@ -22,7 +22,7 @@ export const endpointStatsSchema = z
   })
   .meta({
     id: 'WebhookEndpointStats',
-    description: 'What came of deliveries in the last seven days. Tests do not count, nor do replays.',
+    description: 'Delivery statistics for the last seven days. Tests and replays are not counted.',
   })
 export type EndpointStats = z.output<typeof endpointStatsSchema>
 

@@ -4,6 +4,6 @@ import { Resource } from '../../resource.ts'
 import { AiTasksResource } from './ai/tasks.ts'
 
 export class AiResource extends Resource {
-  /** What a language model does for you: generate a text, classify one, extract data from one. */
+  /** Tasks for a language model: generate a text, classify one, extract data from one. */
   readonly tasks = new AiTasksResource(this.client)
 }

@@ -20,9 +20,9 @@ export interface ListCustomersQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those with exactly this email. */
+  /** Filter by email; must match exactly. */
   email?: string
-  /** Only those with this identifier of yours. */
+  /** Filter by your own identifier. */
   external_id?: string
   /**
    * Also list deleted customers.
@@ -32,7 +32,7 @@ export interface ListCustomersQuery {
   deleted?: boolean
 }
 
-/** Records of the people and companies that pay. */
+/** The people and companies that pay. */
 export class CustomersResource extends Resource {
   /**
    * Create a customer.
@@ -59,7 +59,7 @@ export class CustomersResource extends Resource {
   /**
    * Retrieve a customer.
    *
-   * Deleted customers are answered too, without what was personal.
+   * Deleted customers are returned too, without personal data.
    *
    * Needs a valid key and no scope.
    *
@@ -70,9 +70,9 @@ export class CustomersResource extends Resource {
   }
 
   /**
-   * Change a customer.
+   * Update a customer.
    *
-   * A field that is left out stays as it is; null empties it.
+   * Fields that you leave out stay unchanged; null clears a field.
    *
    * Needs the scope `customer:write`.
    *
@@ -85,8 +85,8 @@ export class CustomersResource extends Resource {
   /**
    * Delete a customer.
    *
-   * Erases name, email, phone and metadata and keeps the id for the books. What earlier events told of
-   * them is erased soon after.
+   * Erases name, email, phone and metadata, and keeps the id for the books. Personal data in earlier
+   * events is erased soon after.
    *
    * Needs the scope `customer:write`.
    *

@@ -20,19 +20,19 @@ export interface ListDisputesQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this status. */
+  /** Filter by status. */
   status?: DisputeStatus
-  /** Only those of this payment. */
+  /** Filter by payment. */
   payment_id?: string
 }
 
-/** Money that a buyer's bank asks back. */
+/** Money that a buyer's bank asks back from you. */
 export class DisputesResource extends Resource {
   /**
    * List disputes, newest first.
    *
-   * A dispute is opened by the buyer's bank and answered in the processor's dashboard; here you see how
-   * it stands and what it took from your balance.
+   * The buyer's bank opens a dispute, and you answer it in the processor's dashboard. Here you see its
+   * status and what it took from your balance.
    *
    * Needs the scope `payments:read`.
    *

@@ -10,7 +10,7 @@ import type { EventTypes } from '../schemas.ts'
 /** What `events.list` can be asked for. */
 export interface ListEventsQuery {
   /**
-   * Only events with a higher `sequence`: that of the last one that you have.
+   * Only events with a higher `sequence`. Pass that of the last event that you have.
    *
    * `0` unless said otherwise.
    */
@@ -21,24 +21,24 @@ export interface ListEventsQuery {
    * `25` unless said otherwise.
    */
   limit?: number
-  /** Only those of this type, or of all types of a resource: `payment.*`. */
+  /** Filter by type, or by all types of a resource: `payment.*`. */
   type?: EventTypes
-  /** Only those of this resource. */
+  /** Filter by resource. */
   subject_id?: string
 }
 
-/** What happened to your resources, in one order. */
+/** Everything that happened to your resources, in one order. */
 export class EventsResource extends Resource {
   /**
    * List events, oldest first.
    *
-   * The feed: every event has its `sequence`, from 1 and without a gap, and one that shows up later
-   * never has a lower one. So whoever asks for what comes after the last that they have misses nothing.
-   * `Link` always leads to what comes next. An event joins the feed a moment after it happened, and is
-   * kept for 90 days unless your operator says otherwise.
+   * The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears
+   * later never has a lower one. So if you always ask for the events after the last one you have, you
+   * miss nothing. `Link` always points to the next page. An event joins the feed a moment after it
+   * happened, and is kept for 90 days unless your operator chose otherwise.
    *
-   * Where there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits for it: the answer comes
-   * with the first, and is empty at the end. At most 100 requests of a key wait at once.
+   * If there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the
+   * first event, or is empty when the time is up. At most 20 requests of a key may wait at once.
    *
    * Needs the scope `events:read`.
    *
@@ -51,7 +51,7 @@ export class EventsResource extends Resource {
   /**
    * Retrieve an event.
    *
-   * Also one that is not in the feed yet: its `sequence` is null.
+   * Also returns an event that is not in the feed yet: its `sequence` is null.
    *
    * Needs the scope `events:read`.
    *

@@ -26,8 +26,9 @@ export class IdempotencyKeysResource extends Resource {
   /**
    * Look up an idempotency key.
    *
-   * Each request that this key protects, newest first: after a lost answer, this tells whether it was
-   * accepted. Kept for 30 days. Those accepted in one moment come on one page.
+   * Lists the requests that were accepted with this key, newest first. After a lost answer, this tells
+   * you whether the request was accepted. Keys are kept for 30 days. Requests accepted at the same
+   * moment come on the same page.
    *
    * Needs a valid key and no scope.
    *

@@ -21,14 +21,14 @@ export interface ListMerchantsQuery {
   /** Created before. */
   created_to?: string
   /**
-   * List the archived ones instead of the others.
+   * List archived ones instead of the others.
    *
    * `false` unless said otherwise.
    */
   archived?: boolean
 }
 
-/** On whose behalf you take payments. */
+/** The businesses you take payments for. */
 export class MerchantsResource extends Resource {
   /**
    * Create a merchant.
@@ -55,7 +55,7 @@ export class MerchantsResource extends Resource {
   /**
    * Retrieve a merchant.
    *
-   * Archived ones are answered too.
+   * Archived ones are returned too.
    *
    * Needs the scope `merchants:read`.
    *
@@ -66,9 +66,9 @@ export class MerchantsResource extends Resource {
   }
 
   /**
-   * Change a merchant.
+   * Update a merchant.
    *
-   * A field that is left out stays as it is.
+   * Fields that you leave out stay unchanged.
    *
    * Needs the scope `merchants:write`.
    *
@@ -81,8 +81,8 @@ export class MerchantsResource extends Resource {
   /**
    * Archive a merchant.
    *
-   * No new payment can name it. The merchant stays for the books, and is listed with `archived=true`
-   * only. Doing it again changes nothing.
+   * No new payment can name the merchant. It is kept for the books, and is listed only with
+   * `archived=true`. Archiving it again changes nothing.
    *
    * Needs the scope `merchants:write`.
    *

@@ -33,13 +33,13 @@ export interface ListMessagesQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this channel. */
+  /** Filter by channel. */
   channel?: MessageChannel
-  /** Only those of this status. */
+  /** Filter by status. */
   status?: MessageStatus
-  /** Only those to this email address, as `to`, `cc` or `bcc`, in any case; or to this phone number. */
+  /** Filter by recipient: an email address in `to`, `cc` or `bcc`, ignoring case, or a phone number. */
   to?: string
-  /** Only those with this tag, which only email has. */
+  /** Filter by tag. Only email has tags. */
   tag?: string
 }
 
@@ -55,18 +55,17 @@ export interface GetMessageTimelineQuery {
   limit?: number
 }
 
-/** Email and SMS, one by one or in batches. */
+/** Send email and SMS, singly or in batches. */
 export class MessagesResource extends Resource {
-  /** Addresses and numbers that get nothing any more. */
+  /** Addresses and numbers that no longer get messages. */
   readonly suppressions = new MessagesSuppressionsResource(this.client)
-  /** Texts with places for what differs from message to message. */
+  /** Texts of messages with variables. */
   readonly templates = new MessagesTemplatesResource(this.client)
 
   /**
    * List messages, newest first.
    *
-   * Without what they say: texts, headers and attachments are null in lists. Retrieve a message for its
-   * own.
+   * Texts, headers and attachments are null in lists. Retrieve a message to read them.
    *
    * Needs the scope `messaging:read`.
    *
@@ -79,16 +78,16 @@ export class MessagesResource extends Resource {
   /**
    * Send an email.
    *
-   * Answered once the server has taken it, for some of the recipients at least; `recipients` shows for
-   * whom not. Who waits is answered with an error when the provider does not take it, and that is final:
-   * `email_send_failed`. Who does not (`Prefer: respond-async`) leaves it to be tried again, five times
-   * in all, where it certainly was not sent and may go later. When nobody knows whether the provider has
-   * it, the answer is 202 with the status `unknown`; it is never sent again by itself. One that is
-   * `scheduled` or `suppressed` is answered 201 at once. Recipients who are suppressed get nothing. The
-   * request takes up to 15 MiB.
+   * Answered once the server has accepted the email for at least some of the recipients; `recipients`
+   * shows the outcome for each. If you wait and the provider does not accept the message, the answer is
+   * an error, and that is final: `email_send_failed`. If you do not wait (`Prefer: respond-async`), a
+   * message that was certainly not sent and may succeed later is tried up to five times in all. If it is
+   * not known whether the provider accepted the message, the answer is 202 with the status `unknown`; it
+   * is never sent again automatically. A message that is `scheduled` or `suppressed` is answered 201 at
+   * once. Suppressed recipients get nothing. The request may have up to 15 MiB.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `messaging:write`.
    *
@@ -101,11 +100,12 @@ export class MessagesResource extends Resource {
   /**
    * Send several emails.
    *
-   * Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item
-   * for each, in their order. A key means the same as on the route for one message; the header
-   * `Idempotency-Key` means nothing here. Nobody waits for them to be sent, and what certainly was not
-   * sent is tried again. The request takes up to 15 MiB. With the texts in its answer, and what else its
-   * tenant asks for meanwhile, it may take 32 MiB: what is beyond is refused with `overloaded`.
+   * Each message is accepted or refused on its own, with its own key, limits and errors. The answer has
+   * one item for each, in the same order. A key means the same as on the route for one message; the
+   * header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a
+   * message that was certainly not sent is retried. The request may have up to 15 MiB. Together with the
+   * texts in its answer and other requests of the tenant at the same time, it may take 32 MiB; anything
+   * more is refused with `overloaded`.
    *
    * Needs the scope `messaging:write`.
    *
@@ -118,15 +118,16 @@ export class MessagesResource extends Resource {
   /**
    * Send an SMS.
    *
-   * Answered once the provider has taken it. Who waits is answered with an error when the provider does
-   * not take it, and that is final: `sms_send_failed`. Who does not (`Prefer: respond-async`) leaves it
-   * to be tried again, five times in all, where it certainly was not sent and may go later. When nobody
-   * knows whether the provider has it, the answer is 202 with the status `unknown`; it is never sent
-   * again by itself. One that is `scheduled` or `suppressed` is answered 201 at once. `segments` says
-   * into how many parts it is cut, each of which is charged; `price` comes later.
+   * Answered once the provider has accepted the SMS. If you wait and the provider does not accept the
+   * message, the answer is an error, and that is final: `sms_send_failed`. If you do not wait (`Prefer:
+   * respond-async`), a message that was certainly not sent and may succeed later is tried up to five
+   * times in all. If it is not known whether the provider accepted the message, the answer is 202 with
+   * the status `unknown`; it is never sent again automatically. A message that is `scheduled` or
+   * `suppressed` is answered 201 at once. `segments` is the number of segments, each of which is
+   * charged; `price` comes later.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `messaging:write`.
    *
@@ -139,10 +140,10 @@ export class MessagesResource extends Resource {
   /**
    * Send several SMS.
    *
-   * Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item
-   * for each, in their order. A key means the same as on the route for one message; the header
-   * `Idempotency-Key` means nothing here. Nobody waits for them to be sent, and what certainly was not
-   * sent is tried again.
+   * Each message is accepted or refused on its own, with its own key, limits and errors. The answer has
+   * one item for each, in the same order. A key means the same as on the route for one message; the
+   * header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a
+   * message that was certainly not sent is retried.
    *
    * Needs the scope `messaging:write`.
    *
@@ -155,7 +156,7 @@ export class MessagesResource extends Resource {
   /**
    * Retrieve a message.
    *
-   * With what it says, until that is erased; of attachments only their names and sizes.
+   * Includes the text until it is erased. Of attachments, only names and sizes are shown.
    *
    * Needs the scope `messaging:read`.
    *
@@ -168,7 +169,8 @@ export class MessagesResource extends Resource {
   /**
    * Cancel a message.
    *
-   * One that is `scheduled` or `queued` never leaves. Any other cannot be taken back.
+   * Cancels a message that is `scheduled` or `queued`, so that it is never sent. Any other message
+   * cannot be recalled.
    *
    * Needs the scope `messaging:write`.
    *

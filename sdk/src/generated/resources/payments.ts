@@ -28,23 +28,23 @@ export interface ListPaymentsQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this status. */
+  /** Filter by status. */
   status?: PaymentStatus
-  /** Only those of this customer. */
+  /** Filter by customer. */
   customer_id?: string
-  /** Only those of this merchant. */
+  /** Filter by merchant. */
   merchant_id?: string
-  /** Only those in this currency. */
+  /** Filter by currency. */
   currency?: string
-  /** Only the one that the processor knows by this id. */
+  /** Filter by the processor's own id. */
   processor_reference?: string
-  /** Only those of this `amount_minor` or more. */
+  /** Only those with at least this `amount_minor`. */
   amount_min?: number
-  /** Only those of this `amount_minor` or less. */
+  /** Only those with at most this `amount_minor`. */
   amount_max?: number
   /**
-   * `metadata[key]=value`: payments whose metadata holds this value at the top level; at most 20 of
-   * them.
+   * `metadata[key]=value`: payments whose metadata has this value at the top level; at most 20 such
+   * filters.
    */
   metadata?: Record<string, string>
 }
@@ -73,15 +73,18 @@ export interface GetPaymentTimelineQuery {
   limit?: number
 }
 
-/** Authorize, capture, cancel: money is held when a payment is created and taken when it is captured. */
+/**
+ * Authorize, capture and cancel payments. Creating a payment holds the money; capturing it takes the
+ * money.
+ */
 export class PaymentsResource extends Resource {
   /**
    * Create a payment.
    *
-   * Authorizes: the amount is held until it is captured or canceled.
+   * Authorizes a payment: the amount is held until you capture or cancel it.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `payments:write`.
    *
@@ -94,7 +97,7 @@ export class PaymentsResource extends Resource {
   /**
    * List payments, newest first.
    *
-   * Strongly consistent: a payment is found by its new state as soon as the request that changed it is
+   * Strongly consistent: the list shows a payment's new status as soon as the request that changed it is
    * answered.
    *
    * Needs the scope `payments:read`.
@@ -119,11 +122,12 @@ export class PaymentsResource extends Resource {
   /**
    * Cancel a payment.
    *
-   * Releases what is held. While the authorization is still under way the wish is recorded (202), and
-   * the hold is voided as soon as it exists. A second cancellation while one is under way joins it.
+   * Releases the amount that is held. While the authorization is still in progress, the cancellation is
+   * recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is in
+   * progress joins it.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `payments:write`.
    *
@@ -136,10 +140,10 @@ export class PaymentsResource extends Resource {
   /**
    * Capture a payment.
    *
-   * Takes what is held, or a part of it and releases the rest. No body is needed.
+   * Captures the amount that is held, or a part of it and releases the rest. The body is optional.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `payments:write`.
    *
@@ -152,8 +156,8 @@ export class PaymentsResource extends Resource {
   /**
    * List the events of a payment, oldest first.
    *
-   * Those of its refunds and disputes too, and those that are not in the feed yet. Events of one moment
-   * are never parted, so there may be a few more than `limit`.
+   * Includes the events of its refunds and disputes, and events that are not in the feed yet. Events of
+   * the same moment come on the same page, so there may be a few more than `limit`.
    *
    * Needs the scope `payments:read`.
    *

@@ -27,11 +27,11 @@ export interface ListPayoutsQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this status. */
+  /** Filter by status. */
   status?: PayoutStatus
-  /** Only those to this recipient. */
+  /** Filter by recipient. */
   recipient_id?: string
-  /** Only those in this currency. */
+  /** Filter by currency. */
   currency?: string
 }
 
@@ -47,18 +47,18 @@ export interface GetPayoutTimelineQuery {
   limit?: number
 }
 
-/** Money that leaves your balance for a recipient. Its amount is reserved at once. */
+/** Pay a recipient from your balance. The amount is reserved at once. */
 export class PayoutsResource extends Resource {
   /**
    * Create a payout.
    *
-   * Pays a recipient out of your available balance: the balance in that currency less what other payouts
-   * have reserved. The amount is compared and reserved in one step, so payouts that are asked for at
-   * once can never take more than there is. Who asks it to wait is answered when the processor has taken
-   * or refused it.
+   * Pays a recipient from your available balance: the balance in that currency minus what other payouts
+   * have reserved. The amount is checked and reserved in one step, so concurrent payouts can never take
+   * more than is available. If you ask the request to wait, it is answered when the processor has
+   * accepted or refused the payout.
    *
-   * Answers what was accepted and does not wait for it, unless `Prefer: wait=N` (at most 30) asks to;
-   * what is not finished by then answers 202.
+   * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
+   * If the work is not finished by then, the answer is 202.
    *
    * Needs the scope `payouts:write`.
    *
@@ -93,13 +93,13 @@ export class PayoutsResource extends Resource {
   /**
    * Cancel a payout.
    *
-   * A payout that has not left us is canceled at once. One that the processor has taken is canceled if
-   * the processor still lets go of it, and is refused (409) if not. While it is not known whether the
-   * processor has it, the wish is recorded (202) and follows. A second cancellation while one is under
-   * way joins it.
+   * Cancels a payout at once if it has not been sent to the processor. If the processor has accepted it,
+   * it is canceled if the processor still allows that; otherwise the request is refused (409). While it
+   * is not known whether the processor has it, the cancellation is recorded (202) and carried out later.
+   * A second cancellation while one is in progress joins it.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `payouts:write`.
    *
@@ -110,12 +110,13 @@ export class PayoutsResource extends Resource {
   }
 
   /**
-   * Fail a payout by hand.
+   * Fail a payout manually.
    *
-   * Marks a payout as failed at once, whatever the processor does, which is not asked, and frees what it
-   * reserved; if the processor is being asked to take it at this moment, as soon as that is answered. A
-   * payout that has not left us is not sent any more. If the processor pays it all the same, it stays
-   * `failed`, the money is taken from your balance, which may become negative, and a drift says so.
+   * Marks a payout as failed at once, without asking the processor, and releases the amount it reserved.
+   * If a call to the processor is in progress, the amount is released when that is answered. A payout
+   * that has not been sent to the processor will not be sent any more. If the processor still pays it,
+   * it stays `failed`, the money is taken from your balance, which may become negative, and a drift
+   * shows the difference.
    *
    * Needs the scope `payouts:write`.
    *

@@ -20,21 +20,21 @@ export interface ListRecipientsQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those with exactly this email. */
+  /** Filter by email; must match exactly. */
   email?: string
-  /** Only those of this type. */
+  /** Filter by type. */
   type?: RecipientType
-  /** Only those in this currency. */
+  /** Filter by currency. */
   currency?: string
   /**
-   * List the archived ones instead of the others.
+   * List archived ones instead of the others.
    *
    * `false` unless said otherwise.
    */
   archived?: boolean
 }
 
-/** Whom payouts go to: a name and a token of the processor. */
+/** The people and companies you pay. */
 export class RecipientsResource extends Resource {
   /**
    * Create a recipient.
@@ -61,7 +61,7 @@ export class RecipientsResource extends Resource {
   /**
    * Retrieve a recipient.
    *
-   * Archived ones are answered too.
+   * Archived ones are returned too.
    *
    * Needs the scope `recipients:read`.
    *
@@ -72,9 +72,9 @@ export class RecipientsResource extends Resource {
   }
 
   /**
-   * Change a recipient.
+   * Update a recipient.
    *
-   * A field that is left out stays as it is. Where the money goes never changes: archive the recipient
+   * Fields that you leave out stay unchanged. Where the money goes cannot change: archive the recipient
    * and create another.
    *
    * Needs the scope `recipients:write`.
@@ -88,8 +88,8 @@ export class RecipientsResource extends Resource {
   /**
    * Archive a recipient.
    *
-   * No new payout goes there. The recipient stays for the books, and is listed with `archived=true`
-   * only. Doing it again changes nothing.
+   * No new payout can go to the recipient. It is kept for the books, and is listed only with
+   * `archived=true`. Archiving it again changes nothing.
    *
    * Needs the scope `recipients:write`.
    *

@@ -19,24 +19,24 @@ export interface ListDriftsQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this state. */
+  /** Filter by state. */
   state?: DriftState
-  /** Only those of payments, for example. */
+  /** Filter by type of resource. */
   subject?: DriftSubject
-  /** Only those of one payment and its refunds. */
+  /** Filter by payment; includes its refunds. */
   payment_id?: string
 }
 
-/** Where our books and the processor are known to differ. */
+/** Known differences between our books and the processor's. */
 export class ReconciliationResource extends Resource {
   /**
    * List open drifts.
    *
-   * What the processor sees otherwise than we do, or of which nobody knows whether a call took effect:
-   * what we think, what the processor says, and since when. Shown are payments, refunds and disputes;
-   * payouts only to a key with `payouts:read`, top-ups with `wallet:read`, verifications with
-   * `compliance:read`. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2 hours and then
-   * daily; what is mended is no longer listed. Empty when all agree.
+   * Lists resources whose record at the processor differs from ours, or for which it is not known
+   * whether a call took effect: our record, the processor's, and since when. The list shows payments,
+   * refunds and disputes; payouts only to a key with `payouts:read`, top-ups with `wallet:read`,
+   * verifications with `compliance:read`. The processor is asked again after 5 s, 1, 5 and 30 minutes, 2
+   * hours and then daily; a resolved drift is no longer listed. The list is empty if everything agrees.
    *
    * Needs the scope `payments:read`.
    *

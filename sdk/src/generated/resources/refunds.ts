@@ -36,24 +36,24 @@ export interface ListAllRefundsQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this status. */
+  /** Filter by status. */
   status?: RefundStatus
-  /** Only those in this currency. */
+  /** Filter by currency. */
   currency?: string
-  /** Only the one that the processor knows by this id. */
+  /** Filter by the processor's own id. */
   processor_reference?: string
 }
 
-/** Money that goes back, all or in parts. */
+/** Give money back, in full or in parts. */
 export class RefundsResource extends Resource {
   /**
    * Refund a payment.
    *
-   * All or a part of what was captured. Concurrent refunds can never exceed it. A refund that succeeded
-   * may still fail up to 30 days later, which gives the money back.
+   * Refunds all or a part of what was captured. Concurrent refunds can never exceed it. A refund that
+   * succeeded may still fail up to 30 days later; the money is then yours again.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `payments:write`.
    *
@@ -77,7 +77,7 @@ export class RefundsResource extends Resource {
   /**
    * List all refunds, newest first.
    *
-   * Those of every payment, also those made in the processor's dashboard.
+   * Lists the refunds of all payments, including those made in the processor's dashboard.
    *
    * Needs the scope `payments:read`.
    *

@@ -26,20 +26,20 @@ export interface ListWebhookDeliveriesQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those in this status. */
+  /** Filter by status. */
   status?: WebhookDeliveryStatus
-  /** Only those of these events. */
+  /** Filter by event type. */
   type?: EventTypes
-  /** Only those of this event. */
+  /** Filter by event. */
   event_id?: string
 }
 
-/** Events on their way to your endpoints, attempt by attempt. */
+/** The deliveries of events to your endpoints, with all attempts. */
 export class WebhookDeliveriesResource extends Resource {
   /**
    * Retrieve a delivery.
    *
-   * With its attempts, and what is sent.
+   * Includes its attempts and its payload.
    *
    * Needs the scope `events:read`.
    *
@@ -52,10 +52,10 @@ export class WebhookDeliveriesResource extends Resource {
   /**
    * Send a delivery again.
    *
-   * One more attempt with the same payload and `webhook-id`, signed with the present secrets; also where
-   * the endpoint is disabled. Its log shows it as `manual`. Its status and `attempts` stay, but that
-   * success makes it `delivered`. It counts in no statistics. At most 10 tests and replays of an
-   * endpoint, and 20 of all yours, wait or are under way.
+   * Makes one more attempt with the same payload and `webhook-id`, signed with the current secrets, even
+   * if the endpoint is disabled. Its log shows the attempt as `manual`. The delivery's status and
+   * `attempts` do not change, except that success makes it `delivered`. Statistics do not count it. At
+   * most 10 tests and replays of an endpoint, and 20 of all your endpoints, may wait or be in progress.
    *
    * Needs the scope `webhooks:write`.
    *

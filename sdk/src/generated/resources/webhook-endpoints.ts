@@ -32,13 +32,13 @@ export interface ListWebhookEndpointsQuery {
   created_to?: string
 }
 
-/** Where your events are sent to. */
+/** URLs that your events are sent to. */
 export class WebhookEndpointsResource extends Resource {
   /**
    * Create a webhook endpoint.
    *
-   * Events that happen from now on are sent there, signed as Standard Webhooks says. The secret is in
-   * this answer and in no other. There are at most 20 endpoints.
+   * From now on, events are sent to this URL, signed according to Standard Webhooks. Only this answer
+   * shows the secret. You can have at most 20 endpoints.
    *
    * Needs the scope `webhooks:write`.
    *
@@ -71,12 +71,13 @@ export class WebhookEndpointsResource extends Resource {
   }
 
   /**
-   * Change a webhook endpoint.
+   * Update a webhook endpoint.
    *
-   * A field that is left out stays as it is; null takes `rate_per_s` or `description` away. What happens
-   * while it is disabled is skipped, and so is all that waits when you disable it, whenever it would be
-   * due: enabling sends nothing of that, recovering does. A recovery that was asked for before ends.
-   * Enabling also takes back that it was disabled by itself.
+   * Fields that you leave out stay unchanged; null removes `rate_per_s` or `description`. Events that
+   * happen while the endpoint is disabled are skipped, and so are all deliveries that wait when you
+   * disable it, whenever they are due. Enabling the endpoint does not send them; a recovery does.
+   * Disabling ends a recovery that is in progress. You also enable an endpoint that was disabled
+   * automatically this way.
    *
    * Needs the scope `webhooks:write`.
    *
@@ -89,7 +90,8 @@ export class WebhookEndpointsResource extends Resource {
   /**
    * Delete a webhook endpoint.
    *
-   * Nothing is sent there any more; its deliveries cannot be read any more. Answers it as it was.
+   * Nothing is sent to the endpoint any more, and its deliveries can no longer be read. The answer is
+   * the endpoint as it was.
    *
    * Needs the scope `webhooks:write`.
    *
@@ -102,10 +104,10 @@ export class WebhookEndpointsResource extends Resource {
   /**
    * Send again what was missed.
    *
-   * Sends again the deliveries that were made within this time and are `failed`, `exhausted`, `skipped`,
-   * or pending after a failed attempt; also where the endpoint is disabled. Each begins its schedule
-   * anew, and its `attempts` go on. A recovery ends when the endpoint is disabled after it was asked
-   * for. An endpoint has one recovery at a time.
+   * Sends again the deliveries that were created in this period and are `failed`, `exhausted`,
+   * `skipped`, or pending after a failed attempt, even if the endpoint is disabled. Each restarts its
+   * retry schedule, and its `attempts` keep counting. A recovery ends if the endpoint is disabled after
+   * the recovery was created. An endpoint can have one recovery at a time.
    *
    * Needs the scope `webhooks:write`.
    *
@@ -118,8 +120,8 @@ export class WebhookEndpointsResource extends Resource {
   /**
    * Rotate the secret.
    *
-   * Makes a new secret, which is in this answer and in no other. Meanwhile requests carry a signature of
-   * each secret that still signs; with `grace_s` 0 only the new one does.
+   * Creates a new secret; only this answer shows it. During the grace period, requests have a signature
+   * for each secret that is still valid. With `grace_s` 0, only the new one is.
    *
    * Needs the scope `webhooks:write`.
    *
@@ -135,7 +137,7 @@ export class WebhookEndpointsResource extends Resource {
   }
 
   /**
-   * What came of its deliveries.
+   * Retrieve delivery statistics.
    *
    * Needs the scope `events:read`.
    *
@@ -148,10 +150,10 @@ export class WebhookEndpointsResource extends Resource {
   /**
    * Send a test.
    *
-   * Sends an event with example data, once, also where the endpoint is disabled. It is no part of the
-   * feed: its `sequence` is null, and its event cannot be retrieved. It counts in no statistics. One
-   * that fails ends `exhausted`; a 410 to it does not disable the endpoint. At most 10 tests and replays
-   * of an endpoint, and 20 of all yours, wait or are under way.
+   * Sends an event with example data once, even if the endpoint is disabled. It is not part of the feed:
+   * its `sequence` is null, and its event cannot be retrieved. Statistics do not count it. A test that
+   * fails becomes `exhausted`; a 410 to a test does not disable the endpoint. At most 10 tests and
+   * replays of an endpoint, and 20 of all your endpoints, may wait or be in progress.
    *
    * Needs the scope `webhooks:write`.
    *

@@ -9,7 +9,7 @@ export class WebhookRecoveriesResource extends Resource {
   /**
    * Retrieve a recovery.
    *
-   * How far it is.
+   * Shows the progress of the recovery.
    *
    * Needs the scope `events:read`.
    *

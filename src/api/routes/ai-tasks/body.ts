@@ -14,11 +14,12 @@ const long = (description: string, example: string) =>
 
 const common = {
   model: z.string().min(1).max(255).nullish().meta({
-    description: 'The model, as the provider calls it; left out: the usual one of this installation.',
+    description: "The provider's name of the model. Defaults to the model of this installation.",
     example: 'gpt-5-mini',
   }),
   max_output_tokens: z.int().min(1).max(32_768).nullish().meta({
-    description: 'The most tokens of the answer. A longer one is cut off, and the task fails.',
+    description:
+      'The maximum number of tokens of the answer. A longer answer is cut off, and the task fails.',
     example: 200,
   }),
   metadata,
@@ -28,25 +29,25 @@ const common = {
 const generateInput = z
   .strictObject({
     prompt: long('What to write.', 'Write a haiku about queues.'),
-    system: long('Who the model is and how it writes.', 'You are terse.').nullish(),
+    system: long('The system prompt: who the model is and how it writes.', 'You are terse.').nullish(),
   })
-  .meta({ id: 'GenerateInput', description: 'What a text is made from.' })
+  .meta({ id: 'GenerateInput', description: 'A prompt.' })
 
 const classifyInput = z
   .strictObject({
-    text: long('What is classified.', 'My card was charged twice.'),
+    text: long('The text to classify.', 'My card was charged twice.'),
     labels: z
       .array(z.string().min(1).max(100).meta({ description: 'A label.', example: 'billing' }))
       .min(2)
       .max(MOST_LABELS)
       .refine((labels) => new Set(labels).size === labels.length, { error: 'must differ from each other' })
-      .meta({ description: 'One of these is the answer.', example: ['billing', 'delivery', 'other'] }),
+      .meta({ description: 'The possible labels.', example: ['billing', 'delivery', 'other'] }),
   })
   .meta({ id: 'ClassifyInput', description: 'A text and its possible labels.' })
 
 const extractInput = z
   .strictObject({
-    text: long('What data is taken from.', ARTICLE),
+    text: long('The text to extract data from.', ARTICLE),
     schema: z
       .record(z.string(), anyJson)
       .refine(hasFewValues, FEW_VALUES)
@@ -62,7 +63,7 @@ const extractInput = z
   .meta({ id: 'ExtractInput', description: 'A text, and the form of the data to take from it.' })
 
 const kind = <Kind extends string>(name: Kind) =>
-  z.literal(name).meta({ description: 'What is done.', example: name })
+  z.literal(name).meta({ description: 'The kind of task.', example: name })
 
 export const createBody = z
   .discriminatedUnion(
@@ -70,7 +71,7 @@ export const createBody = z
     [
       z.strictObject({
         kind: kind('generate'),
-        input: generateInput.meta({ description: 'What a text is made from.' }),
+        input: generateInput.meta({ description: 'A prompt.' }),
         ...common,
       }),
       z.strictObject({
@@ -87,7 +88,7 @@ export const createBody = z
     // Without a kind too, what is wrong whatever the kind is said.
     { unionFallback: true },
   )
-  .meta({ id: 'CreateAiTask', description: 'An AI task to be.' })
+  .meta({ id: 'CreateAiTask', description: 'The AI task to create.' })
 
 /** What the job needs of it. */
 export function inputOf(body: z.output<typeof createBody>): AiTaskInput {

@@ -20,9 +20,9 @@ export const attachment = z
     content: z
       .string()
       .refine(isBase64, { error: 'must be base64 with padding, without line ends' })
-      .meta({ description: 'The file itself, base64.', example: 'JVBERi0xLjQK' }),
+      .meta({ description: 'The content of the file, in base64.', example: 'JVBERi0xLjQK' }),
   })
-  .meta({ id: 'SentAttachment', description: 'A file that goes with an email.' })
+  .meta({ id: 'SentAttachment', description: 'A file attached to an email.' })
 
 // Written again it is the same; a regex would take longer.
 function isBase64(text: string): boolean {

@@ -30,7 +30,7 @@ const many = (id: string, item: string, example: object) =>
         .min(1)
         .max(MOST_MESSAGES)
         .meta({
-          description: 'The messages, each with a key of its own.',
+          description: 'The messages, each with its own key.',
           items: { $ref: `#/components/schemas/${item}` },
           example: [example],
         }),
@@ -44,7 +44,7 @@ const answered = z
   .object({
     status: z.int().meta({
       description:
-        'The status that it would have been answered with by itself: 202 while it is queued, 201 when it is scheduled or suppressed, else that of its error.',
+        'The status that the message would have been answered with on its own: 202 while it is queued, 201 if it is scheduled or suppressed, otherwise that of its error.',
       example: 202,
     }),
     message: messageSchema
@@ -52,7 +52,7 @@ const answered = z
       .meta({ description: 'The message, if it was accepted, now or before.' }),
     error: errorBody.optional().meta({ description: 'Why it was refused.' }),
   })
-  .meta({ id: 'MessageAnswer', description: 'What became of one of several messages.' })
+  .meta({ id: 'MessageAnswer', description: 'The result for one message of the batch.' })
 
 /** How an answer differs from the examples of its fields. */
 const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
@@ -60,7 +60,7 @@ const ACCEPTED = { message: MESSAGE_QUEUED, error: undefined }
 type Item = z.output<typeof answered>
 
 const DESCRIPTION =
-  'Each is accepted or refused by itself, with its own key, limits and errors: the answer has one item for each, in their order. A key means the same as on the route for one message; the header `Idempotency-Key` means nothing here. Nobody waits for them to be sent, and what certainly was not sent is tried again.'
+  'Each message is accepted or refused on its own, with its own key, limits and errors. The answer has one item for each, in the same order. A key means the same as on the route for one message; the header `Idempotency-Key` is ignored here. The request does not wait for the messages to be sent; a message that was certainly not sent is retried.'
 
 /** Of many each needs a key of its own. */
 const withKey = <Body extends Keyed>(schema: z.ZodType<Body>) =>
@@ -90,7 +90,7 @@ export function batchRoutes(
       tag: 'messages',
       operation_id: 'sendEmails',
       summary: 'Send several emails',
-      description: `${DESCRIPTION} The request takes up to 15 MiB. With the texts in its answer, and what else its tenant asks for meanwhile, it may take ${HELD_BYTES_OF_TENANT / 1024 / 1024} MiB: what is beyond is refused with \`overloaded\`.`,
+      description: `${DESCRIPTION} The request may have up to 15 MiB. Together with the texts in its answer and other requests of the tenant at the same time, it may take ${HELD_BYTES_OF_TENANT / 1024 / 1024} MiB; anything more is refused with \`overloaded\`.`,
       body: manyEmails,
       takes: MANY_EMAILS_TAKE,
       sends: 'email',

@@ -33,20 +33,20 @@ const common = {
     .refine(hasFewValues, FEW_VALUES)
     .nullish()
     .meta({
-      description: 'What is filled into the template; up to 64 KiB and 1,000 values.',
+      description: 'The variables of the template; up to 64 KiB and 1,000 values.',
       example: { name: 'Ada' },
     }),
   send_at: dateTime
     .nullish()
     .transform((at) => at ?? null)
     .meta({
-      description: 'When it is to go: in the future, at most 30 days ahead. Left out: at once.',
+      description: 'When to send it: in the future, at most 30 days ahead. Defaults to now.',
       example: null,
     }),
   metadata,
 }
 
-const tag = line(64).meta({ description: 'A word of yours.', example: 'shipping' })
+const tag = line(64).meta({ description: 'A tag of your own.', example: 'shipping' })
 /** A tag as a filter. */
 export const soughtTag = tag
 
@@ -64,26 +64,25 @@ export const emailBody = z
       .min(1)
       .max(MOST_RECIPIENTS)
       .meta({
-        description: 'Whom it goes to. With `cc` and `bcc` at most 50; each address gets it once.',
+        description: 'The recipients. With `cc` and `bcc`, at most 50; each address gets the email once.',
         example: ['ada@example.com'],
       }),
-    cc: others('Whom it also goes to.', 'books@example.com'),
-    bcc: others('Whom it also goes to, unseen by the others.', 'archive@shop.example'),
+    cc: others('The cc recipients.', 'books@example.com'),
+    bcc: others('The bcc recipients, hidden from the others.', 'archive@shop.example'),
     from: mailAddress.nullish().meta({
       description:
-        'Whom it is from, at one of the domains that this installation sends for; left out: its usual address.',
+        "The sender, at one of the domains that this installation sends for. Defaults to the installation's address.",
       example: 'Shop <mail@shop.example>',
     }),
     reply_to: mailAddress
       .nullish()
-      .meta({ description: 'Where answers go.', example: 'Help <help@shop.example>' }),
+      .meta({ description: 'The addresses for replies.', example: 'Help <help@shop.example>' }),
     subject: line(998).nullish().meta({
-      description:
-        'Its subject, without which only a template is taken. A template has one; the one that is given here wins.',
+      description: "The subject. Required unless you use a template; it replaces the template's subject.",
       example: 'Your order has shipped',
     }),
     text: z.string().min(1).max(MOST_TEXT).nullish().meta({
-      description: 'Its text. One of `text`, `html` and `template` is needed.',
+      description: 'The text. One of `text`, `html` and `template` is required.',
       example: 'It is on its way.',
     }),
     html: z
@@ -91,7 +90,7 @@ export const emailBody = z
       .min(1)
       .max(MOST_TEXT)
       .nullish()
-      .meta({ description: 'Its HTML, with or without a `text`.', example: '<p>It is on its way.</p>' }),
+      .meta({ description: 'The HTML, with or without a `text`.', example: '<p>It is on its way.</p>' }),
     headers: z
       .record(z.string(), line(998))
       .nullish()
@@ -115,13 +114,13 @@ export const emailBody = z
       .array(tag)
       .max(MOST_TAGS)
       .nullish()
-      .meta({ description: 'Words of yours to find it by.', example: ['shipping'] }),
+      .meta({ description: 'Tags of your own, to find it by.', example: ['shipping'] }),
     attachments: z
       .array(attachment)
       .max(MOST_ATTACHMENTS)
       .nullish()
       .meta({
-        description: 'Files that go with it. The whole request takes 15 MiB at most.',
+        description: 'The attached files. The whole request may have at most 15 MiB.',
         example: [{ filename: 'invoice.pdf', content_type: 'application/pdf', content: 'JVBERi0xLjQK' }],
       }),
     list_unsubscribe_url: z
@@ -131,7 +130,7 @@ export const emailBody = z
       .nullish()
       .meta({
         description:
-          'Where somebody unsubscribes with one click; sets `List-Unsubscribe` and `List-Unsubscribe-Post` (RFC 8058).',
+          'The one-click unsubscribe URL; sets `List-Unsubscribe` and `List-Unsubscribe-Post` (RFC 8058).',
         example: 'https://shop.example/unsubscribe/17',
       }),
     ...common,
@@ -150,7 +149,7 @@ export const emailBody = z
     if (text == null && html == null) miss('text', 'is required, unless there is html or a template')
     if (variables != null) miss('variables', 'belong to a template')
   })
-  .meta({ id: 'SendEmail', description: 'An email to be.' })
+  .meta({ id: 'SendEmail', description: 'The email to send.' })
 export type EmailBody = z.output<typeof emailBody>
 
 const WRONG_HEADER =
@@ -163,24 +162,24 @@ function isHttpsUrl(text: string): boolean {
 
 export const smsBody = z
   .strictObject({
-    to: phoneNumber.meta({ description: 'Whom it goes to, in the form E.164.' }),
+    to: phoneNumber.meta({ description: "The recipient's number, in E.164 format." }),
     body: z
       .string()
       .min(1)
       .refine(fitsSms, { error: `must have at most ${MOST_SMS} characters` })
       .nullish()
       .meta({
-        description: 'Its text. Either `body` or `template` is needed.',
+        description: 'The text. Either `body` or `template` is required.',
         maxLength: MOST_SMS,
         example: 'Your order has shipped.',
       }),
     from: smsSender.nullish().meta({
       description:
-        'Whom it is from: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits; left out: the usual one of this installation.',
+        "The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits. Defaults to the installation's sender.",
       example: '+15005550006',
     }),
     validity_s: z.int().min(1).max(36_000).nullish().meta({
-      description: 'For how many seconds it is worth delivering.',
+      description: 'How many seconds the provider may try to deliver it.',
       example: 14_400,
     }),
     ...common,
@@ -192,7 +191,7 @@ export const smsBody = z
     if (template == null && body == null) miss('body', 'is required, unless there is a template')
     if (template == null && variables != null) miss('variables', 'belong to a template')
   })
-  .meta({ id: 'SendSms', description: 'An SMS to be.' })
+  .meta({ id: 'SendSms', description: 'The SMS to send.' })
 export type SmsBody = z.output<typeof smsBody>
 
 /** Whether a text is short enough for an SMS: a character beyond the first 65,536 counts once. */

@@ -16,7 +16,7 @@ import { MESSAGE_CANCELED } from './examples.ts'
 
 const cancelBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'order-17-unship' }).optional() })
-  .meta({ id: 'CancelMessage', description: 'Nothing but a key.' })
+  .meta({ id: 'CancelMessage', description: 'Only an idempotency key.' })
   .nullish()
 
 export function cancelMessageRoute(
@@ -34,13 +34,14 @@ export function cancelMessageRoute(
       tag: 'messages',
       operation_id: 'cancelMessage',
       summary: 'Cancel a message',
-      description: 'One that is `scheduled` or `queued` never leaves. Any other cannot be taken back.',
+      description:
+        'Cancels a message that is `scheduled` or `queued`, so that it is never sent. Any other message cannot be recalled.',
       params: idParams,
       body: cancelBody,
       response: { 200: messageSchema },
       key: 'optional',
       examples: {
-        requests: { bare: { summary: 'The body may be left out as well', value: {} } },
+        requests: { bare: { summary: 'The body is optional', value: {} } },
         answer: MESSAGE_CANCELED,
       },
       errors: ['message_not_found', 'message_not_cancelable', 'idempotency_key_reused'],

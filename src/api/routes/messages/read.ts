@@ -17,15 +17,13 @@ import { NO_TEXTS } from './examples.ts'
 import { soughtRecipient } from './recipients.ts'
 
 const filters = pageQuery.extend({
-  channel: messageChannel.optional().meta({ description: 'Only those of this channel.' }),
-  status: messageStatus.optional().meta({ description: 'Only those of this status.' }),
+  channel: messageChannel.optional().meta({ description: 'Filter by channel.' }),
+  status: messageStatus.optional().meta({ description: 'Filter by status.' }),
   to: soughtRecipient.optional().meta({
     description:
-      'Only those to this email address, as `to`, `cc` or `bcc`, in any case; or to this phone number.',
+      'Filter by recipient: an email address in `to`, `cc` or `bcc`, ignoring case, or a phone number.',
   }),
-  tag: soughtTag
-    .optional()
-    .meta({ description: 'Only those with this tag, which only email has.', example: 'shipping' }),
+  tag: soughtTag.optional().meta({ description: 'Filter by tag. Only email has tags.', example: 'shipping' }),
 })
 
 export function readMessageRoutes(
@@ -44,8 +42,7 @@ export function readMessageRoutes(
       tag: 'messages',
       operation_id: 'listMessages',
       summary: 'List messages, newest first',
-      description:
-        'Without what they say: texts, headers and attachments are null in lists. Retrieve a message for its own.',
+      description: 'Texts, headers and attachments are null in lists. Retrieve a message to read them.',
       querystring: filters,
       response: { 200: z.array(messageSchema) },
       examples: { answer: NO_TEXTS },
@@ -76,7 +73,7 @@ export function readMessageRoutes(
       tag: 'messages',
       operation_id: 'getMessage',
       summary: 'Retrieve a message',
-      description: 'With what it says, until that is erased; of attachments only their names and sizes.',
+      description: 'Includes the text until it is erased. Of attachments, only names and sizes are shown.',
       params: idParams,
       response: { 200: messageSchema },
       errors: ['message_not_found'],

@@ -41,7 +41,7 @@ export const phoneNumber = z
     error: 'is no number by the numbering plan of its country',
   })
   .meta({
-    description: 'A phone number in the form E.164.',
+    description: 'A phone number in E.164 format.',
     pattern: undefined,
     minLength: 8,
     maxLength: 16,

@@ -12,7 +12,7 @@ import { EMAIL_REQUESTS, MESSAGE_QUEUED, OF_SMS, SMS_REQUESTS } from './examples
 import type { Sending } from './sending.ts'
 
 const waiting = (refusal: ErrorCode): string =>
-  `Who waits is answered with an error when the provider does not take it, and that is final: \`${refusal}\`. Who does not (\`Prefer: respond-async\`) leaves it to be tried again, five times in all, where it certainly was not sent and may go later. When nobody knows whether the provider has it, the answer is 202 with the status \`unknown\`; it is never sent again by itself. One that is \`scheduled\` or \`suppressed\` is answered 201 at once.`
+  `If you wait and the provider does not accept the message, the answer is an error, and that is final: \`${refusal}\`. If you do not wait (\`Prefer: respond-async\`), a message that was certainly not sent and may succeed later is tried up to five times in all. If it is not known whether the provider accepted the message, the answer is 202 with the status \`unknown\`; it is never sent again automatically. A message that is \`scheduled\` or \`suppressed\` is answered 201 at once.`
 
 const REFUSALS = [
   'template_not_found',
@@ -37,7 +37,7 @@ export function sendRoutes(
       tag: 'messages',
       operation_id: 'sendEmail',
       summary: 'Send an email',
-      description: `Answered once the server has taken it, for some of the recipients at least; \`recipients\` shows for whom not. ${waiting('email_send_failed')} Recipients who are suppressed get nothing. The request takes up to 15 MiB.`,
+      description: `Answered once the server has accepted the email for at least some of the recipients; \`recipients\` shows the outcome for each. ${waiting('email_send_failed')} Suppressed recipients get nothing. The request may have up to 15 MiB.`,
       body: emailBody,
       takes: EMAIL_TAKES,
       sends: 'email',
@@ -61,7 +61,7 @@ export function sendRoutes(
       tag: 'messages',
       operation_id: 'sendSms',
       summary: 'Send an SMS',
-      description: `Answered once the provider has taken it. ${waiting('sms_send_failed')} \`segments\` says into how many parts it is cut, each of which is charged; \`price\` comes later.`,
+      description: `Answered once the provider has accepted the SMS. ${waiting('sms_send_failed')} \`segments\` is the number of segments, each of which is charged; \`price\` comes later.`,
       body: smsBody,
       sends: 'sms',
       response: { 201: messageSchema, 202: messageSchema },

@@ -25,23 +25,25 @@ import { CANCELED, CANCELING, CAPTURED, CAPTURING } from './examples.ts'
 
 const captureBody = z
   .strictObject({
-    amount_minor: amountMinor
-      .optional()
-      .meta({ description: 'At most what is held; the rest is released. Left out: all.', example: 700 }),
+    amount_minor: amountMinor.optional().meta({
+      description:
+        'The amount to capture, at most what is held; the rest is released. Defaults to the whole amount.',
+      example: 700,
+    }),
     idempotency_key: idempotencyKey.meta({ example: 'order-17-capture' }).optional(),
   })
-  .meta({ id: 'CapturePayment', description: 'What is taken.' })
+  .meta({ id: 'CapturePayment', description: 'What to capture.' })
   .nullish()
 
 const cancelBody = z
   .strictObject({
-    reason: z
-      .enum(['requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])
-      .nullish()
-      .meta({ description: 'Why; the processor is told too.', example: 'requested_by_customer' }),
+    reason: z.enum(['requested_by_customer', 'duplicate', 'fraudulent', 'abandoned']).nullish().meta({
+      description: 'The reason. It is also sent to the processor.',
+      example: 'requested_by_customer',
+    }),
     idempotency_key: idempotencyKey.meta({ example: 'order-17-cancel' }).optional(),
   })
-  .meta({ id: 'CancelPayment', description: 'Why it is canceled.' })
+  .meta({ id: 'CancelPayment', description: 'Why to cancel it.' })
   .nullish()
 
 export function actionRoutes(root: FastifyInstance, context: ApiContext, answers: PaymentAnswers): void {
@@ -75,7 +77,7 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
       scope: 'payments:write',
       operation_id: 'capturePayment',
       summary: 'Capture a payment',
-      description: `Takes what is held, or a part of it and releases the rest. No body is needed.`,
+      description: `Captures the amount that is held, or a part of it and releases the rest. The body is optional.`,
       params: idParams,
       body: captureBody,
       response: { 200: paymentSchema, 202: paymentSchema },
@@ -83,7 +85,7 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
       key: 'optional',
       examples: {
         requests: {
-          all: { summary: 'All that is held; the body may be left out as well', value: {} },
+          all: { summary: 'Everything that is held; the body is optional', value: {} },
           part: {
             summary: 'A part; the rest is released',
             value: { amount_minor: 700, idempotency_key: 'order-17-capture' },
@@ -128,7 +130,7 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
       scope: 'payments:write',
       operation_id: 'cancelPayment',
       summary: 'Cancel a payment',
-      description: `Releases what is held. While the authorization is still under way the wish is recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is under way joins it.`,
+      description: `Releases the amount that is held. While the authorization is still in progress, the cancellation is recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is in progress joins it.`,
       params: idParams,
       body: cancelBody,
       response: { 200: paymentSchema, 202: paymentSchema },
@@ -137,7 +139,7 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
       examples: {
         requests: {
           reason: { summary: 'With a reason', value: { reason: 'requested_by_customer' } },
-          bare: { summary: 'Without; the body may be left out as well', value: {} },
+          bare: { summary: 'Without a reason; the body is optional', value: {} },
         },
         answer: CANCELED,
         unfinished: CANCELING,

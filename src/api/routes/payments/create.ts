@@ -26,31 +26,31 @@ const createBody = z
     currency: currencyCode.transform((code) => code.toUpperCase()),
     method: z
       .literal('card')
-      .meta({ description: 'The payment method; `card` is the only one so far.', example: 'card' }),
+      .meta({ description: 'The payment method. Currently only `card`.', example: 'card' }),
     customer_id: idText
       .nullish()
       .transform((id) => id ?? null)
-      .meta({ description: 'A customer of yours who pays.', example: EXAMPLE_ID }),
+      .meta({ description: 'The id of the customer who pays.', example: EXAMPLE_ID }),
     merchant_id: idText
       .nullish()
       .transform((id) => id ?? null)
-      .meta({ description: 'A merchant of yours on whose behalf it is taken.', example: EXAMPLE_ID }),
-    description: text(1000).meta({ description: 'Your words for it.', example: 'Order 17' }),
+      .meta({ description: 'The id of the merchant you take the payment for.', example: EXAMPLE_ID }),
+    description: text(1000).meta({ description: 'A description of your own.', example: 'Order 17' }),
     payment_method: text(255).meta({
-      description: `A processor token, e.g. \`${PAYMENTS.examples.payment_method}\`. Without it the answer carries \`client_secret\` and the buyer confirms with the processor's own front end.`,
+      description: `A processor token, such as \`${PAYMENTS.examples.payment_method}\`. Without it, the answer has a \`client_secret\`, and the buyer confirms in the processor's front end.`,
       example: PAYMENTS.examples.payment_method,
     }),
     return_url: httpUrl
       .nullish()
       .transform((url) => url ?? null)
       .meta({
-        description: 'Where the buyer returns to after 3-D Secure; http or https.',
+        description: 'Where the buyer returns after 3-D Secure; http or https.',
         example: 'https://shop.example/orders/17',
       }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'order-17-payment' }).optional(),
   })
-  .meta({ id: 'CreatePayment', description: 'A payment to be.' })
+  .meta({ id: 'CreatePayment', description: 'The payment to create.' })
 
 /** Whether the authorization has ended without a refusal. (The error of a refusal comes from the job.) */
 const reached = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
@@ -74,7 +74,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
       scope: 'payments:write',
       operation_id: 'createPayment',
       summary: 'Create a payment',
-      description: `Authorizes: the amount is held until it is captured or canceled.`,
+      description: `Authorizes a payment: the amount is held until you capture or cancel it.`,
       body: createBody,
       response: { 201: paymentSchema, 202: paymentSchema },
       waits: 'by_default',
@@ -82,7 +82,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
       examples: {
         requests: {
           card: {
-            summary: 'A card that is known by a token',
+            summary: 'A card, given by its token',
             value: {
               idempotency_key: 'order-17-payment',
               amount_minor: 1000,
@@ -94,7 +94,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
             },
           },
           authentication: {
-            summary: 'A card that asks for 3-D Secure',
+            summary: 'A card that requires 3-D Secure',
             value: {
               idempotency_key: 'order-18-payment',
               amount_minor: 1000,

@@ -33,16 +33,16 @@ const amount = (description: string) =>
     .meta({ description, ...asInteger({ minimum: 0, maximum: 999_999_999_999_999 }), example: 1000 })
 
 const filters = pageQuery.extend({
-  status: paymentStatus.optional().meta({ description: 'Only those of this status.' }),
-  customer_id: idText.optional().meta({ description: 'Only those of this customer.', example: EXAMPLE_ID }),
-  merchant_id: idText.optional().meta({ description: 'Only those of this merchant.', example: EXAMPLE_ID }),
-  currency: currencyCode.optional().meta({ description: 'Only those in this currency.' }),
+  status: paymentStatus.optional().meta({ description: 'Filter by status.' }),
+  customer_id: idText.optional().meta({ description: 'Filter by customer.', example: EXAMPLE_ID }),
+  merchant_id: idText.optional().meta({ description: 'Filter by merchant.', example: EXAMPLE_ID }),
+  currency: currencyCode.optional().meta({ description: 'Filter by currency.' }),
   processor_reference: processorReference.optional().meta({
-    description: 'Only the one that the processor knows by this id.',
+    description: "Filter by the processor's own id.",
     example: PAYMENTS.examples.payment,
   }),
-  amount_min: amount('Only those of this `amount_minor` or more.'),
-  amount_max: amount('Only those of this `amount_minor` or less.'),
+  amount_min: amount('Only those with at least this `amount_minor`.'),
+  amount_max: amount('Only those with at most this `amount_minor`.'),
   metadata: z
     .record(z.string(), z.string())
     .refine((wanted) => Object.keys(wanted).length <= MAX_METADATA_FILTERS, {
@@ -51,7 +51,7 @@ const filters = pageQuery.extend({
     .optional()
     .meta({
       description:
-        '`metadata[key]=value`: payments whose metadata holds this value at the top level; at most 20 of them.',
+        '`metadata[key]=value`: payments whose metadata has this value at the top level; at most 20 such filters.',
       propertyNames: undefined,
       example: { order: 'A-17' },
     }),
@@ -73,7 +73,7 @@ export function readRoutes(
       operation_id: 'listPayments',
       summary: 'List payments, newest first',
       description:
-        'Strongly consistent: a payment is found by its new state as soon as the request that changed it is answered.',
+        "Strongly consistent: the list shows a payment's new status as soon as the request that changed it is answered.",
       querystring: filters,
       response: { 200: z.array(paymentSchema) },
       examples: { answer: HELD },

@@ -23,19 +23,18 @@ import { CANCELED_PAYOUT, FAILED_BY_HAND, PROCESSING_PAYOUT } from './examples.t
 
 const cancelBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'payout-17-cancel' }).optional() })
-  .meta({ id: 'CancelPayout', description: 'Nothing but a key.' })
+  .meta({ id: 'CancelPayout', description: 'Only an idempotency key.' })
   .nullish()
 
 const failBody = z
   .strictObject({
-    reason: z
-      .string()
-      .min(1)
-      .max(1000)
-      .meta({ description: 'Why; shown as its failure.', example: 'The bank says that it never arrived.' }),
+    reason: z.string().min(1).max(1000).meta({
+      description: "The reason; shown as the payout's failure.",
+      example: 'The bank says that it never arrived.',
+    }),
     idempotency_key: idempotencyKey.meta({ example: 'payout-17-fail' }).optional(),
   })
-  .meta({ id: 'FailPayout', description: 'Why it has failed.' })
+  .meta({ id: 'FailPayout', description: 'Why the payout failed.' })
 
 export function payoutActionRoutes(
   root: FastifyInstance,
@@ -61,14 +60,14 @@ export function payoutActionRoutes(
       operation_id: 'cancelPayout',
       summary: 'Cancel a payout',
       description:
-        'A payout that has not left us is canceled at once. One that the processor has taken is canceled if the processor still lets go of it, and is refused (409) if not. While it is not known whether the processor has it, the wish is recorded (202) and follows. A second cancellation while one is under way joins it.',
+        'Cancels a payout at once if it has not been sent to the processor. If the processor has accepted it, it is canceled if the processor still allows that; otherwise the request is refused (409). While it is not known whether the processor has it, the cancellation is recorded (202) and carried out later. A second cancellation while one is in progress joins it.',
       params: idParams,
       body: cancelBody,
       response: { 200: payoutSchema, 202: payoutSchema },
       waits: 'by_default',
       key: 'optional',
       examples: {
-        requests: { bare: { summary: 'The body may be left out as well', value: {} } },
+        requests: { bare: { summary: 'The body is optional', value: {} } },
         answer: CANCELED_PAYOUT,
         unfinished: PROCESSING_PAYOUT,
       },
@@ -102,16 +101,16 @@ export function payoutActionRoutes(
       area: 'payouts',
       scope: 'payouts:write',
       operation_id: 'failPayout',
-      summary: 'Fail a payout by hand',
+      summary: 'Fail a payout manually',
       description:
-        'Marks a payout as failed at once, whatever the processor does, which is not asked, and frees what it reserved; if the processor is being asked to take it at this moment, as soon as that is answered. A payout that has not left us is not sent any more. If the processor pays it all the same, it stays `failed`, the money is taken from your balance, which may become negative, and a drift says so.',
+        'Marks a payout as failed at once, without asking the processor, and releases the amount it reserved. If a call to the processor is in progress, the amount is released when that is answered. A payout that has not been sent to the processor will not be sent any more. If the processor still pays it, it stays `failed`, the money is taken from your balance, which may become negative, and a drift shows the difference.',
       params: idParams,
       body: failBody,
       response: { 200: payoutSchema },
       key: 'optional',
       examples: {
         requests: {
-          reason: { summary: 'With the reason', value: { reason: 'The bank says that it never arrived.' } },
+          reason: { summary: 'With a reason', value: { reason: 'The bank says that it never arrived.' } },
         },
         answer: FAILED_BY_HAND,
       },

@@ -21,14 +21,14 @@ const createBody = z
     amount_minor: amountMinor,
     currency: currencyCode.transform((code) => code.toLowerCase()).meta({ example: 'usd' }),
     recipient_id: idText.meta({
-      description: 'A recipient of yours who is paid, in the same currency.',
+      description: 'The id of the recipient, who must be paid in the same currency.',
       example: EXAMPLE_ID,
     }),
-    description: text(1000).meta({ description: 'Your words for it.', example: 'November' }),
+    description: text(1000).meta({ description: 'A description of your own.', example: 'November' }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'payout-2026-11-20' }).optional(),
   })
-  .meta({ id: 'CreatePayout', description: 'A payout to be.' })
+  .meta({ id: 'CreatePayout', description: 'The payout to create.' })
 type CreateBody = z.output<typeof createBody>
 
 export function createPayoutRoute(
@@ -59,7 +59,7 @@ export function createPayoutRoute(
       operation_id: 'createPayout',
       summary: 'Create a payout',
       description:
-        'Pays a recipient out of your available balance: the balance in that currency less what other payouts have reserved. The amount is compared and reserved in one step, so payouts that are asked for at once can never take more than there is. Who asks it to wait is answered when the processor has taken or refused it.',
+        'Pays a recipient from your available balance: the balance in that currency minus what other payouts have reserved. The amount is checked and reserved in one step, so concurrent payouts can never take more than is available. If you ask the request to wait, it is answered when the processor has accepted or refused the payout.',
       body: createBody,
       response: { 201: payoutSchema, 202: payoutSchema },
       waits: 'if_asked',

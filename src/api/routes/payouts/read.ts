@@ -14,9 +14,9 @@ import { timelineRoute } from '../../timeline.ts'
 import { PROCESSING_PAYOUT } from './examples.ts'
 
 const filters = pageQuery.extend({
-  status: payoutStatus.optional().meta({ description: 'Only those of this status.' }),
-  recipient_id: idText.optional().meta({ description: 'Only those to this recipient.', example: EXAMPLE_ID }),
-  currency: currencyCode.optional().meta({ description: 'Only those in this currency.', example: 'usd' }),
+  status: payoutStatus.optional().meta({ description: 'Filter by status.' }),
+  recipient_id: idText.optional().meta({ description: 'Filter by recipient.', example: EXAMPLE_ID }),
+  currency: currencyCode.optional().meta({ description: 'Filter by currency.', example: 'usd' }),
 })
 
 export function readPayoutRoutes(

@@ -15,12 +15,12 @@ const templateName = z
 
 const part = (most: number) => z.string().min(1).max(most)
 const SUBJECT = {
-  description: 'Of an email; renders to one line.',
+  description: 'The subject of an email; renders to one line.',
   example: 'Order {{ order.number }} has shipped',
 }
 const TEXT = { description: 'The text of an email.', example: 'Hello {{ name }}, it is on its way.' }
 const HTML = {
-  description: 'The HTML of an email; what is filled in is escaped.',
+  description: 'The HTML of an email; values are escaped.',
   example: '<p>Hello {{ name }}</p>',
 }
 const BODY = { description: 'The text of an SMS.', example: null }
@@ -49,7 +49,7 @@ export const createTemplateBody = fields
     for (const { param, message } of faultsOfParts(template))
       check.addIssue({ code: 'custom', path: [param], message })
   })
-  .meta({ id: 'CreateMessageTemplate', description: 'A template to be.' })
+  .meta({ id: 'CreateMessageTemplate', description: 'The template to create.' })
 
 const patch = z
   .strictObject({
@@ -61,7 +61,7 @@ const patch = z
     metadata: metadataValue,
   })
   .partial()
-  .meta({ id: 'UpdateMessageTemplate', description: 'What changes.' })
+  .meta({ id: 'UpdateMessageTemplate', description: 'The fields to change.' })
 export const updateTemplateBody = changing(patch, fields, 'delete the template')
 
 /** What is filled into a template. */
@@ -69,10 +69,10 @@ const templateVariables = z
   .record(z.string(), anyJson)
   .refine(hasFewValues, FEW_VALUES)
   .meta({
-    description: 'What the template names: any JSON, up to 1,000 values in it.',
+    description: 'The variables of the template: any JSON, up to 1,000 values.',
     example: { name: 'Ada', order: { number: 'A-17' } },
   })
 
 export const previewBody = z
   .strictObject({ variables: templateVariables.default({}) })
-  .meta({ id: 'PreviewMessageTemplate', description: 'What is filled in.' })
+  .meta({ id: 'PreviewMessageTemplate', description: 'The variables to render with.' })

@@ -23,7 +23,7 @@ import { DECIDED_VERIFICATION, WAITING_VERIFICATION } from './examples.ts'
 
 const linkBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'kyc-17-link' }).optional() })
-  .meta({ id: 'LinkVerification', description: 'Nothing but a key.' })
+  .meta({ id: 'LinkVerification', description: 'Only an idempotency key.' })
   .nullish()
 
 const decideBody = z
@@ -33,10 +33,10 @@ const decideBody = z
       .string()
       .min(1)
       .max(1000)
-      .meta({ description: 'Why; shown as `decision_reason`.', example: 'Seen in person.' }),
+      .meta({ description: 'The reason; shown as `decision_reason`.', example: 'Seen in person.' }),
     idempotency_key: idempotencyKey.meta({ example: 'kyc-17-decide' }).optional(),
   })
-  .meta({ id: 'DecideVerification', description: 'What is decided, and why.' })
+  .meta({ id: 'DecideVerification', description: 'The decision and its reason.' })
 
 export function verificationActionRoutes(
   root: FastifyInstance,
@@ -55,16 +55,16 @@ export function verificationActionRoutes(
       scope: 'compliance:write',
       tag: 'verifications',
       operation_id: 'linkKyc',
-      summary: 'Ask for another link',
+      summary: 'Request another link',
       description:
-        'Asks the provider for another page for the person, when the first was used, lost or has expired. The answer carries it as `url`, once. There is one only while the verification requires input. While 10 requests for links to one verification are unfinished, further ones are refused with `rate_limited`.',
+        'Asks the provider for another page for the person, if the first was used or lost or has expired. The answer has it as `url`, once. You can get one only while the verification requires input. While 10 requests for links to one verification are unfinished, further requests are refused with `rate_limited`.',
       params: idParams,
       body: linkBody,
       response: { 200: verificationSchema, 202: verificationSchema },
       waits: 'by_default',
       key: 'optional',
       examples: {
-        requests: { bare: { summary: 'The body may be left out as well', value: {} } },
+        requests: { bare: { summary: 'The body is optional', value: {} } },
         unfinished: WAITING_VERIFICATION,
       },
       errors: [
@@ -114,9 +114,9 @@ export function verificationActionRoutes(
       scope: 'compliance:write',
       tag: 'verifications',
       operation_id: 'decideKyc',
-      summary: 'Decide by hand',
+      summary: 'Decide a verification manually',
       description:
-        'Approves or rejects at once and for good, in any state and also over what the provider has decided. It can be done once. A session that still waits for the person is canceled. What the provider says later is in the timeline and changes nothing. The verification names the API key that decided.',
+        'Approves or rejects a verification at once and finally, in any state, even after the provider has decided. You can do this once. A session that still waits for the person is canceled. Later reports from the provider appear in the timeline and change nothing. The verification names the API key that decided.',
       params: idParams,
       body: decideBody,
       response: { 200: verificationSchema },

@@ -30,13 +30,13 @@ const createBody = z
       .nullish()
       .transform((url) => url ?? null)
       .meta({
-        description: 'Where the person is sent after the page of the provider; http or https.',
+        description: "Where the person is sent after the provider's page; http or https.",
         example: 'https://shop.example/verified',
       }),
     metadata,
     idempotency_key: idempotencyKey.meta({ example: 'kyc-recipient-17' }).optional(),
   })
-  .meta({ id: 'CreateVerification', description: 'A verification to be.' })
+  .meta({ id: 'CreateVerification', description: 'The verification to create.' })
 
 const NOT_FOUND: Record<VerificationSubjectType, ErrorCode> = {
   customer: 'customer_not_found',
@@ -59,9 +59,9 @@ export function createVerificationRoute(
       scope: 'compliance:write',
       tag: 'verifications',
       operation_id: 'createKyc',
-      summary: 'Begin a verification',
+      summary: 'Start a verification',
       description:
-        "Opens a session at the identity provider. The answer carries `url`, the provider's page for the person, once: send the person there. A repetition with the same key carries it only if no answer has before. One verification of a subject is open at a time. A deleted customer and an archived merchant or recipient cannot be verified.",
+        "Opens a session at the identity provider. The answer has the `url` of the provider's page for the person, once: send the person there. A repeated request with the same key returns it only if no answer has before. A subject can have one open verification at a time. A deleted customer and an archived merchant or recipient cannot be verified.",
       body: createBody,
       response: { 201: verificationSchema, 202: verificationSchema },
       waits: 'by_default',

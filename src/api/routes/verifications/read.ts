@@ -17,10 +17,10 @@ import { withoutLink, type VerificationAnswers } from './answers.ts'
 import { WAITING_VERIFICATION } from './examples.ts'
 
 const filters = pageQuery.extend({
-  status: verificationStatus.optional().meta({ description: 'Only those of this status.' }),
-  subject_type: verificationSubjectType.optional().meta({ description: 'Only those of such subjects.' }),
-  subject_id: idText.optional().meta({ description: 'Only those of this subject.', example: EXAMPLE_ID }),
-  open: flag('Only those of which nobody has decided yet.'),
+  status: verificationStatus.optional().meta({ description: 'Filter by status.' }),
+  subject_type: verificationSubjectType.optional().meta({ description: 'Filter by type of subject.' }),
+  subject_id: idText.optional().meta({ description: 'Filter by subject.', example: EXAMPLE_ID }),
+  open: flag('Only those that nobody has decided yet.'),
 })
 
 export function readVerificationRoutes(

@@ -11,7 +11,7 @@ const types = z
   .min(1)
   .max(100)
   .meta({
-    description: 'Which events are sent: `*` for all, `<noun>.*`, or types.',
+    description: 'The events to send: `*` for all, `<noun>.*`, or single types.',
     example: ['payment.*', 'refund.succeeded'],
   })
 const url = z.string().max(2048).meta({
@@ -20,21 +20,21 @@ const url = z.string().max(2048).meta({
   example: 'https://shop.example/webhooks',
 })
 const headers = tenantHeaders.meta({
-  description: 'Headers of yours that each request carries. Stored encrypted.',
+  description: 'Your own headers, sent with each request. Stored encrypted.',
   example: { 'x-shop': '17' },
 })
 const ordered = z.boolean().meta({
   description:
-    'Whether events are sent one after the other, by their sequence. One that fails then holds up the later ones until it is final.',
+    'Whether events are sent one at a time, by their sequence. An event that fails then holds up later ones until it is final.',
   example: false,
 })
 const max_in_flight = z.int().min(1).max(100).meta({
   description:
-    'The most requests at one moment; fewer while the endpoint is slow or only fails. Tests and replays come on top.',
+    'The maximum number of requests at once; fewer while the endpoint is slow or fails. Tests and replays are not counted.',
   example: 10,
 })
 const rate_per_s = z.int().min(1).max(1000).nullable().meta({
-  description: 'The most requests in a second, spread over it; null: as many as there are.',
+  description: 'The maximum number of requests a second, spread evenly over the second; null means no limit.',
   example: 50,
 })
 const DESCRIPTION = { description: 'Yours.', example: 'The shop' }
@@ -53,7 +53,7 @@ const fields = z.strictObject({
 
 export const createEndpointBody = fields.meta({
   id: 'CreateWebhookEndpoint',
-  description: 'Where events are to be sent to.',
+  description: 'The endpoint to create.',
 })
 
 const patch = z
@@ -69,50 +69,51 @@ const patch = z
     metadata: metadataValue,
   })
   .partial()
-  .meta({ id: 'UpdateWebhookEndpoint', description: 'What changes.' })
+  .meta({ id: 'UpdateWebhookEndpoint', description: 'The fields to change.' })
 export const updateEndpointBody = changing(patch, fields, 'delete the endpoint')
 
 export const rotateBody = z
   .strictObject({
     grace_s: z.int().min(0).max(604_800).default(86_400).meta({
-      description: 'For how many seconds the secrets before it sign too.',
+      description: 'How many seconds the old secrets stay valid.',
       example: 86_400,
     }),
     idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17-rotate' }).optional(),
   })
-  .meta({ id: 'RotateWebhookSecret', description: 'How long the secrets before it sign too.' })
+  .meta({ id: 'RotateWebhookSecret', description: 'How long the old secrets stay valid.' })
   .nullish()
 
 export const testBody = z
   .strictObject({
     type: eventType.optional().meta({
       description:
-        'What the event is to be like; the endpoint need not take such events. When left out: `payment.captured`, or the first type that the endpoint takes where it does not take that.',
+        "The type of the test event; the endpoint need not subscribe to it. Defaults to `payment.captured`, or to the endpoint's first type if it does not subscribe to that.",
       example: 'payment.captured',
     }),
     idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17-test' }).optional(),
   })
-  .meta({ id: 'TestWebhookEndpoint', description: 'Which event is sent.' })
+  .meta({ id: 'TestWebhookEndpoint', description: 'The event to send.' })
   .nullish()
 
 export const replayBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'delivery-17-replay' }).optional() })
-  .meta({ id: 'ReplayWebhookDelivery', description: 'Nothing but a key.' })
+  .meta({ id: 'ReplayWebhookDelivery', description: 'Only an idempotency key.' })
   .nullish()
 
 const recovery = z
   .strictObject({
-    since: dateTime.meta({ description: 'Of deliveries that were made from then on.' }),
+    since: dateTime.meta({ description: 'Only deliveries created at or after this time.' }),
     until: dateTime
       .nullish()
       .transform((at) => at ?? null)
       .meta({
-        description: 'And before then; now when left out or in the future.',
+        description:
+          'Only deliveries created before this time. Defaults to now; a time in the future also means now.',
         example: '2026-11-21T10:15:30.123456Z',
       }),
     idempotency_key: idempotencyKey.meta({ example: 'webhook-endpoint-17-recover' }).optional(),
   })
-  .meta({ id: 'RecoverWebhookEndpoint', description: 'The time of what is sent again.' })
+  .meta({ id: 'RecoverWebhookEndpoint', description: 'The period whose deliveries to send again.' })
 
 /** Without a body it is told what is missing in it. */
 export const recoverBody = z.preprocess((body) => body ?? {}, recovery)

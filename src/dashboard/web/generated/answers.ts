@@ -152,7 +152,7 @@ interface StoryShape {
     id: string
     /** The endpoint. */
     endpoint_id: string
-    /** The event, and the header `webhook-id` of each attempt. */
+    /** The id of the event, which is also the header `webhook-id` of each attempt. */
     event_id: string
     /** The type of the event. */
     type: string
@@ -160,13 +160,13 @@ interface StoryShape {
     /** Scheduled attempts so far; replays do not count. */
     attempts: number
     /**
-     * When the next attempt is due; null: there is none. It may come later: an endpoint that only fails
-     * gets one request at a time, and an ordered one its events in turn.
+     * When the next attempt is due; null if there is none. It may come later: a failing endpoint gets one
+     * request at a time, and an ordered endpoint gets its events in order.
      */
     next_attempt_at: string | null
-    /** The status of the last answer; null: there was none. */
+    /** The HTTP status of the last answer; null if there was none. */
     last_status_code: number | null
-    /** Why there was no answer to the last attempt. */
+    /** Why the last attempt got no answer. */
     last_error: string | null
     /** When it arrived. */
     delivered_at: string | null
@@ -408,23 +408,23 @@ interface ProviderHealthShape {
 interface TenantsDriftShape {
   /** The id of the drift. */
   id: string
-  /** Whose it is. */
+  /** The tenant that it belongs to. */
   tenant_id: string
   subject: DriftSubject
   /** The row that differs. */
   subject_id: string
-  /** The payment; null for what belongs to none. */
+  /** The payment; null if it belongs to none. */
   payment_id: string | null
   state: DriftState
-  /** What we think. */
+  /** Our record. */
   ours: DriftSide
-  /** What the processor says, in our words; null while it is not known, or where it knows none. */
+  /** The processor's record, in our terms; null while it is not known, or if it has none. */
   theirs: DriftSide | null
   /** What else is known. */
   detail: string | null
-  /** Since when. */
+  /** When the drift began. */
   since: string
-  /** For how many seconds. */
+  /** For how many seconds it has existed. */
   age_s: number
   /** When the processor was last asked. */
   checked_at: string | null

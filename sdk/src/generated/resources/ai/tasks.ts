@@ -20,22 +20,22 @@ export interface ListAiTasksQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this status. */
+  /** Filter by status. */
   status?: AiTaskStatus
-  /** Only those of this kind. */
+  /** Filter by kind. */
   kind?: AiTaskKind
 }
 
-/** What a language model does for you: generate a text, classify one, extract data from one. */
+/** Tasks for a language model: generate a text, classify one, extract data from one. */
 export class AiTasksResource extends Resource {
   /**
    * Start an AI task.
    *
-   * A task that fails is answered as such, also to who waits for it: look at `status` and `failure`.
-   * What it is asked is kept encrypted, shown nowhere, and erased when the task is over.
+   * A task that fails is not an error, even if you wait: check `status` and `failure`. The input is
+   * stored encrypted, never shown, and erased when the task is over.
    *
-   * Answers what was accepted and does not wait for it, unless `Prefer: wait=N` (at most 30) asks to;
-   * what is not finished by then answers 202.
+   * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
+   * If the work is not finished by then, the answer is 202.
    *
    * Needs the scope `ai:write`.
    *
@@ -48,7 +48,7 @@ export class AiTasksResource extends Resource {
   /**
    * List AI tasks, newest first.
    *
-   * Without their outputs: `output` is null in lists. Retrieve a task for its own.
+   * `output` is null in lists. Retrieve a task to read its output.
    *
    * Needs the scope `ai:read`.
    *
@@ -72,8 +72,8 @@ export class AiTasksResource extends Resource {
   /**
    * Cancel an AI task.
    *
-   * Canceled at once, unless it has ended. A call to the provider that is under way is aborted within a
-   * second, and its answer is not kept.
+   * Cancels a task at once, unless it has ended. A call to the provider that is in progress is aborted
+   * within a second, and its answer is discarded.
    *
    * Needs the scope `ai:write`.
    *

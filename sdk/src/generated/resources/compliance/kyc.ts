@@ -28,14 +28,14 @@ export interface ListKycQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this status. */
+  /** Filter by status. */
   status?: VerificationStatus
-  /** Only those of such subjects. */
+  /** Filter by type of subject. */
   subject_type?: KycSubjectType
-  /** Only those of this subject. */
+  /** Filter by subject. */
   subject_id?: string
   /**
-   * Only those of which nobody has decided yet.
+   * Only those that nobody has decided yet.
    *
    * `false` unless said otherwise.
    */
@@ -57,15 +57,15 @@ export interface GetKycTimelineQuery {
 /** Whether customers, merchants and recipients are who they say they are. */
 export class ComplianceKycResource extends Resource {
   /**
-   * Begin a verification.
+   * Start a verification.
    *
-   * Opens a session at the identity provider. The answer carries `url`, the provider's page for the
-   * person, once: send the person there. A repetition with the same key carries it only if no answer has
-   * before. One verification of a subject is open at a time. A deleted customer and an archived merchant
-   * or recipient cannot be verified.
+   * Opens a session at the identity provider. The answer has the `url` of the provider's page for the
+   * person, once: send the person there. A repeated request with the same key returns it only if no
+   * answer has before. A subject can have one open verification at a time. A deleted customer and an
+   * archived merchant or recipient cannot be verified.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `compliance:write`.
    *
@@ -98,11 +98,12 @@ export class ComplianceKycResource extends Resource {
   }
 
   /**
-   * Decide by hand.
+   * Decide a verification manually.
    *
-   * Approves or rejects at once and for good, in any state and also over what the provider has decided.
-   * It can be done once. A session that still waits for the person is canceled. What the provider says
-   * later is in the timeline and changes nothing. The verification names the API key that decided.
+   * Approves or rejects a verification at once and finally, in any state, even after the provider has
+   * decided. You can do this once. A session that still waits for the person is canceled. Later reports
+   * from the provider appear in the timeline and change nothing. The verification names the API key that
+   * decided.
    *
    * Needs the scope `compliance:write`.
    *
@@ -113,14 +114,15 @@ export class ComplianceKycResource extends Resource {
   }
 
   /**
-   * Ask for another link.
+   * Request another link.
    *
-   * Asks the provider for another page for the person, when the first was used, lost or has expired. The
-   * answer carries it as `url`, once. There is one only while the verification requires input. While 10
-   * requests for links to one verification are unfinished, further ones are refused with `rate_limited`.
+   * Asks the provider for another page for the person, if the first was used or lost or has expired. The
+   * answer has it as `url`, once. You can get one only while the verification requires input. While 10
+   * requests for links to one verification are unfinished, further requests are refused with
+   * `rate_limited`.
    *
-   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`); what is not
-   * finished by then answers 202.
+   * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
+   * finished by then, the answer is 202.
    *
    * Needs the scope `compliance:write`.
    *

@@ -20,21 +20,21 @@ export interface ListSuppressionsQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this channel. */
+  /** Filter by channel. */
   channel?: MessageChannel
-  /** Only the one of this address or number. */
+  /** Filter by address or number. */
   address?: string
-  /** Only those for this reason. */
+  /** Filter by reason. */
   reason?: SuppressionReason
 }
 
-/** Addresses and numbers that get nothing any more. */
+/** Addresses and numbers that no longer get messages. */
 export class MessagesSuppressionsResource extends Resource {
   /**
    * Suppress an address.
    *
-   * Nothing is sent there any more, also nothing that was accepted before and has not left. One that is
-   * suppressed already is answered 200, as it is.
+   * Nothing is sent to the address any more, not even messages that were accepted before and have not
+   * been sent. If it is already suppressed, the answer is 200 with the existing suppression.
    *
    * Needs the scope `messaging:write`.
    *
@@ -69,8 +69,8 @@ export class MessagesSuppressionsResource extends Resource {
   /**
    * Lift a suppression.
    *
-   * The address gets messages again, and is erased here. A number that answered STOP is refused by the
-   * provider until it answers START. Answers the suppression as it was.
+   * The address gets messages again, and is erased here. The provider refuses a number that answered
+   * STOP until it answers START. The answer is the suppression as it was.
    *
    * Needs the scope `messaging:write`.
    *

@@ -27,19 +27,19 @@ export interface ListMessageTemplatesQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this channel. */
+  /** Filter by channel. */
   channel?: MessageChannel
-  /** Only the one of this name. */
+  /** Filter by name. */
   name?: string
 }
 
-/** Texts with places for what differs from message to message. */
+/** Texts of messages with variables. */
 export class MessagesTemplatesResource extends Resource {
   /**
    * Create a template.
    *
-   * In Liquid, as LiquidJS has it, without files. An email has a `subject` and `text`, `html` or both;
-   * an SMS has a `body`. Messages name it by its `name` or `id`.
+   * A template in Liquid (the LiquidJS dialect), without files. An email has a `subject` and `text`,
+   * `html` or both; an SMS has a `body`. Messages refer to it by its `name` or `id`.
    *
    * Needs the scope `messaging:write`.
    *
@@ -52,7 +52,7 @@ export class MessagesTemplatesResource extends Resource {
   /**
    * List templates, newest first.
    *
-   * Without their texts: `text`, `html` and `body` are null in lists.
+   * `text`, `html` and `body` are null in lists.
    *
    * Needs the scope `messaging:read`.
    *
@@ -76,10 +76,10 @@ export class MessagesTemplatesResource extends Resource {
   }
 
   /**
-   * Change a template.
+   * Update a template.
    *
-   * A field that is left out stays as it is; null takes `text` or `html` away. Messages that were
-   * accepted before keep their texts.
+   * Fields that you leave out stay unchanged; null removes `text` or `html`. Messages that were accepted
+   * before keep their texts.
    *
    * Needs the scope `messaging:write`.
    *
@@ -92,7 +92,8 @@ export class MessagesTemplatesResource extends Resource {
   /**
    * Delete a template.
    *
-   * No new message can name it, and its name is free. Answers it as it was.
+   * No new message can use the template, and its name becomes free. The answer is the template as it
+   * was.
    *
    * Needs the scope `messaging:write`.
    *
@@ -105,7 +106,7 @@ export class MessagesTemplatesResource extends Resource {
   /**
    * Preview a template.
    *
-   * What a message of this template would say with these variables. Nothing is sent.
+   * Shows the text of a message with this template and these variables. Nothing is sent.
    *
    * Needs the scope `messaging:read`.
    *

@@ -20,9 +20,9 @@ export interface ListTopUpsQuery {
   created_from?: string
   /** Created before. */
   created_to?: string
-  /** Only those of this status. */
+  /** Filter by status. */
   status?: TopUpStatus
-  /** Only those in this currency. */
+  /** Filter by currency. */
   currency?: string
 }
 
@@ -38,17 +38,17 @@ export interface GetTopUpTimelineQuery {
   limit?: number
 }
 
-/** Money that you bring into your balance. */
+/** A top-up: money that you add to your balance. */
 export class WalletTopUpsResource extends Resource {
   /**
    * Top up a balance.
    *
-   * Brings money into your balance through the processor, which can take days: the top-up is `pending`
-   * until the money has come. With `Prefer: wait` the answer comes when the processor has taken or
-   * refused it.
+   * Adds money to your balance through the processor, which can take days: the top-up is `pending` until
+   * the money has come. With `Prefer: wait`, the answer comes when the processor has accepted or refused
+   * it.
    *
-   * Answers what was accepted and does not wait for it, unless `Prefer: wait=N` (at most 30) asks to;
-   * what is not finished by then answers 202.
+   * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
+   * If the work is not finished by then, the answer is 202.
    *
    * Needs the scope `wallet:write`.
    *

@@ -21,9 +21,9 @@ export interface ListWalletTransactionsQuery {
   created_to?: string
   /** Only this currency, in upper or lower case. */
   currency?: string
-  /** Only those of this kind. */
+  /** Filter by kind. */
   kind?: WalletTransactionKind
-  /** Only those of this payment, refund, dispute, top-up or payout. */
+  /** Filter by payment, refund, dispute, top-up or payout. */
   subject_id?: string
 }
 
@@ -31,9 +31,9 @@ export class WalletTransactionsResource extends Resource {
   /**
    * List transactions, newest first.
    *
-   * Every change of a balance, in the order in which it happened: of each currency,
-   * `balance_after_minor` is `amount_minor` more than that of the transaction before. Those of several
-   * currencies that happened in one moment come on one page, so there may be a few more than `limit`.
+   * Lists every change of a balance in the order in which it happened. In each currency,
+   * `balance_after_minor` is `amount_minor` more than that of the previous transaction. Transactions of
+   * the same moment come on the same page, so there may be a few more than `limit`.
    *
    * Needs the scope `wallet:read`.
    *
