@@ -9,7 +9,7 @@ import { SCOPES } from '#domain/areas.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asMember, inTenant, type DashboardContext } from '../context.ts'
 import { assertMay, assertScopes } from '../roles.ts'
-import { AUDIT_HEADER } from '../v1.ts'
+import { AUDIT_HEADER } from '../on-record.ts'
 
 const keySchema = z.object({
   id: z.uuid(),

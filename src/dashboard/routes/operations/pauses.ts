@@ -8,7 +8,7 @@ import { findPauses, pauseJobs, pauseSchema, resumeJobs } from '#domain/jobs/pau
 import { reasonText } from '#domain/jobs/reason.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
-import { AUDIT_HEADER } from '../../v1.ts'
+import { AUDIT_HEADER } from '../../on-record.ts'
 
 const what = z.strictObject({ queue: z.enum(QUEUES).optional(), tenant_id: z.uuid().optional() })
 const isSome = ({ queue, tenant_id }: z.output<typeof what>) => queue !== undefined || tenant_id !== undefined
@@ -50,7 +50,7 @@ export function pauseRoutes(root: FastifyInstance, { sql, lanes }: DashboardCont
   })
 }
 
-function subjectOf({ queue, tenant_id }: z.output<typeof what>): { subject: string; subject_id: string } {
+function subjectOf({ queue, tenant_id }: z.output<typeof what>): { subject: 'tenant' | 'queue'; subject_id: string } {
   return queue === undefined
     ? { subject: 'tenant', subject_id: tenant_id! }
     : { subject: 'queue', subject_id: queue }
