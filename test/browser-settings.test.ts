@@ -183,8 +183,22 @@ test('the audit log shows who did what, and with which outcome', async () => {
   await rows.filter({ hasText: 'Refused' }).getByRole('link', { name: 'Capture payment' }).click()
   const entry = page.getByRole('dialog')
   for (const text of [email, id, 'Refused, 409']) await entry.getByText(text, { exact: true }).waitFor()
-  // Nobody else is in what the filter shows.
   await page.getByRole('dialog').press('Escape')
+
+  // What was lost is not called done, and neither is what an old entry does not say.
+  const { sql, tenant_id } = dashboard.world
+  const [user] = await sql`select id as actor_id from users where email = ${email}`
+  for (const [action, details] of [
+    ['profile.rename', { expects_outcome: true }],
+    ['two_factor.disable', {}],
+  ] as const)
+    await sql`select append_audit_entry(${sql.json({ ...user, tenant_id, action, details })}::jsonb)`
+  await page.reload()
+  const rowOf = (hasText: string) => page.getByRole('row').filter({ hasText })
+  await rowOf('Profile: rename').getByText('Not on record').waitFor()
+  await rowOf('Two factor: disable').getByText(email).waitFor()
+  expect(await rowOf('Two factor: disable').getByText('Done').count()).toBe(0)
+  // Nobody else is in what the filter shows.
   await page.getByRole('searchbox', { name: 'Who' }).fill('nobody@people.example')
   await page.keyboard.press('Enter')
   await page.getByText('Nothing matches these filters').waitFor()

@@ -1,8 +1,9 @@
 // The fences of the dashboard over real sockets: whose pages a request is for, what operators read, limits and odd requests.
 import type { FastifyRequest } from 'fastify'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
-import { askedOf, TOLD } from '#dashboard/told.ts'
+import { askedOf, subjectIn, TOLD } from '#dashboard/told.ts'
 import { dashboardRoutes } from '#test/dashboard-routes.ts'
+import { readDocument, routesOf } from '#test/documentation.ts'
 import { heldPayment } from '#test/payments.ts'
 import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browser } from '#test/people.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
@@ -228,6 +229,10 @@ test('what changes nothing is no act on record, and nobody fills the record with
     (await entriesOf(world, person)).map(({ action }) => action)
   expect(await actionsOf(reader)).toEqual(['sign_in'])
   expect(await actionsOf(operator)).toEqual(['sign_in', 'show_tenant', 'previewMessageTemplate'])
+  const { body: looks } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=1`)
+  expect(looks).toMatchObject([
+    { action: 'previewMessageTemplate', subject: 'template', expects_outcome: false },
+  ])
   const support = await signedInAs(world, { role: 'support' })
   const all: { status: number; headers: Headers }[] = []
   // Few at once: what is refused because the process is overloaded says nothing here.
@@ -310,6 +315,68 @@ test('no text in a query or a body breaks an answer', async () => {
     })
     expect([read.status, done.status].filter((status) => status >= 500)).toEqual([])
   }
+})
+
+test('whatever the id in a path is of, the audit log names it by one word', async () => {
+  const documented = routesOf(await readDocument(world.client)).map(({ path }) => path)
+  const paths = [
+    ...documented.map((path) => path.replaceAll(/\{(\w+)\}/g, ':$1')),
+    ...(await dashboardRoutes()).map(({ url: path }) => path),
+  ].filter((path) => path.includes('/:'))
+  const words = new Map(paths.map((path) => [path.replace(/\/:.*/, ''), subjectIn(path).subject]))
+  expect(Object.fromEntries(words)).toEqual({
+    '/v1/ai/tasks': 'ai_task',
+    '/v1/compliance/kyc': 'kyc',
+    '/v1/customers': 'customer',
+    '/v1/disputes': 'dispute',
+    '/v1/events': 'event',
+    '/v1/idempotency_keys': 'idempotency_key',
+    '/v1/merchants': 'merchant',
+    '/v1/messages': 'message',
+    '/v1/messages/suppressions': 'suppression',
+    '/v1/messages/templates': 'template',
+    '/v1/payments': 'payment',
+    '/v1/payouts': 'payout',
+    '/v1/recipients': 'recipient',
+    '/v1/refunds': 'refund',
+    '/v1/wallet/top_ups': 'top_up',
+    '/v1/webhook_deliveries': 'webhook_delivery',
+    '/v1/webhook_endpoints': 'webhook_endpoint',
+    '/v1/webhook_recoveries': 'webhook_recovery',
+    '/api/events': 'event',
+    '/api/invitations': 'invitation',
+    '/api/keys': 'key',
+    '/api/members': 'member',
+    '/api/members/invitations': 'invitation',
+    '/api/ops/acts': 'act',
+    '/api/ops/jobs': 'job',
+    '/api/ops/queues': 'queue',
+    '/api/stories': 'story',
+    '/api/webhook_endpoints': 'webhook_endpoint',
+  })
+
+  const operator = await signedInAs(world, { is_operator: true })
+  await choose(operator, world.tenant_id)
+  for (const path of [`/api/v1/payments/${NOBODY}/refunds`, `/api/stories/${NOBODY}`])
+    await operator.get(path)
+  const { body } = await operator.get(`/api/ops/audit?actor=${operator.email}&limit=2`)
+  expect(body).toMatchObject([
+    { action: 'readStory', subject: 'story', subject_id: NOBODY },
+    { action: 'listRefunds', subject: 'payment', subject_id: NOBODY },
+  ])
+})
+
+test('an act whose outcome was lost reads as such, and an old entry does not say whether one was to follow', async () => {
+  const person = await signedInAs(world, { role: 'owner' })
+  const by = { tenant_id: world.tenant_id, actor_id: person.user_id }
+  for (const entry of [{ details: { expects_outcome: true } }, { details: { reason: 'x' } }])
+    await world.sql`
+      select append_audit_entry(${world.sql.json({ ...by, action: 'two_factor.disable', ...entry })}::jsonb)`
+  const { body } = await person.get(`/api/audit?actor=${person.email}&limit=2`)
+  expect(body).toMatchObject([
+    { outcome: null, expects_outcome: null, details: { reason: 'x' } },
+    { outcome: null, expects_outcome: true, details: {} },
+  ])
 })
 
 test('the dashboard writes nothing on record in the name of somebody else', async () => {

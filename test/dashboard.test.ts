@@ -50,14 +50,16 @@ test('a request of a page is one line of the log, with its own route and who ask
   const browser = await signIn(logged.url!, person)
   await browser.get('/api/v1/customers', { 'x-request-id': 'page-4711' })
   await browser.get('/api/keys', { 'x-request-id': 'page-4712' })
-  const answered = await until('both lines', () => {
-    const found = lines.filter((line) => /page-471[12]/.test(line)).map((line) => JSON.parse(line) as object)
-    return found.some((line) => Object.values(line).includes('page-4712')) && found
+  await browser.get('/api/session', { 'x-request-id': 'page-4713' })
+  const answered = await until('all lines', () => {
+    const found = lines.filter((line) => /page-471[123]/.test(line)).map((line) => JSON.parse(line) as object)
+    return found.some((line) => Object.values(line).includes('page-4713')) && found
   })
   const { user_id, tenant_id } = { ...person, ...world }
   expect(answered).toMatchObject([
     { request_id: 'page-4711', route: '/v1/customers', status: 200, user_id, tenant_id },
     { request_id: 'page-4712', route: '/api/keys', status: 200, user_id, tenant_id },
+    { request_id: 'page-4713', route: '/api/session', status: 200, user_id, tenant_id },
   ])
   expect(answered[0]).not.toHaveProperty('key_id')
 })
@@ -343,6 +345,10 @@ test('a session that was stolen cannot find out the password, and ends when that
     by.post('/api/auth/change-password', { currentPassword, newPassword: 'another long password', ...more })
   const guesses = await Promise.all(Array.from({ length: 12 }, () => change(stolen, 'wrong password here')))
   expect(guesses.filter(({ status }) => status === 429)).toHaveLength(2)
+  // Each is on record with what came of it, also where nobody looked at the password.
+  const { body: entries } = await mine.get(`/api/audit?action=profile.change_password&actor=${person.email}`)
+  const outcomes = entries.map((entry: any) => `${entry.expects_outcome} ${entry.outcome?.status}`)
+  expect(outcomes.toSorted()).toEqual(guesses.map(({ status }) => `true ${status}`).toSorted())
   await world.sql`delete from sign_in_failures`
   expect((await change(mine, PASSWORD)).body.passkeys).toEqual(['Theirs'])
   expect((await stolen.get('/api/session')).status).toBe(401)

@@ -1,7 +1,6 @@
 // Deliveries: what an endpoint receives, when it is tried again, and what becomes of those that fail.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import type { Client } from '#test/client.ts'
 import {
@@ -16,6 +15,7 @@ import {
   verifyBoth,
   type Hook,
 } from '#test/deliveries.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -142,7 +142,7 @@ describe('a delivery', () => {
 
   test('waits while its queue is paused', async () => {
     await pauseJobs(world.sql, { queue: 'deliveries' })
-    onTestFinished(async () => void (await resumeJobs(world.sql, { queue: 'deliveries' })))
+    onTestFinished(async () => await resumeJobs(world.sql, { queue: 'deliveries' }))
     const { hook, endpoint } = await hookAndEndpoint()
     while ((await deliveriesOf(client, endpoint.id)).length === 0) await sleep(20)
     await world.sql`select pg_sleep(0.3)`

@@ -5,7 +5,6 @@ import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { continueRecovery } from '#domain/deliveries/continue-recovery.ts'
 import { sequenceEvents } from '#domain/feed.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Client } from '#test/client.ts'
 import { createDatabase } from '#test/databases.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -19,6 +18,7 @@ import {
   openHook,
   untilArrived,
 } from '#test/deliveries.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -47,8 +47,8 @@ const path = (endpoint: { id: string }) => `/v1/webhook_endpoints/${endpoint.id}
 const paused = async () => {
   const what = { tenant_id: client.tenant_id }
   await pauseJobs(world.sql, what)
-  onTestFinished(async () => void (await resumeJobs(world.sql, what)))
-  return async () => void (await resumeJobs(world.sql, what))
+  onTestFinished(async () => await resumeJobs(world.sql, what))
+  return async () => await resumeJobs(world.sql, what)
 }
 
 describe('two attempts at one delivery', () => {

@@ -7,6 +7,7 @@ import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
+import { byTest } from '#test/environment.ts'
 import { makeFolder } from '#test/folders.ts'
 import { hashOf } from '#test/messages.ts'
 import { startHere } from '#test/parts.ts'
@@ -36,7 +37,7 @@ let tenants = 0
 /** A new tenant. `contact` null: it has none. */
 async function tenantWith(contact: string | null, slug = `told-${(tenants += 1)}`): Promise<string> {
   const { id } = await ensureTenant(world.sql, slug)
-  await setTenantContact(world.sql, id, contact)
+  await setTenantContact(world.sql, id, contact, byTest(id))
   return id
 }
 

@@ -12,6 +12,7 @@ import { startWorker } from '#workers/main.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
 import { createDatabase } from '#test/databases.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
+import { byTest } from '#test/environment.ts'
 import { ASYNC, capturedPayment, createPayment, fault, heldPayment, refund } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
 import { decide, verificationOf, startVerification } from '#test/verifications.ts'
@@ -426,7 +427,8 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       closers.push(database.drop)
       const sql = connectDatabase(database.url, { max: 1, application_name: 'test' })
       const tenant = await ensureTenant(sql, 'broken')
-      const { secret } = await createApiKey(sql, tenant, { name: 'x', scopes: [...SCOPES], expires_at: null })
+      const asked = { name: 'x', scopes: [...SCOPES], expires_at: null }
+      const { secret } = await createApiKey(sql, tenant, asked, byTest(tenant.id))
       await sql`alter table customers rename to secret_customers`
       await sql.end()
       return await createClient(await startedApi({ DATABASE_URL: database.url }), secret).get('/v1/customers')

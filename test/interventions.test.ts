@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
+import { findAuditEntries, type AuditEntry } from '#domain/people/audit-log.ts'
+import { operatorHere } from '#domain/people/operator-here.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
 import { NAMELESS, runCommand } from '#test/commands.ts'
 import { problemsLeft } from '#test/invariants.ts'
@@ -31,6 +33,12 @@ const BY = ['--by', 'ada', '--reason', 'as support told']
 
 async function jobs(...args: string[]) {
   return await runCommand('src/commands/jobs.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+}
+
+/** What was put on record by a command, latest first. */
+async function onRecord(command: string, limit: number): Promise<AuditEntry[]> {
+  const { actor } = operatorHere(command, null)
+  return await findAuditEntries(world.sql, { tenant_id: null, actor: actor!, limit })
 }
 
 async function shown(id: string): Promise<ShownJob> {
@@ -218,6 +226,15 @@ test('a job without a call can be discarded, and opened again', async () => {
     expect(await shown(id)).toMatchObject({ state })
   }
   expect((await shown(id)).interventions.map(({ act }) => act)).toEqual(['discard', 'retry', 'discard'])
+  const acts = ['jobs.discard', 'jobs.retry', 'jobs.discard']
+  expect(await onRecord('npm run jobs', 3)).toMatchObject(
+    acts.map((action) => ({
+      action,
+      subject: 'job',
+      subject_id: id,
+      details: { who: 'ada', reason: BY[3] },
+    })),
+  )
 })
 
 test('an operator without a user name is recorded by number', async () => {
@@ -340,5 +357,10 @@ test('a queue is paused for a tenant, and goes on where it stood', async () => {
     expect((await other.get(`/v1/payments/${body.id}`)).body.status).toBe('authorized'),
   )
   expect((await queues('resume', ...what)).stdout).toContain('no such pause')
+  const of = { tenant: tenant!.slug, subject: 'queue', subject_id: 'payments' }
+  expect(await onRecord('npm run queues', 10)).toMatchObject([
+    { ...of, action: 'jobs.resume' },
+    { ...of, action: 'jobs.pause', details: { reason: 'they asked' } },
+  ])
   expect(JSON.parse((await queues('list', '--json')).stdout).pauses).toEqual([])
 })

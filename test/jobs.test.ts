@@ -9,7 +9,6 @@ import { createVault } from '#core/secrets.ts'
 import { findDue } from '#domain/jobs/dispatch.ts'
 import { retryJob } from '#domain/interventions/act.ts'
 import { claimJobs, renewLeases, type ClaimedJob } from '#domain/jobs/claim.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { settleJobs, type Settlement } from '#domain/jobs/settle.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
@@ -24,6 +23,7 @@ import { settlementOf } from '#workers/decision.ts'
 import { checkBooks } from '#test/books.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import {
   ASYNC,
   createPayment,

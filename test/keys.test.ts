@@ -4,10 +4,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
+import { findAuditEntries } from '#domain/people/audit-log.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
+import { byTest } from '#test/environment.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const SECRET = /sk_live_[a-z0-9-]+_[0-9A-Za-z]{32}/
@@ -55,7 +57,9 @@ test('a revoked key is refused by every process within a second', async () => {
     }
   })
   await sleep(50)
-  expect(await revokeApiKey(world.sql, client.tenant_id, client.key_id)).toBe(true)
+  expect(
+    await revokeApiKey(world.sql, client.tenant_id, client.key_id, byTest(client.tenant_id)),
+  ).toBeDefined()
   const revoked_at = performance.now()
   for (const accepted_at of await Promise.all(lastAccepted)) {
     expect(accepted_at).toBeGreaterThan(0)
@@ -66,14 +70,12 @@ test('a revoked key is refused by every process within a second', async () => {
 
 test('a key stops working when it expires, also while it is in use', async () => {
   const tenant = await ensureTenant(world.sql, 'expiring')
-  const past = await createApiKey(world.sql, tenant, {
-    name: 'x',
-    scopes: [],
-    expires_at: '2020-01-01T00:00:00Z',
-  })
+  const by = byTest(tenant.id)
+  const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
+  const past = await createApiKey(world.sql, tenant, over, by)
   expect(await statusOf(past.secret)).toBe(401)
   const expires_at = new Date(Date.now() + 1500).toISOString()
-  const soon = await createApiKey(world.sql, tenant, { name: 'x', scopes: [], expires_at })
+  const soon = await createApiKey(world.sql, tenant, { ...over, expires_at }, by)
   expect(await statusOf(soon.secret)).toBe(200)
   let accepted_at = 0
   for (;;) {
@@ -89,34 +91,33 @@ test('a key stops working when it expires, also while it is in use', async () =>
 
 test('a rotated key goes on working for its grace period, and the new one has its scopes', async () => {
   const tenant = await ensureTenant(world.sql, 'rotating')
-  const old = await createApiKey(world.sql, tenant, {
-    name: 'shop',
-    scopes: ['customer:write'],
-    expires_at: null,
-  })
-  const fresh = (await rotateApiKey(world.sql, tenant, old.id, 3600))!
-  expect(fresh).toMatchObject({ name: 'shop', scopes: ['customer:write'], expires_at: null })
+  const by = byTest(tenant.id)
+  const asked = { name: 'shop', scopes: ['customer:write' as const], expires_at: null }
+  const old = await createApiKey(world.sql, tenant, asked, by)
+  const fresh = (await rotateApiKey(world.sql, tenant, old.id, 3600, by))!
+  expect(fresh).toMatchObject(asked)
   for (const { secret } of [old, fresh]) {
     const answer = await createClient(world.client.url, secret).post('/v1/customers', {
       idempotency_key: freshKey(),
     })
     expect([answer.status, answer.body.tenant_id]).toEqual([201, tenant.id])
   }
-  await rotateApiKey(world.sql, tenant, fresh.id, 0)
+  await rotateApiKey(world.sql, tenant, fresh.id, 0, by)
   for (let status = 200; status === 200; await sleep(20)) status = await statusOf(fresh.secret)
   expect(await statusOf(old.secret)).toBe(200)
 })
 
 test('the new key expires when the old one would have, and an expired key cannot be rotated', async () => {
   const tenant = await ensureTenant(world.sql, 'ending')
+  const by = byTest(tenant.id)
   const expires_at = '2099-01-01T00:00:00Z'
   const ending = { name: 'x', scopes: [], expires_at }
-  const old = await createApiKey(world.sql, tenant, ending)
-  const fresh = (await rotateApiKey(world.sql, tenant, old.id, 60))!
+  const old = await createApiKey(world.sql, tenant, ending, by)
+  const fresh = (await rotateApiKey(world.sql, tenant, old.id, 60, by))!
   expect(fresh.expires_at).toBe(old.expires_at)
   const left = (await listApiKeys(world.sql, tenant.id)).find(({ id }) => id === old.id)
   expect(Date.parse(left!.expires_at!)).toBeLessThan(Date.now() + 120_000)
-  const over = await createApiKey(world.sql, tenant, { ...ending, expires_at: '2020-01-01T00:00:00Z' })
+  const over = await createApiKey(world.sql, tenant, { ...ending, expires_at: '2020-01-01T00:00:00Z' }, by)
   const refused = await keys('rotate', '--tenant', 'ending', '--id', over.id)
   expect([refused.code, refused.stderr]).toEqual([1, 'There is no such key, or it is revoked or expired.\n'])
   expect(await listApiKeys(world.sql, tenant.id)).toHaveLength(3)
@@ -150,8 +151,9 @@ test('the command makes keys that expire, or with every scope', async () => {
     expect(stdout).toContain(`${key.id}  ...${key.secret.slice(-4)}  expires 2098-02-03T00:00:00`)
   }
   const tenant = await ensureTenant(world.sql, 'expiries')
+  const by = byTest(tenant.id)
   const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
-  const { id: expired } = await createApiKey(world.sql, tenant, over)
+  const { id: expired } = await createApiKey(world.sql, tenant, over, by)
   const { stdout } = await keys('list', '--tenant', 'expiries')
   expect(stdout).toMatch(new RegExp(`${id}  \\S+  expires 2099`))
   expect(stdout).toMatch(new RegExp(`${expired}  \\S+  expired 2020`))
@@ -175,6 +177,24 @@ test('the command rotates and revokes', async () => {
   const again = await keys('revoke', '--tenant', 'shop', '--id', first.id)
   expect([again.code, again.stderr]).toEqual([1, 'There is no such key, or it was revoked before.\n'])
   expect((await keys('rotate', '--tenant', 'shop', '--id', first.id)).code).toBe(1)
+})
+
+test('what the command does to a tenant is in its audit log, and what is refused is not', async () => {
+  const { id } = await made('customer:write', 'audited')
+  const fresh = shown(await keys('rotate', '--tenant', 'audited', '--id', id, '--grace', '0'))
+  for (const code of [0, 1])
+    expect((await keys('revoke', '--tenant', 'audited', '--id', fresh.id)).code).toBe(code)
+  await keys('contact', '--tenant', 'audited', '--email', 'ops@audited.example')
+  const tenant_id = (await ensureTenant(world.sql, 'audited')).id
+  const entries = await findAuditEntries(world.sql, { tenant_id, limit: 10 })
+  expect(entries).toMatchObject([
+    { action: 'tenants.set_contact', subject: 'tenant', subject_id: tenant_id },
+    { action: 'keys.revoke', subject: 'key', subject_id: fresh.id },
+    { action: 'keys.rotate', subject: 'key', subject_id: id, details: { grace_s: 0, new_key: fresh.id } },
+    { action: 'keys.create', subject: 'key', subject_id: id, details: { scopes: ['customer:write'] } },
+  ])
+  for (const { actor } of entries) expect(actor).toMatch(/^\S+@\S+ \(npm run keys\)$/)
+  expect(JSON.stringify(entries)).not.toMatch(SECRET)
 })
 
 test("the command does not touch another tenant's key", async () => {

@@ -246,7 +246,9 @@ describe('where nothing can be sent', () => {
       update jobs set run_at = now(), unknown_since = now() - interval '61 minutes' where subject_id = ${id}`
     await becomes(id, { status: 'unknown', failure: 'not_resolved', parked: true })
     const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${id}`
-    await resolveAsFailed(world.sql, { job_id: job!.id, who: 'ada', reason: 'the log of the relay' })
+    await world.sql.begin((tx) =>
+      resolveAsFailed(tx, { job_id: job!.id, who: 'ada', reason: 'the log of the relay' }),
+    )
     expect(await standsAs(world, id)).toMatchObject({
       status: 'failed',
       job: 'failed',

@@ -386,6 +386,7 @@ test('the stream tells of a pause within moments, and ends when its operator is 
     headers: { cookie: cookieOf(other) },
   })
   expect(response.headers.get('content-type')).toContain('text/event-stream')
+  expect(response.headers.get('x-content-type-options')).toBe('nosniff')
   let heard = ''
   const decoder = new TextDecoder()
   const ended = (async () => {
@@ -414,7 +415,11 @@ test.each(['redis', 'postgres'] as const)(
 
     const page = await looking.get('/ops/bull-board')
     expect(page.status).toBe(200)
-    expect(page.headers.get('content-security-policy')).not.toContain('unsafe')
+    expect(page.headers.get('content-security-policy')).toMatch(
+      /^default-src 'none'; script-src 'self'(?!.*unsafe)/,
+    )
+    expect(page.headers.get('x-content-type-options')).toBe('nosniff')
+    expect(page.headers.get('referrer-policy')).toBe('same-origin')
     expect(page.text).not.toMatch(/(?:src|href)="https?:|<style|style=/)
     const [script] = /static\/js\/main[^"]*/.exec(page.text)!
     expect((await looking.get(`/ops/bull-board/${script}`)).status).toBe(200)

@@ -18,6 +18,7 @@ import {
 } from '#domain/operator-acts/act.ts'
 import { findProcesses, forgetGoneProcesses } from '#domain/operations/processes.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
+import { findAuditEntries } from '#domain/people/audit-log.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { until } from '#test/process.ts'
 import { urlAs } from '#test/users.ts'
@@ -212,9 +213,19 @@ test('the dashboard sees processes and schedules, and pauses on record', async (
   await deployment.sql`update processes set seen_at = now() - interval '2 minutes'`
   expect((await findProcesses(dashboard))[0]!.is_gone).toBe(true)
   const what = { queue: 'ai', who: 'ada@example.com', reason: 'too dear' }
-  expect(await pauseJobs(dashboard, what)).toBe(true)
+  const [ada] = await deployment.sql`
+    insert into users (id, name, email, email_verified) values (gen_random_uuid(), 'Ada', ${what.who}, true) returning id`
+  const by = { tenant_id: null, actor_id: ada!['id'], request_id: null, address: null }
+  const paused = await pauseJobs(dashboard, what, by)
+  expect(await pauseJobs(dashboard, what, by)).toBeUndefined()
   expect(await findPauses(dashboard)).toMatchObject([{ ...what, tenant: null }])
-  expect(await resumeJobs(dashboard, { queue: 'ai' })).toBe(true)
+  const resumed = await resumeJobs(dashboard, { queue: 'ai' }, by)
+  expect(await resumeJobs(dashboard, { queue: 'ai' }, by)).toBeUndefined()
+  const of_queue = { actor: what.who, subject: 'queue', subject_id: 'ai', expects_outcome: false }
+  expect(await findAuditEntries(dashboard, { tenant_id: null, limit: 2 })).toMatchObject([
+    { ...of_queue, seq: resumed, action: 'jobs.resume' },
+    { ...of_queue, seq: paused, action: 'jobs.pause', details: { queue: 'ai', reason: 'too dear' } },
+  ])
 })
 
 test('an orderly stop removes the process from the list', async () => {

@@ -3,11 +3,11 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { lookLater } from '#test/looks.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, createPayment, eventually, fault, heldPayment } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
 import {
@@ -528,7 +528,7 @@ test('a payout of another amount that bears our ids settles nothing, and is a dr
   }
   expect(await drifts()).toMatchObject([drift])
   const { id: job_id } = await jobOf(body.id)
-  await resolveAsFailed(world.sql, { job_id, who: 'test', reason: 'asked the processor' })
+  await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, who: 'test', reason: 'asked the processor' }))
   expect(await drifts()).toMatchObject([drift])
   expect(await payoutStory(world, body.id)).toMatchObject({ payout: { status: 'failed' }, postings: [] })
 })

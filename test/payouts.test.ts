@@ -2,10 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -636,7 +636,7 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     const before = await accountOf(world, world.tenant_id)
     const { id, job_id } = await unknown()
     expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved + 100)
-    expect(await resolveAsFailed(world.sql, act(job_id))).toMatchObject({ after: 'failed' })
+    expect(await world.sql.begin((tx) => resolveAsFailed(tx, act(job_id)))).toMatchObject({ after: 'failed' })
     expect((await client.get(`/v1/payouts/${id}`)).body).toMatchObject({
       status: 'failed',
       failure: { code: 'processor_error', manual: false },
@@ -668,7 +668,7 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     expect(sent.length).toBe(2)
     expect(await discardJob(world.sql, act(job_id))).toBeUndefined()
     expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved + 100)
-    expect(await resolveAsFailed(world.sql, act(job_id))).toMatchObject({ after: 'failed' })
+    expect(await world.sql.begin((tx) => resolveAsFailed(tx, act(job_id)))).toMatchObject({ after: 'failed' })
     expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved)
     expect((await client.get(`/v1/payouts/${id}`)).body.failure).toMatchObject({
       manual: true,

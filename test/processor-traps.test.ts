@@ -1,9 +1,9 @@
 // Whatever the processor answers first, or does not answer: each operation ends right, with one effect.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { metrics } from '#core/metrics.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import {
   ASYNC,
   capturedPayment,

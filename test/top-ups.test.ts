@@ -2,7 +2,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { postings } from '#domain/ledger.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
@@ -13,6 +12,7 @@ import { runCommand } from '#test/commands.ts'
 import { everyRow } from '#test/databases.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { lookLater } from '#test/looks.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { marksOf, settleTopUp, topUp, topUpElsewhere } from '#test/top-ups.ts'
 import { deliver, listEvents, ordersOf, pick, tried, type StripeEvent } from '#test/stripe-events.ts'
@@ -410,7 +410,7 @@ describe('told when the test tells it', () => {
       return job!.id
     })
     const reference = await topUpElsewhere(world, marksOf(body.id, shop.tenant_id))
-    await resolveAsFailed(world.sql, { job_id, who: 'ada', reason: 'not in their books' })
+    await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, who: 'ada', reason: 'not in their books' }))
     await settleTopUp(world, reference, 'canceled')
     const events = await eventsOf(world, reference)
     for (const event of events) await deliver(world, event)
@@ -537,7 +537,7 @@ describe('told when the test tells it', () => {
     const strange = await topUpElsewhere(world, { amount: '1', ...marksOf(id, shop.tenant_id) })
     await settleTopUp(world, strange, 'succeeded')
     await tell(strange)
-    await resolveAsFailed(world.sql, { job_id, ...BY })
+    await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...BY }))
     const again = { ...(await listEvents(world)).findLast(({ data }) => data.object.id === strange)! }
     again.id += '_again'
     await deliver(world, again)
@@ -563,7 +563,7 @@ describe('told when the test tells it', () => {
     // The operator's statement and then the worker's wait for the row.
     const { given_up, told } = await world.sql.begin(async (tx) => {
       await tx`select from top_ups where id = ${id} for update`
-      const acts = { given_up: resolveAsFailed(world.sql, { job_id, ...BY }) }
+      const acts = { given_up: world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...BY })) }
       await waitingForLocks(world.sql, 1)
       const event = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
       expect((await deliver(world, event)).status).toBe(200)
@@ -585,7 +585,7 @@ describe('told when the test tells it', () => {
     async (how) => {
       const shop = await world.clientOf()
       const { id, job_id } = await unknownTopUp(world, shop)
-      await resolveAsFailed(world.sql, { job_id, ...BY })
+      await world.sql.begin((tx) => resolveAsFailed(tx, { job_id, ...BY }))
       const given_up = await topUpOf(shop, id)
       expect(given_up).toMatchObject({ status: 'failed', processor_reference: null })
 

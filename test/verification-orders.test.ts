@@ -275,7 +275,9 @@ test('one that was resolved as failed and is verified at the provider all the sa
   const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
   await eventually(async () =>
     expect(
-      await resolveAsFailed(world.sql, { job_id: job!.id, who: 'ada', reason: 'by mistake' }),
+      await world.sql.begin((tx) =>
+        resolveAsFailed(tx, { job_id: job!.id, who: 'ada', reason: 'by mistake' }),
+      ),
     ).toMatchObject({ after: 'failed' }),
   )
   await away.remove()

@@ -525,7 +525,7 @@ describe('decided by hand', () => {
     await eventually(async () => {
       // The session would wait for ever; while an attempt is under way nothing can be done at all.
       expect(await discardJob(world.sql, act)).toBeUndefined()
-      expect(await resolveAsFailed(world.sql, act)).toMatchObject({ after: 'failed' })
+      expect(await world.sql.begin((tx) => resolveAsFailed(tx, act))).toMatchObject({ after: 'failed' })
     })
     await away.remove()
     await eventually(async () =>

@@ -5,7 +5,6 @@ import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, retryJob } from '#domain/interventions/act.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { countParked, notificationOf } from '#domain/notifications/notification.ts'
 import { waking } from '#domain/notifications/settle.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
@@ -34,6 +33,7 @@ import {
   type StripeEvent,
 } from './support/stripe-events.ts'
 import { createWorld, type World } from './support/world.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 
 let world: World
 beforeAll(async () => {

@@ -12,13 +12,14 @@ import {
   retryJob,
   runJobNow,
   type Act,
-  type ActResult,
 } from '#domain/interventions/act.ts'
 import { findCall, findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { JOB_FILTERS } from '#domain/interventions/matching.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
+import { userName } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
-import { commandOf, queueAndTenant, reasonOf, userName } from './named.ts'
+import { onRecord, type Done } from './job-acts.ts'
+import { commandOf, queueAndTenant, reasonOf } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
@@ -112,7 +113,7 @@ async function show(sql: Sql, values: JobOptions, id: string | undefined): Promi
 
 async function retry(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   if (id === undefined) return await retryParked(sql, values)
-  await act(sql, values, await retryJob(sql, actOf(values, id)), id)
+  await act(sql, values, await onRecord(sql, 'retry', actOf(values, id), retryJob), id)
 }
 
 /** All that are parked, or those that the filters name. */
@@ -122,18 +123,20 @@ async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
   const of = { state: 'parked' as const, ...(await named(sql, values)) }
   const { items: parked } = await searchJobs(sql, of, { limit: MOST, look: Infinity })
   let count = 0
-  for (const { id } of parked) if ((await retryJob(sql, actOf(values, id))) !== undefined) count += 1
+  for (const { id } of parked)
+    if ((await onRecord(sql, 'retry', actOf(values, id), retryJob)) !== undefined) count += 1
   const more = parked.length === MOST
   if (values.json) return print(JSON.stringify({ count, more }))
   print(`${count} jobs are due now.${more ? ' More may be parked: run this again.' : ''}`)
 }
 
 async function runNow(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
-  await act(sql, values, await runJobNow(sql, actOf(values, id)), id, 'It is not waiting for a time.')
+  const done = await onRecord(sql, 'run_now', actOf(values, id), runJobNow)
+  await act(sql, values, done, id, 'It is not waiting for a time.')
 }
 
 async function discard(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
-  const done = await discardJob(sql, actOf(values, id))
+  const done = await onRecord(sql, 'discard', actOf(values, id), discardJob)
   await act(
     sql,
     values,
@@ -150,9 +153,7 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   if (as === 'failed') {
     if (reference !== null)
       throw new ConfigError('--reference names the effect of a call that took place: use it with --as done.')
-    const done = await resolveAsFailed(sql, asked)
-    if (done !== undefined && 'settled' in done)
-      throw new ConfigError(`Not possible: ${done.settled}; there is nothing to resolve.`)
+    const done = await onRecord(sql, 'resolve', asked, resolveAsFailed)
     return await act(sql, values, done, id, STRANGE)
   }
   const call = await findCall(sql, asked.job_id)
@@ -172,7 +173,8 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
     throw new ConfigError(
       'Not possible: its stored request cannot be read, so it cannot be looked up. See --help.',
     )
-  await act(sql, values, await resolveAsDone(sql, asked, reference), id)
+  const done = await onRecord(sql, 'resolve', asked, (tx) => resolveAsDone(tx, asked, reference))
+  await act(sql, values, done, id)
 }
 
 /** The filters that name a queue and a tenant. */
@@ -194,10 +196,12 @@ function actOf(values: JobOptions, id: string | undefined): Act {
 async function act(
   sql: Sql,
   values: JobOptions,
-  done: ActResult,
+  done: Done,
   id: string | undefined,
   hint?: string,
 ): Promise<void> {
+  if (done !== undefined && 'settled' in done)
+    throw new ConfigError(`Not possible: ${done.settled}; there is nothing to resolve.`)
   if (done !== undefined) {
     if (values.json) return print(JSON.stringify(done))
     const next =

@@ -9,6 +9,8 @@ import { isMailAddress } from '#core/mail-address.ts'
 import { errorText } from '#core/startup.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
+import type { Actor } from '#domain/people/audit-log.ts'
+import { operatorHere } from '#domain/people/operator-here.ts'
 import { ensureTenant, findTenant, setTenantContact, type Tenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
@@ -83,11 +85,8 @@ async function create(sql: Sql, slug: string, values: KeyOptions): Promise<void>
   const scopes = scopesOf(required(values, 'scopes'))
   const expires_at = values.expires === undefined ? null : expiryOf(values.expires)
   const tenant = await ensureTenant(sql, slug)
-  const key = await createApiKey(sql, tenant, {
-    name: values.name ?? 'API key',
-    scopes,
-    expires_at,
-  })
+  const asked = { name: values.name ?? 'API key', scopes, expires_at }
+  const key = await createApiKey(sql, tenant, asked, here(tenant))
   print(`Key ${key.id} of ${slug} (${tenant.id}), shown only now:\n\n  ${key.secret}\n`)
 }
 
@@ -111,7 +110,7 @@ async function show(sql: Sql, tenant: Tenant): Promise<void> {
 async function rotate(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   const grace_s = Number(values.grace ?? '3600')
   if (!Number.isInteger(grace_s) || grace_s < 0) throw new ConfigError('--grace must be a number of seconds')
-  const key = await rotateApiKey(sql, tenant, idOf(values), grace_s)
+  const key = await rotateApiKey(sql, tenant, idOf(values), grace_s, here(tenant))
   if (key === undefined) throw new ConfigError('There is no such key, or it is revoked or expired.')
   const ends = key.expires_at === null ? '' : `, expires ${key.expires_at}`
   print(
@@ -120,15 +119,19 @@ async function rotate(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<voi
 }
 
 async function revoke(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
-  if (!(await revokeApiKey(sql, tenant.id, idOf(values))))
+  if ((await revokeApiKey(sql, tenant.id, idOf(values), here(tenant))) === undefined)
     throw new ConfigError('There is no such key, or it was revoked before.')
   print('Revoked.')
 }
 
 async function setContact(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
   const contact_email = contactOf(values)
-  await setTenantContact(sql, tenant.id, contact_email)
+  await setTenantContact(sql, tenant.id, contact_email, here(tenant))
   print(`Contact of ${tenant.slug}: ${contact_email ?? 'none'}`)
+}
+
+function here({ id }: Tenant): Actor {
+  return operatorHere('npm run keys', id)
 }
 
 /** A bare address; null: nobody. */

@@ -1,5 +1,4 @@
 // What the arguments of a command name.
-import { userInfo } from 'node:os'
 import { ConfigError } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
@@ -31,13 +30,4 @@ export async function queueAndTenant(
   const tenant = slug === undefined ? undefined : await findTenant(sql, slug)
   if (slug !== undefined && tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
   return { ...(queue !== undefined && { queue }), ...(tenant !== undefined && { tenant_id: tenant.id }) }
-}
-
-/** Of whoever runs this; the number where there is no name for it, as in many containers. */
-export function userName(): string {
-  try {
-    return userInfo().username
-  } catch {
-    return `uid ${process.getuid?.()}`
-  }
 }

@@ -6,8 +6,10 @@ import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
+import type { Actor } from '#domain/people/audit-log.ts'
+import { operatorHere, userName } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
-import { commandOf, queueAndTenant, reasonOf, userName } from './named.ts'
+import { commandOf, queueAndTenant, reasonOf } from './named.ts'
 import { print } from './print.ts'
 
 const HELP = `sluice queues: what waits in each queue, and pauses.
@@ -71,15 +73,20 @@ const NONE = { due: 0, later: 0, running: 0, unknown: 0, parked: 0, oldest_due_s
 async function pause(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
   const reason = reasonOf(values)
   const what = await whatOf(sql, values, queue)
-  const is_new = await pauseJobs(sql, { ...what, reason, who: userName() })
+  const is_new = (await pauseJobs(sql, { ...what, reason, who: userName() }, here(what))) !== undefined
   if (values.json) return print(JSON.stringify({ paused: true, is_new }))
   print(is_new ? 'Paused.' : 'It was already paused. See list for when and why.')
 }
 
 async function resume(sql: Sql, values: QueueOptions, queue: string | undefined): Promise<void> {
-  const lifted = await resumeJobs(sql, await whatOf(sql, values, queue))
+  const what = await whatOf(sql, values, queue)
+  const lifted = (await resumeJobs(sql, what, here(what))) !== undefined
   if (values.json) return print(JSON.stringify({ paused: false, lifted }))
   print(lifted ? 'Resumed.' : 'There was no such pause. See list.')
+}
+
+function here({ tenant_id }: { tenant_id?: string }): Actor {
+  return operatorHere('npm run queues', tenant_id ?? null)
 }
 
 /** What is paused. Errors: ConfigError when there is no such queue or tenant, or neither is named. */

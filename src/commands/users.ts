@@ -1,5 +1,4 @@
 // `npm run users`: who may sign in to the dashboard, for whoever runs the installation.
-import { hostname } from 'node:os'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { ConfigError, loadConfig, type Config } from '#core/config.ts'
@@ -17,11 +16,12 @@ import {
   setPassword,
   type UserShown,
 } from '#domain/people/operate.ts'
+import { operatorHere } from '#domain/people/operator-here.ts'
 import { newPassword } from '#domain/people/password.ts'
 import { ROLES, roleSchema } from '#domain/people/role.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
-import { commandOf, userName } from './named.ts'
+import { commandOf } from './named.ts'
 import { print } from './print.ts'
 import { startedHere } from './started.ts'
 
@@ -69,6 +69,7 @@ type UserOptions = {
 type Printed = { lines: string[]; json: unknown }
 type Command = (sql: Sql, values: UserOptions, config: Config) => Promise<Printed>
 
+const COMMAND = 'npm run users'
 const COMMANDS: Record<string, Command> = {
   list: async (sql, { tenant }) => {
     const users = await listUsers(sql, tenant)
@@ -81,7 +82,7 @@ const COMMANDS: Record<string, Command> = {
     if (role === undefined) throw new ConfigError(`--role must be one of ${ROLES.join(', ')}`)
     const origin = originOfDashboard(config)
     const { id: tenant_id } = await ensureTenant(sql, slug)
-    const asked = { tenant_id, email, role, by: { ...operatorHere(), tenant_id }, mailed: false }
+    const asked = { tenant_id, email, role, by: operatorHere(COMMAND, tenant_id), mailed: false }
     const invited = await invite(sql, asked, async () => {})
     if ('refused' in invited) throw new ConfigError(`${email} is already a member of ${slug}.`)
     const { token, expires_at } = invited
@@ -156,14 +157,8 @@ async function onUser(
   change: (act: { email: string; by: Actor }) => Promise<boolean>,
 ): Promise<void> {
   const email = emailOf(values)
-  if (!(await change({ email, by: operatorHere() })))
+  if (!(await change({ email, by: operatorHere(COMMAND, null) })))
     throw new ConfigError(`There is no user with the address ${email}.`)
-}
-
-/** Who runs this command. */
-function operatorHere(): Actor {
-  const actor = `${userName()}@${hostname()} (npm run users)`
-  return { tenant_id: null, actor, request_id: null, address: null }
 }
 
 function originOfDashboard(config: Config): string {

@@ -15,6 +15,7 @@ import { createListener } from '#core/listener.ts'
 import { findSignedIn } from '#domain/people/find.ts'
 import type { DashboardContext } from './context.ts'
 import { createGuard } from './guard.ts'
+import { recordOutcome } from './on-record.ts'
 import { pageRoutes } from './pages.ts'
 import { DASHBOARD_ROUTES } from './routes/index.ts'
 import { headersOf } from './routes/sign-in.ts'
@@ -67,6 +68,7 @@ export async function buildDashboard(
     const found = await findSession(headersOf(request), options)
     if (found === undefined) throw new AppError('unauthorized', { message: 'Sign in first.' })
     request.set_cookies = found.set_cookies
+    request.signed_in = found.signed_in
     return found.signed_in
   }
 
@@ -99,7 +101,7 @@ export async function buildDashboard(
   )
   app.decorateRequest('signed_in')
   app.decorateRequest('set_cookies')
-  app.decorateRequest('audit_entry')
+  app.decorateRequest('on_record')
   app.decorateRequest('passed_on')
 
   /** Throws unless the request may be looked at. */
@@ -128,6 +130,7 @@ export async function buildDashboard(
     }
     checkQuery(url, request.query)
   })
+  app.addHook('onSend', async (request, reply) => await recordOutcome(api, request, reply))
   app.addHook('preClose', async () => {
     stopWaiting(api)
     await v1.close()

@@ -25,7 +25,10 @@ export type DashboardContext = ApiContext & {
     headers: Headers,
     options?: { prolong: boolean },
   ) => Promise<{ signed_in: SignedIn; set_cookies: string[] } | undefined>
-  /** Throws `unauthorized` unless somebody is signed in. `prolong`: `set_cookies` of the request is answered. */
+  /**
+   * Throws `unauthorized` unless somebody is signed in, who is then the request's `signed_in`. `prolong`: `set_cookies` of the
+   * request is answered.
+   */
   signedIn: (request: FastifyRequest, options?: { prolong: boolean }) => Promise<SignedIn>
   /** Lets requests in for a tenant. */
   gate: {

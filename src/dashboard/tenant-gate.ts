@@ -20,8 +20,7 @@ export function createTenantGate(
   const looks = new Map<string, number>()
   return {
     async enter(request) {
-      request.signed_in = await signedIn(request)
-      await checkTenant(sql, request, request.signed_in)
+      await checkTenant(sql, request, await signedIn(request))
       return inTenant(request)
     },
     async recordLook(request, tenant_id, act) {

@@ -1,6 +1,7 @@
 // What an entry of the audit log tells of a request: whose row it is about, and fields that hold nothing private.
 import type { FastifyRequest } from 'fastify'
 import type { AuditAct } from '#domain/people/audit-log.ts'
+import { AUDIT_SUBJECTS, type AuditSubject } from '#domain/people/audit-subject.ts'
 
 /**
  * Fields of bodies and filters that are told: ids, amounts, times and decisions. No names, addresses or texts; nothing of
@@ -44,7 +45,7 @@ const LONGEST = { field: 255, filters: 1_000 }
 
 /** The row that a request is about, by the id in its path, and what may be told of its body and its filters. */
 export function askedOf({ params, routeOptions, query, body }: FastifyRequest): Omit<AuditAct, 'action'> {
-  const [first] = Object.entries((params ?? {}) as Record<string, string>)
+  const [id] = Object.values((params ?? {}) as Record<string, string>)
   const fields = Object.entries(Object(body) as Record<string, unknown>).flatMap(([name, value]) =>
     TOLD.has(name) && isPlain(value) ? [[name, cut(String(value), LONGEST.field)] as const] : [],
   )
@@ -52,10 +53,8 @@ export function askedOf({ params, routeOptions, query, body }: FastifyRequest): 
     ([name, value]) => [name, TOLD.has(name) && [value].flat().every(isPlain) ? value : '...'] as const,
   )
   return {
-    ...(first !== undefined && {
-      subject: routeOptions.config.literal?.tag ?? first[0],
-      subject_id: first[1],
-    }),
+    ...(id !== undefined && subjectIn(routeOptions.url ?? '')),
+    ...(id !== undefined && { subject_id: id }),
     details: {
       ...Object.fromEntries(fields),
       ...(filters.length > 0 && {
@@ -63,6 +62,16 @@ export function askedOf({ params, routeOptions, query, body }: FastifyRequest): 
       }),
     },
   }
+}
+
+/** The longest: `/v1/idempotency_keys/:key` is about no `key`. */
+const LONGEST_FIRST = AUDIT_SUBJECTS.toSorted((one, other) => other.length - one.length)
+
+/** What the id in the path of a route is of, by the words before it: `/v1/ai/tasks/:id` is about an `ai_task`. */
+export function subjectIn(path: string): { subject?: AuditSubject } {
+  const words = path.replace(/\/:.*/, '').replaceAll('/', '_').replace(/ies$/, 'y').replace(/s$/, '')
+  const subject = LONGEST_FIRST.find((each) => words.endsWith(`_${each}`))
+  return subject === undefined ? {} : { subject }
 }
 
 function isPlain(value: unknown): boolean {

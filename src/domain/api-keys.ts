@@ -3,6 +3,7 @@ import { createHash, randomInt } from 'node:crypto'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Scope } from './areas.ts'
+import { appending, type Actor } from './people/audit-log.ts'
 import type { Tenant } from './tenants.ts'
 
 export type ApiKey = {
@@ -25,18 +26,31 @@ const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 /** Whose keys they are. */
 type KeyTenant = Pick<Tenant, 'id' | 'slug'>
 
-/** Makes a key. `secret` is the whole key; it is not kept and cannot be shown again. */
+/** A key that was just made. `secret` is the whole key; it is not kept and cannot be shown again. */
+type NewKey = ApiKey & { secret: string; audit_entry: number }
+
+/** Makes a key, on record. */
 export async function createApiKey(
   sql: Sql | Tx,
   tenant: KeyTenant,
   key: { name: string; scopes: Scope[]; expires_at: string | null },
-): Promise<ApiKey & { secret: string }> {
-  const secret = newSecret(tenant)
-  const [row] = await sql<ApiKey[]>`
-    insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
-    values (${tenant.id}, ${newId()}, ${key.name}, ${hashOf(secret)}, ${secret.slice(-4)}, ${key.scopes},
-      ${key.expires_at})
-    returning ${keyColumns(sql)}`
+  by: Actor,
+): Promise<NewKey> {
+  const [id, secret] = [newId(), newSecret(tenant)]
+  const last_four = secret.slice(-4)
+  const entry = {
+    action: 'keys.create',
+    subject: 'key',
+    subject_id: id,
+    details: { ...key, last_four },
+  } as const
+  const [row] = await sql<Omit<NewKey, 'secret'>[]>`
+    with made as (
+      insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
+      values (${tenant.id}, ${id}, ${key.name}, ${hashOf(secret)}, ${last_four}, ${key.scopes}, ${key.expires_at})
+      returning ${keyColumns(sql)}
+    )
+    select made.*, ${appending(sql, by, entry)} as audit_entry from made`
   return { ...row!, secret }
 }
 
@@ -48,17 +62,24 @@ export async function listApiKeys(sql: Sql, tenant_id: string): Promise<ApiKey[]
 }
 
 /**
- * Replaces a key with one that has the same name, scopes and expiry; the old one works for at most `grace_s` more
- * seconds. Undefined when there is no such key, or it is no longer valid.
+ * Replaces a key with one that has the same name, scopes and expiry, on record; the old one works for at most `grace_s`
+ * more seconds. Undefined when there is no such key, or it is no longer valid.
  */
 export async function rotateApiKey(
   sql: Sql | Tx,
   tenant: KeyTenant,
   id: string,
   grace_s: number,
-): Promise<(ApiKey & { secret: string }) | undefined> {
-  const secret = newSecret(tenant)
-  const [row] = await sql<ApiKey[]>`
+  by: Actor,
+): Promise<NewKey | undefined> {
+  const [new_key, secret] = [newId(), newSecret(tenant)]
+  const entry = {
+    action: 'keys.rotate',
+    subject: 'key',
+    subject_id: id,
+    details: { grace_s, new_key },
+  } as const
+  const [row] = await sql<Omit<NewKey, 'secret'>[]>`
     with old as (
       select tenant_id, id, name, scopes, expires_at from api_keys
       where tenant_id = ${tenant.id} and id = ${id} and revoked_at is null
@@ -67,22 +88,34 @@ export async function rotateApiKey(
     ), ending as (
       update api_keys k set expires_at = least(old.expires_at, now() + ${grace_s} * interval '1 second')
       from old where k.tenant_id = old.tenant_id and k.id = old.id
+    ), made as (
+      insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
+      select tenant_id, ${new_key}, name, ${hashOf(secret)}, ${secret.slice(-4)}, scopes, expires_at from old
+      returning ${keyColumns(sql)}
     )
-    insert into api_keys (tenant_id, id, name, hash, last_four, scopes, expires_at)
-    select tenant_id, ${newId()}, name, ${hashOf(secret)}, ${secret.slice(-4)}, scopes, expires_at from old
-    returning ${keyColumns(sql)}`
+    select made.*, ${appending(sql, by, entry)} as audit_entry from made`
   return row && { ...row, secret }
 }
 
 /**
- * Revokes a key; all processes refuse it within a second. False when there is no such key, or it was already revoked.
+ * Revokes a key and returns the audit entry of that; all processes refuse it within a second. Undefined when there is no
+ * such key, or it was already revoked.
  */
-export async function revokeApiKey(sql: Sql | Tx, tenant_id: string, id: string): Promise<boolean> {
-  const rows = await sql`
-    update api_keys set revoked_at = now()
-    where tenant_id = ${tenant_id} and id = ${id} and revoked_at is null
-    returning id`
-  return rows.length > 0
+export async function revokeApiKey(
+  sql: Sql | Tx,
+  tenant_id: string,
+  id: string,
+  by: Actor,
+): Promise<number | undefined> {
+  const entry = { action: 'keys.revoke', subject: 'key', subject_id: id } as const
+  const [revoked] = await sql<{ seq: number }[]>`
+    with revoked as (
+      update api_keys set revoked_at = now()
+      where tenant_id = ${tenant_id} and id = ${id} and revoked_at is null
+      returning id
+    )
+    select ${appending(sql, by, entry)} as seq from revoked`
+  return revoked?.seq
 }
 
 /** Whether this has the form of a key; anything else need not be looked up. */

@@ -1,6 +1,7 @@
 // Tenants: every row belongs to one.
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
+import { appending, type Actor } from './people/audit-log.ts'
 
 /** `contact_email`: whom we tell by email of what the tenant should look at; null: nobody. */
 export type Tenant = { id: string; slug: string; name: string; contact_email: string | null }
@@ -31,7 +32,20 @@ export async function listTenants(
     where id <> ${SYSTEM_TENANT_ID} and (slug like ${pattern} or name ilike ${pattern}) order by slug limit ${limit}`
 }
 
-/** Sets whom a tenant is told by; null: nobody. A bare address. */
-export async function setTenantContact(sql: Sql, id: string, contact_email: string | null): Promise<void> {
-  await sql`update tenants set contact_email = ${contact_email} where id = ${id}`
+/** Sets whom a tenant is told by, on record; null: nobody. A bare address. */
+export async function setTenantContact(
+  sql: Sql,
+  id: string,
+  contact_email: string | null,
+  by: Actor,
+): Promise<void> {
+  const entry = {
+    action: 'tenants.set_contact',
+    subject: 'tenant',
+    subject_id: id,
+    details: { contact_email },
+  } as const
+  await sql`
+    with changed as (update tenants set contact_email = ${contact_email} where id = ${id} returning id)
+    select ${appending(sql, by, entry)} from changed`
 }

@@ -13,6 +13,7 @@ import { helpOf, serveOperations } from '#core/service.ts'
 import { checkAddresses, listenAddresses } from '#core/startup.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
 import { areasOf, SCOPES } from '#domain/areas.ts'
+import { operatorHere } from '#domain/people/operator-here.ts'
 import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
 import { areaNotes, banner } from './banner.ts'
 import { lockFolder, unusable, type LockedFolder } from './data-dir.ts'
@@ -225,9 +226,11 @@ async function seed(
   const sql = connectDatabase(database_url, { max: 1, application_name: 'sluice-start' })
   try {
     const tenant = await ensureTenant(sql, DEMO_TENANT, 'Demo')
-    if (tenant.contact_email === null && contact !== null) await setTenantContact(sql, tenant.id, contact)
+    const by = operatorHere('npm start', tenant.id)
+    if (tenant.contact_email === null && contact !== null) await setTenantContact(sql, tenant.id, contact, by)
     if ((await findCredentials(sql, secrets.api_key)) === undefined) {
-      const key = await createApiKey(sql, tenant, { name: 'Demo', scopes: [...SCOPES], expires_at: null })
+      const asked = { name: 'Demo', scopes: [...SCOPES], expires_at: null }
+      const key = await createApiKey(sql, tenant, asked, by)
       secrets.api_key = key.secret
       saveSecrets(data_dir, secrets)
     }

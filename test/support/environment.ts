@@ -4,6 +4,7 @@ import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createApiKey } from '#domain/api-keys.ts'
 import { SCOPES, type Scope } from '#domain/areas.ts'
+import type { Actor } from '#domain/people/audit-log.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { freePort } from '#start/ports.ts'
@@ -57,8 +58,14 @@ export async function createKey(
   scopes: readonly Scope[] = SCOPES,
 ): Promise<{ tenant_id: string; key_id: string; secret: string }> {
   const row = await ensureTenant(sql, tenant)
-  const key = await createApiKey(sql, row, { name: 'test', scopes: [...scopes], expires_at: null })
+  const asked = { name: 'test', scopes: [...scopes], expires_at: null }
+  const key = await createApiKey(sql, row, asked, byTest(row.id))
   return { tenant_id: row.id, key_id: key.id, secret: key.secret }
+}
+
+/** Somebody at the machine, for the audit log. */
+export function byTest(tenant_id: string | null): Actor {
+  return { tenant_id, actor: 'test', request_id: null, address: null }
 }
 
 export type Environment = {

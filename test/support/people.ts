@@ -136,7 +136,7 @@ export type Entry = {
 /** What is on record of somebody, oldest first. */
 export async function entriesOf({ sql }: World, { email }: { email: string }): Promise<Entry[]> {
   return await sql<Entry[]>`
-    select action, actor, details, answers from audit_entries where actor = ${email} order by seq`
+    select action, actor, details - 'expects_outcome' as details, answers from audit_entries where actor = ${email} order by seq`
 }
 
 function freshAddress(): string {

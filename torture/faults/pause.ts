@@ -1,7 +1,7 @@
 // The promise of a pause: a second after it was committed no provider call starts.
 import { EMAIL, PROCESSOR_QUEUES, SMS } from '#core/config/providers.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import type { Problem } from '#test/invariants.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import type { System } from '../system.ts'
 
 const PAUSE_TAKES_EFFECT_MS = 1000

@@ -1,8 +1,8 @@
 // Sending as fast as it goes: the product until the last message it accepted is sent, and the libraries alone.
 import type { Channel } from '#core/addresses.ts'
-import { pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import { freshKey } from '#test/client.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { cpuTimes, costs } from '../../cpu.ts'
 import { closedLoop, openLoop, request, type Load } from '../../load.ts'
 import type { Key, System } from '../../system.ts'

@@ -21,8 +21,8 @@ const entrySchema = z.object({
   request_id: z.string().nullable(),
   address: z.string().nullable(),
   outcome: facts.nullable(),
-  /** What comes of it is on record apart: without an `outcome` nobody knows. */
-  expects_outcome: z.boolean(),
+  /** What comes of it is on record apart: without an `outcome` nobody knows. Null: the entry is too old to say it. */
+  expects_outcome: z.boolean().nullable(),
 })
 type ShownEntry = z.output<typeof entrySchema>
 const querystring = z.strictObject({
@@ -50,7 +50,7 @@ export function wholeAuditRoutes(root: FastifyInstance, context: DashboardContex
 }
 
 async function page(
-  { lanes, operations }: DashboardContext,
+  { lanes }: DashboardContext,
   reply: FastifyReply,
   filters: AuditFilters,
 ): Promise<ShownEntry[]> {
@@ -59,21 +59,16 @@ async function page(
   const last = entries.at(-1)
   if (last !== undefined && entries.length >= filters.limit)
     reply.header('link', linkBefore(reply.request.url, String(last.seq)))
-  return await withActs(sql, entries, operations)
+  return await withActs(sql, entries)
 }
 
 /** An act of operators ends after its entry: how it stands now is its outcome. */
-async function withActs(
-  sql: Sql,
-  entries: AuditEntry[],
-  operations: readonly string[],
-): Promise<ShownEntry[]> {
+async function withActs(sql: Sql, entries: AuditEntry[]): Promise<ShownEntry[]> {
   const ids = entries.flatMap(({ details: { act_id } }) => (typeof act_id === 'string' ? [act_id] : []))
   const acts = await findActOutcomes(sql, ids)
   return entries.map((entry) => {
     const { act_id } = entry.details
     const act = typeof act_id === 'string' ? acts.get(act_id) : undefined
-    const expects_outcome = operations.includes(entry.action) || typeof act_id === 'string'
-    return { ...entry, outcome: entry.outcome ?? act ?? null, expects_outcome }
+    return { ...entry, outcome: entry.outcome ?? act ?? null }
   })
 }

@@ -25,44 +25,42 @@ const latestQuery = z.strictObject({
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 
 export function eventFigureRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
-  root.register(async (scope) => {
-    const app = scope.withTypeProvider<ZodTypeProvider>()
+  const app = root.withTypeProvider<ZodTypeProvider>()
 
-    app.get(
-      '/api/events',
-      {
-        schema: { querystring: latestQuery, response: { 200: z.array(eventSchema) } },
-        config: { look: 'listEvents' },
-      },
-      async (request, reply) => {
-        const { id } = inTenant(request).tenant
-        const events = await listLatestEvents(lanes.long, id, request.query)
-        const last = events.at(-1)?.sequence
-        if (last && last > 1 && events.length >= request.query.limit)
-          reply.header('link', linkBefore(request.url, String(last)))
-        return events
-      },
-    )
-    app.get(
-      '/api/events/:id/deliveries',
-      {
-        schema: { params, response: { 200: z.array(deliverySchema) } },
-        config: { look: 'listEventDeliveries' },
-      },
-      async (request) => listDeliveriesOfEvent(lanes.long, inTenant(request).tenant.id, request.params.id),
-    )
-    app.get(
-      '/api/webhook_endpoints/lines',
-      { schema: { response: { 200: z.array(endpointLineSchema) } }, config: { look: 'listWebhookLines' } },
-      async (request) => findEndpointLines(lanes.long, inTenant(request).tenant.id),
-    )
-    app.get(
-      '/api/webhook_endpoints/:id/hours',
-      {
-        schema: { params, response: { 200: z.array(endpointHourSchema) } },
-        config: { look: 'readWebhookFigures' },
-      },
-      async (request) => findEndpointHours(lanes.long, inTenant(request).tenant.id, request.params.id),
-    )
-  })
+  app.get(
+    '/api/events',
+    {
+      schema: { querystring: latestQuery, response: { 200: z.array(eventSchema) } },
+      config: { look: 'listEvents' },
+    },
+    async (request, reply) => {
+      const { id } = inTenant(request).tenant
+      const events = await listLatestEvents(lanes.long, id, request.query)
+      const last = events.at(-1)?.sequence
+      if (last && last > 1 && events.length >= request.query.limit)
+        reply.header('link', linkBefore(request.url, String(last)))
+      return events
+    },
+  )
+  app.get(
+    '/api/events/:id/deliveries',
+    {
+      schema: { params, response: { 200: z.array(deliverySchema) } },
+      config: { look: 'listEventDeliveries' },
+    },
+    async (request) => listDeliveriesOfEvent(lanes.long, inTenant(request).tenant.id, request.params.id),
+  )
+  app.get(
+    '/api/webhook_endpoints/lines',
+    { schema: { response: { 200: z.array(endpointLineSchema) } }, config: { look: 'listWebhookLines' } },
+    async (request) => findEndpointLines(lanes.long, inTenant(request).tenant.id),
+  )
+  app.get(
+    '/api/webhook_endpoints/:id/hours',
+    {
+      schema: { params, response: { 200: z.array(endpointHourSchema) } },
+      config: { look: 'readWebhookFigures' },
+    },
+    async (request) => findEndpointHours(lanes.long, inTenant(request).tenant.id, request.params.id),
+  )
 }

@@ -27,8 +27,8 @@ import {
   type InTenant,
 } from '../context.ts'
 import { originOf } from '../guard.ts'
+import { AUDIT_HEADER } from '../on-record.ts'
 import { assertMay } from '../roles.ts'
-import { AUDIT_HEADER } from '../v1.ts'
 
 const memberSchema = z.object({
   user_id: z.uuid(),
@@ -74,89 +74,87 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
   const { sql, config, vault, hashOf } = context
   const sends_email = mailsInvitations(context)
 
-  root.register(async (scope) => {
-    const app = scope.withTypeProvider<ZodTypeProvider>()
+  const app = root.withTypeProvider<ZodTypeProvider>()
 
-    app.get(
-      '/api/members',
-      { schema: { response: { 200: membersSchema } }, config: { look: 'listMembers' } },
-      async (request) => {
-        const { tenant } = inTenant(request)
-        const [members, invitations] = [
-          await findMembers(sql, tenant.id),
-          await findInvitations(sql, tenant.id),
-        ]
-        return { members, invitations }
-      },
-    )
+  app.get(
+    '/api/members',
+    { schema: { response: { 200: membersSchema } }, config: { look: 'listMembers' } },
+    async (request) => {
+      const { tenant } = inTenant(request)
+      const [members, invitations] = [
+        await findMembers(sql, tenant.id),
+        await findInvitations(sql, tenant.id),
+      ]
+      return { members, invitations }
+    },
+  )
 
-    app.post(
-      '/api/members/invitations',
-      { schema: { body: inviteBody, response: { 201: invitedSchema } } },
-      async (request, reply) => {
-        const { tenant, name } = manager(request)
-        const { email, role } = request.body
-        // Where it is mailed without DASHBOARD_URL, people are at this machine.
-        const origin =
-          sends_email && config.DASHBOARD_URL === undefined
-            ? `http://localhost:${request.socket.localPort}`
-            : originOf(config, request)
-        const linkOf = (token: string) => `${origin}/invitation/${token}`
-        const by = actorOf(request, tenant.id)
-        const invited = await invite(
-          sql,
-          { tenant_id: tenant.id, email, role, by, mailed: sends_email },
-          async (tx, { id, token }) => {
-            const mail = requestSystemEmail(
-              { vault, hashOf, from: config.EMAIL_FROM! },
-              {
-                about: 'invitation',
-                idempotency_key: `invitation ${id}`,
-                email: {
-                  to: email,
-                  ...invitationEmail({
-                    by: name,
-                    tenant: tenant.name,
-                    slug: tenant.slug,
-                    link: linkOf(token),
-                  }),
-                },
-                metadata: { tenant_id: tenant.id, invitation_id: id },
+  app.post(
+    '/api/members/invitations',
+    { schema: { body: inviteBody, response: { 201: invitedSchema } } },
+    async (request, reply) => {
+      const { tenant, name } = manager(request)
+      const { email, role } = request.body
+      // Where it is mailed without DASHBOARD_URL, people are at this machine.
+      const origin =
+        sends_email && config.DASHBOARD_URL === undefined
+          ? `http://localhost:${request.socket.localPort}`
+          : originOf(config, request)
+      const linkOf = (token: string) => `${origin}/invitation/${token}`
+      const by = actorOf(request, tenant.id)
+      const invited = await invite(
+        sql,
+        { tenant_id: tenant.id, email, role, by, mailed: sends_email },
+        async (tx, { id, token }) => {
+          const mail = requestSystemEmail(
+            { vault, hashOf, from: config.EMAIL_FROM! },
+            {
+              about: 'invitation',
+              idempotency_key: `invitation ${id}`,
+              email: {
+                to: email,
+                ...invitationEmail({
+                  by: name,
+                  tenant: tenant.name,
+                  slug: tenant.slug,
+                  link: linkOf(token),
+                }),
               },
-            )
-            await requestMessages(tx, 'email', NO_LIMITS, [mail])
-          },
-        )
-        if ('refused' in invited) throw refusal(invited.refused)
-        const { id, token, expires_at, mailed, audit_entry } = invited
-        return await reply
-          .code(201)
-          .header(AUDIT_HEADER, audit_entry)
-          .send({ id, email, role, expires_at, link: mailed ? null : linkOf(token), sent: mailed })
-      },
-    )
+              metadata: { tenant_id: tenant.id, invitation_id: id },
+            },
+          )
+          await requestMessages(tx, 'email', NO_LIMITS, [mail])
+        },
+      )
+      if ('refused' in invited) throw refusal(invited.refused)
+      const { id, token, expires_at, mailed, audit_entry } = invited
+      return await reply
+        .code(201)
+        .header(AUDIT_HEADER, audit_entry)
+        .send({ id, email, role, expires_at, link: mailed ? null : linkOf(token), sent: mailed })
+    },
+  )
 
-    app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
-      const { tenant } = manager(request)
-      const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
-      const audit_entry = changed(await revokeInvitation(sql, asked))
+  app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
+    const { tenant } = manager(request)
+    const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
+    const audit_entry = changed(await revokeInvitation(sql, asked))
+    return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
+  })
+
+  app.patch(
+    '/api/members/:user_id',
+    { schema: { params: byUser, body: z.strictObject({ role: roleSchema }) } },
+    async (request, reply) => {
+      const change = { ...changeOf(request, request.params.user_id), role: request.body.role }
+      const audit_entry = changed(await changeRole(sql, change))
       return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
-    })
+    },
+  )
 
-    app.patch(
-      '/api/members/:user_id',
-      { schema: { params: byUser, body: z.strictObject({ role: roleSchema }) } },
-      async (request, reply) => {
-        const change = { ...changeOf(request, request.params.user_id), role: request.body.role }
-        const audit_entry = changed(await changeRole(sql, change))
-        return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
-      },
-    )
-
-    app.delete('/api/members/:user_id', { schema: { params: byUser } }, async (request, reply) => {
-      const audit_entry = changed(await removeMember(sql, changeOf(request, request.params.user_id)))
-      return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
-    })
+  app.delete('/api/members/:user_id', { schema: { params: byUser } }, async (request, reply) => {
+    const audit_entry = changed(await removeMember(sql, changeOf(request, request.params.user_id)))
+    return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
   })
 }
 

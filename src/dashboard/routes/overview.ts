@@ -11,22 +11,20 @@ const params = z.strictObject({ id: z.uuid() })
 const querystring = z.strictObject({ q: z.string().trim().min(1).max(255) })
 
 export function overviewRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
-  root.register(async (scope) => {
-    const app = scope.withTypeProvider<ZodTypeProvider>()
-    app.get(
-      '/api/overview',
-      { schema: { response: { 200: overviewSchema } }, config: { look: 'readOverview' } },
-      async (request) => findOverview(lanes.long, inTenant(request).tenant.id),
-    )
-    app.get(
-      '/api/stories/:id',
-      { schema: { params, response: { 200: storySchema } }, config: { look: 'readStory' } },
-      async (request) => findStory(lanes.long, inTenant(request).tenant.id, request.params.id),
-    )
-    app.get(
-      '/api/find',
-      { schema: { querystring, response: { 200: z.array(foundRowSchema) } }, config: { look: 'search' } },
-      async (request) => findRows(lanes.long, inTenant(request).tenant.id, request.query.q),
-    )
-  })
+  const app = root.withTypeProvider<ZodTypeProvider>()
+  app.get(
+    '/api/overview',
+    { schema: { response: { 200: overviewSchema } }, config: { look: 'readOverview' } },
+    async (request) => findOverview(lanes.long, inTenant(request).tenant.id),
+  )
+  app.get(
+    '/api/stories/:id',
+    { schema: { params, response: { 200: storySchema } }, config: { look: 'readStory' } },
+    async (request) => findStory(lanes.long, inTenant(request).tenant.id, request.params.id),
+  )
+  app.get(
+    '/api/find',
+    { schema: { querystring, response: { 200: z.array(foundRowSchema) } }, config: { look: 'search' } },
+    async (request) => findRows(lanes.long, inTenant(request).tenant.id, request.query.q),
+  )
 }

@@ -109,8 +109,8 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
     { schema: { body: z.strictObject({ tenant_id: z.uuid() }) } },
     async (request, reply) => {
       const { tenant_id } = request.body
-      request.signed_in = await signedIn(request)
-      const shown = await showTenant(sql, request.signed_in.session_id, tenant_id)
+      const { session_id } = await signedIn(request)
+      const shown = await showTenant(sql, session_id, tenant_id)
       if (!shown)
         throw new AppError('not_found', { message: 'There is no such tenant, or you have no access to it.' })
       await appendAuditEntry(sql, actorOf(request, tenant_id), { action: 'show_tenant' })

@@ -17,10 +17,10 @@ import {
 } from '#domain/people/credentials.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
 import { originOf } from '../guard.ts'
+import { AUDIT_HEADER, recordAct } from '../on-record.ts'
 import { stepOf } from '../one-time-codes.ts'
 import { createPasswordGuard } from '../passwords.ts'
 import { ADDRESS_HEADER, AUTH_PATH } from '../sessions.ts'
-import { AUDIT_HEADER } from '../v1.ts'
 
 /** What is read. */
 const READ = ['list-sessions', 'passkey/list-user-passkeys'] as const
@@ -234,18 +234,13 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
       `${AUTH_PATH}/${path}`,
       { schema: { body: body === nothing ? body.nullish() : body } },
       async (request, reply) => {
-        request.signed_in = await signedIn(request)
-        const by = actorOf(request, request.signed_in.tenant?.id ?? null)
-        const answers = action === null ? undefined : await appendAuditEntry(sql, by, { action })
-        if (answers !== undefined) reply.header(AUDIT_HEADER, answers)
-        const { user_id, email } = request.signed_in
+        const { user_id, email, tenant } = await signedIn(request)
+        if (action !== null) await recordAct(context, request, reply, tenant?.id ?? null, { action })
         const look = () => (proven === 'by us' ? provenBy(request.body, user_id) : passOn(request, step))
         let answer = proven === undefined ? await look() : await toChange(request, reply, email, look)
         if (proven === 'by us' && answer.ok) answer = await passOn(request, step)
         if (ends && answer.ok) await endOthers(request, answer, user_id)
         if (tells_passkeys && answer.ok) answer = await withPasskeys(request.body, answer, user_id)
-        if (action !== null && answers !== undefined)
-          await appendAuditEntry(sql, by, { action, answers, details: { status: answer.status } })
         return await send(reply, answer)
       },
     )

@@ -98,7 +98,7 @@ export async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
  * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the
  * provider's id of what the call made; null for a call that changes what the provider knows.
  */
-export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<ActResult> {
+export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string | null): Promise<ActResult> {
   const names = CALLS.flatMap(({ job, makes }) => ((makes === null) === (reference === null) ? [job] : []))
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
@@ -123,59 +123,57 @@ const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effe
  * the same statement that workers use. When a notification has settled it meanwhile, nothing is written and `settled`
  * says how it stands. Afterwards the provider is asked, so that a wrong decision shows as a drift.
  */
-export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | { settled: string }> {
-  return await sql.begin(async (tx) => {
-    const [asked] = await tx<{ name: string }[]>`select name from jobs where id = ${act.job_id}`
-    const noun = asked && nounOf(asked.name)
-    const settleAsFailed = noun && settlingAsFailed(noun)
-    if (noun === undefined || settleAsFailed === undefined) return undefined
-    const root = rootOf(noun)
-    // From here on no notification can change the row.
-    await tx`
-      select from jobs j join ${tx(subjectOf(root).table)} p on p.tenant_id = j.tenant_id and p.id = j.subject_id
-      where j.id = ${act.job_id} for update of j, p`
-    const [job] = await tx<HeldJob[]>`
-      with before as (
-        select j.id, j.tenant_id, j.state, j.operation, j.subject_id as filed_under, j.provider_reference, r.*
-        from jobs j cross join lateral (${rowOfCall(tx)}) r
-        where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
-      ), after as (
-        update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${act.who}, started_at = now(),
-          lease_token = gen_random_uuid(), lease_until = now() + interval '10 seconds'
-        from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
-        returning j.*
-      ), ${recorded(tx, 'resolve', act, sql`'failed'`)}
-      select before.*, after.lease_token from before left join after on after.id = before.id`
-    if (job === undefined) return undefined
-    const { tenant_id, row_id: id, filed_under, operation, provider_reference, lease_token } = job
-    const { state: before } = job
-    if (!job.under_way) return { settled: `the ${noun} has the status ${job.status}` }
-    const settlement: Settlement = {
-      job_id: job.id,
-      lease_token,
-      state: 'failed',
-      outcome: 'resolved',
-      error: NEVER_HAPPENED,
-      delay_ms: 0,
-      provider_reference: null,
-      rotate: false,
-      unsent: false,
-      forgive: true,
-    }
-    await settleAsFailed(tx, settlement, { tenant_id, id, filed_under, operation, failure: NEVER_HAPPENED })
-    const { table, at_provider } = subjectOf(root)
-    if (at_provider === undefined) return { before, after: 'failed', look_only: false }
-    const [row] = await tx<{ provider: string; reference: string | null }[]>`
-      select ${tx(at_provider.provider)} as provider, ${tx(at_provider.reference)} as reference from ${tx(table)}
-      where tenant_id = ${tenant_id} and id = ${filed_under}`
-    const reference = row?.reference ?? (root === noun ? provider_reference : null)
-    // Without a reference the provider cannot be asked. If the object exists there, its notifications carry our ids.
-    if (row !== undefined && reference !== null) {
-      const look = lookAt(row.provider, { subject: root, reference }, `resolved:${job.id}`)
-      await storeNotifications(tx, [look])
-    }
-    return { before, after: 'failed', look_only: false }
-  })
+export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { settled: string }> {
+  const [asked] = await tx<{ name: string }[]>`select name from jobs where id = ${act.job_id}`
+  const noun = asked && nounOf(asked.name)
+  const settleAsFailed = noun && settlingAsFailed(noun)
+  if (noun === undefined || settleAsFailed === undefined) return undefined
+  const root = rootOf(noun)
+  // From here on no notification can change the row.
+  await tx`
+    select from jobs j join ${tx(subjectOf(root).table)} p on p.tenant_id = j.tenant_id and p.id = j.subject_id
+    where j.id = ${act.job_id} for update of j, p`
+  const [job] = await tx<HeldJob[]>`
+    with before as (
+      select j.id, j.tenant_id, j.state, j.operation, j.subject_id as filed_under, j.provider_reference, r.*
+      from jobs j cross join lateral (${rowOfCall(tx)}) r
+      where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
+    ), after as (
+      update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${act.who}, started_at = now(),
+        lease_token = gen_random_uuid(), lease_until = now() + interval '10 seconds'
+      from before where j.tenant_id = before.tenant_id and j.id = before.id and before.under_way
+      returning j.*
+    ), ${recorded(tx, 'resolve', act, tx`'failed'`)}
+    select before.*, after.lease_token from before left join after on after.id = before.id`
+  if (job === undefined) return undefined
+  const { tenant_id, row_id: id, filed_under, operation, provider_reference, lease_token } = job
+  const { state: before } = job
+  if (!job.under_way) return { settled: `the ${noun} has the status ${job.status}` }
+  const settlement: Settlement = {
+    job_id: job.id,
+    lease_token,
+    state: 'failed',
+    outcome: 'resolved',
+    error: NEVER_HAPPENED,
+    delay_ms: 0,
+    provider_reference: null,
+    rotate: false,
+    unsent: false,
+    forgive: true,
+  }
+  await settleAsFailed(tx, settlement, { tenant_id, id, filed_under, operation, failure: NEVER_HAPPENED })
+  const { table, at_provider } = subjectOf(root)
+  if (at_provider === undefined) return { before, after: 'failed', look_only: false }
+  const [row] = await tx<{ provider: string; reference: string | null }[]>`
+    select ${tx(at_provider.provider)} as provider, ${tx(at_provider.reference)} as reference from ${tx(table)}
+    where tenant_id = ${tenant_id} and id = ${filed_under}`
+  const reference = row?.reference ?? (root === noun ? provider_reference : null)
+  // Without a reference the provider cannot be asked. If the object exists there, its notifications carry our ids.
+  if (row !== undefined && reference !== null) {
+    const look = lookAt(row.provider, { subject: root, reference }, `resolved:${job.id}`)
+    await storeNotifications(tx, [look])
+  }
+  return { before, after: 'failed', look_only: false }
 }
 
 type HeldJob = {

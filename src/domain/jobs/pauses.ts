@@ -2,31 +2,41 @@
 import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
+import { appending, type Actor, type AuditAct } from '../people/audit-log.ts'
+
+/** What is paused: one of them, or both. */
+type Paused = { queue?: string | undefined; tenant_id?: string | undefined }
 
 /**
  * Pauses a queue, a tenant, or a tenant in a queue: its jobs are not claimed, and after a second none of its provider
- * calls starts. False when it was paused before.
+ * calls starts. Returns its audit entry; undefined when it was paused before.
  */
 export async function pauseJobs(
   sql: Sql | Tx,
-  what: { queue?: string; tenant_id?: string; reason?: string; who?: string },
-): Promise<boolean> {
-  const { count } = await sql`
-    insert into pauses (queue, tenant_id, reason, who)
-    values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason ?? null}, ${what.who ?? null})
-    on conflict do nothing`
-  return count > 0
+  { who, ...what }: Paused & { reason: string; who: string },
+  by: Actor,
+): Promise<number | undefined> {
+  const [paused] = await sql<{ seq: number }[]>`
+    with paused as (
+      insert into pauses (queue, tenant_id, reason, who)
+      values (${what.queue ?? null}, ${what.tenant_id ?? null}, ${what.reason}, ${who})
+      on conflict do nothing returning tenant_id
+    )
+    select ${appending(sql, by, entryOf('jobs.pause', what))} as seq from paused`
+  return paused?.seq
 }
 
-/** Lifts a pause; false when there is none. */
-export async function resumeJobs(
-  sql: Sql | Tx,
-  what: { queue?: string; tenant_id?: string },
-): Promise<boolean> {
-  const { count } = await sql`
-    delete from pauses
-    where queue is not distinct from ${what.queue ?? null} and tenant_id is not distinct from ${what.tenant_id ?? null}`
-  return count > 0
+/** Lifts a pause and returns the audit entry of that; undefined when there is none. */
+export async function resumeJobs(sql: Sql | Tx, what: Paused, by: Actor): Promise<number | undefined> {
+  const [resumed] = await sql<{ seq: number }[]>`
+    with resumed as (
+      delete from pauses
+      where queue is not distinct from ${what.queue ?? null}
+        and tenant_id is not distinct from ${what.tenant_id ?? null}
+      returning tenant_id
+    )
+    select ${appending(sql, by, entryOf('jobs.resume', what))} as seq from resumed`
+  return resumed?.seq
 }
 
 /** A pause of a queue, of a tenant or of both; the other is null. `who` paused it is null where that is not known. */
@@ -59,4 +69,16 @@ export async function findPausesOf(sql: Sql, tenant_id: string): Promise<HeldQue
   return await sql<HeldQueue[]>`
     select queue, min(created_at) as since from pauses where tenant_id is null or tenant_id = ${tenant_id}
     group by queue order by since, queue`
+}
+
+function entryOf(action: string, what: Paused & { reason?: string }): AuditAct {
+  const { queue, tenant_id, reason } = what
+  const details = {
+    ...(queue !== undefined && { queue }),
+    ...(tenant_id !== undefined && { tenant_id }),
+    ...(reason !== undefined && { reason }),
+  }
+  return queue === undefined
+    ? { action, subject: 'tenant', subject_id: tenant_id!, details }
+    : { action, subject: 'queue', subject_id: queue, details }
 }

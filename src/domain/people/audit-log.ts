@@ -1,5 +1,6 @@
 // The record of what people did: entries are only ever appended, each with the hash of the one before.
-import type { Json, Sql, Tx } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+import type { AuditSubject } from './audit-subject.ts'
 
 /** Who acts, from where, and in whose name. */
 export type Actor = {
@@ -23,10 +24,12 @@ export type Actor = {
 /** `action`: the operation, such as `capturePayment` or `keys.revoke`. `details`: nothing secret, and no addresses. */
 export type AuditAct = {
   action: string
-  subject?: string
+  subject?: AuditSubject
   subject_id?: string
   /** Of what came of an act: the entry that says that it was asked for. */
   answers?: number
+  /** What comes of it is to follow, in an entry or as an act of operators. Unless told it is done with the entry. */
+  expects_outcome?: boolean
   details?: Record<string, Json>
 }
 
@@ -35,9 +38,15 @@ export type AuditAct = {
  * next waits until that is committed, so it comes last.
  */
 export async function appendAuditEntry(sql: Sql | Tx, by: Actor, act: AuditAct): Promise<number> {
-  const [entry] = await sql<{ seq: number }[]>`
-    select append_audit_entry(${sql.json({ ...by, ...act })}::jsonb) as seq`
+  const [entry] = await sql<{ seq: number }[]>`select ${appending(sql, by, act)} as seq`
   return entry!.seq
+}
+
+/** The same as a part of the statement that acts, for each row that it selects. */
+export function appending(sql: Sql | Tx, by: Actor, { expects_outcome = false, ...act }: AuditAct): Fragment {
+  // Among the details, which the hash covers.
+  const details = act.answers === undefined ? { ...act.details, expects_outcome } : act.details
+  return sql`append_audit_entry(${sql.json({ ...by, ...act, ...(details && { details }) })}::jsonb)`
 }
 
 /** The last entry: kept elsewhere it shows whether the record was written anew. Null: the head itself is gone. */
@@ -61,6 +70,8 @@ export type AuditEntry = {
   address: string | null
   /** What came of it; null where it was done with the entry, or nothing is known. */
   outcome: Record<string, Json> | null
+  /** Whether an outcome follows; null for old entries, which do not say it. */
+  expects_outcome: boolean | null
 }
 
 export type AuditFilters = {
@@ -79,8 +90,9 @@ export async function findAuditEntries(sql: Sql, filters: AuditFilters): Promise
   const { tenant_id, seq, action, actor, before, limit } = filters
   const letters = sql`regexp_replace(lower(e.action), '[^a-z0-9]', '', 'g')`
   return await sql<AuditEntry[]>`
-    select e.seq, e.at, t.slug as tenant, e.actor, e.action, e.subject, e.subject_id, e.details, e.request_id,
-      e.address, (
+    select e.seq, e.at, t.slug as tenant, e.actor, e.action, e.subject, e.subject_id,
+      e.details - 'expects_outcome' as details, (e.details -> 'expects_outcome')::boolean as expects_outcome,
+      e.request_id, e.address, (
         select o.details from audit_entries o
         where o.answers = e.seq and o.tenant_id is not distinct from e.tenant_id order by o.seq limit 1) as outcome
     from audit_entries e left join tenants t on t.id = e.tenant_id

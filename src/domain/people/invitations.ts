@@ -49,7 +49,8 @@ export async function invite(
       where m.tenant_id = ${tenant_id} and u.email = ${email}`
     if (members.length > 0) return { refused: 'member' }
     const [id, token] = [newId(), randomBytes(32).toString('base64url')]
-    const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details: { email, role } }
+    const details = { email, role }
+    const act = { action: 'members.invite', subject: 'invitation', subject_id: id, details } as const
     // First, because whoever invites next waits for it: so they are counted one after the other.
     const audit_entry = await appendAuditEntry(tx, by, act)
     if (actor_id !== null) await assertFew(tx, tenant_id, email)
@@ -93,7 +94,7 @@ export async function revokeInvitation(
     const refused = refusalOf(by_role, role)
     if (refused !== null) return { refused }
     await tx`update invitations set revoked_at = now() where tenant_id = ${tenant_id} and id = ${id}`
-    const act = { action: 'members.revoke_invitation', subject: 'invitation', subject_id: id }
+    const act = { action: 'members.revoke_invitation', subject: 'invitation', subject_id: id } as const
     return { changed: await appendAuditEntry(tx, by, { ...act, details: { email } }) }
   })
 }

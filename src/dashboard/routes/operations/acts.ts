@@ -18,7 +18,7 @@ import { findTenantOfJob } from '#domain/interventions/find.ts'
 import { countJobs } from '#domain/interventions/search.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
-import { AUDIT_HEADER } from '../../v1.ts'
+import { AUDIT_HEADER } from '../../on-record.ts'
 
 const MOST_COUNTED = 10_000
 
@@ -51,9 +51,10 @@ export function actRoutes(root: FastifyInstance, { sql, lanes }: DashboardContex
         const by = actorOf(request, job_id === undefined ? null : await findTenantOfJob(tx, job_id))
         const entry = {
           action: `jobs.${act}`,
-          subject: 'job',
+          subject: 'job' as const,
           ...(job_id && { subject_id: job_id }),
           details,
+          expects_outcome: true,
         }
         reply.header(AUDIT_HEADER, await appendAuditEntry(tx, by, entry))
         return id
@@ -86,7 +87,7 @@ export function actRoutes(root: FastifyInstance, { sql, lanes }: DashboardContex
     await sql.begin(async (tx) => {
       if (!(await cancelAct(tx, id, email)))
         throw new AppError('conflict', { message: 'It has ended or was already canceled.' })
-      const entry = { action: 'jobs.cancel_act', subject: 'act', subject_id: id }
+      const entry = { action: 'jobs.cancel_act', subject: 'act', subject_id: id } as const
       reply.header(AUDIT_HEADER, await appendAuditEntry(tx, actorOf(request, null), entry))
     })
     return await reply.code(204).send()

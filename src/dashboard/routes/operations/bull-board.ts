@@ -71,13 +71,7 @@ async function buildBoard(
   server.setBasePath(PATH)
   const app = Fastify({ logger: false })
   app.addHook('onRequest', async (_request, reply) => {
-    reply.headers({
-      'content-security-policy': POLICY,
-      'x-content-type-options': 'nosniff',
-      'referrer-policy': 'same-origin',
-      'cross-origin-opener-policy': 'same-origin',
-      'cross-origin-resource-policy': 'same-origin',
-    })
+    reply.header('content-security-policy', POLICY)
   })
   app.addHook('onSend', async (_request, reply, body) => {
     const is_page = String(reply.getHeader('content-type')).startsWith('text/html')

@@ -22,7 +22,7 @@ const OPERATIONS_ROUTES: ((app: FastifyInstance, context: DashboardContext) => v
 export function operationsRoutes(root: FastifyInstance, context: DashboardContext): void {
   root.register(async (app) => {
     app.addHook('preHandler', async (request) => {
-      request.signed_in = await context.signedIn(request)
+      await context.signedIn(request)
       asOperator(request)
     })
     for (const add of OPERATIONS_ROUTES) add(app, context)

@@ -6,9 +6,8 @@ import { QUEUES } from '#core/config/queues.ts'
 import { AppError } from '#core/errors.ts'
 import { findPauses, pauseJobs, pauseSchema, resumeJobs } from '#domain/jobs/pauses.ts'
 import { reasonText } from '#domain/jobs/reason.ts'
-import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
-import { AUDIT_HEADER } from '../../v1.ts'
+import { AUDIT_HEADER } from '../../on-record.ts'
 
 const what = z.strictObject({ queue: z.enum(QUEUES).optional(), tenant_id: z.uuid().optional() })
 const isSome = ({ queue, tenant_id }: z.output<typeof what>) => queue !== undefined || tenant_id !== undefined
@@ -25,33 +24,16 @@ export function pauseRoutes(root: FastifyInstance, { sql, lanes }: DashboardCont
 
   app.post('/api/ops/pauses', { schema: { body: pauseBody } }, async (request, reply) => {
     const { email: who } = asOperator(request)
-    const { reason, ...of } = request.body
-    await sql.begin(async (tx) => {
-      if (!(await pauseJobs(tx, { ...of, reason, who })))
-        throw new AppError('conflict', { message: 'It is already paused.' })
-      const by = actorOf(request, of.tenant_id ?? null)
-      const entry = { action: 'jobs.pause', ...subjectOf(of), details: { ...of, reason } }
-      reply.header(AUDIT_HEADER, await appendAuditEntry(tx, by, entry))
-    })
-    return await reply.code(204).send()
+    const by = actorOf(request, request.body.tenant_id ?? null)
+    const entry = await pauseJobs(sql, { ...request.body, who }, by)
+    if (entry === undefined) throw new AppError('conflict', { message: 'It is already paused.' })
+    return await reply.code(204).header(AUDIT_HEADER, entry).send()
   })
 
   app.post('/api/ops/pauses/resume', { schema: { body: resumeBody } }, async (request, reply) => {
-    asOperator(request)
-    const of = request.body
-    await sql.begin(async (tx) => {
-      if (!(await resumeJobs(tx, of)))
-        throw new AppError('conflict', { message: 'This pause no longer exists.' })
-      const by = actorOf(request, of.tenant_id ?? null)
-      const entry = { action: 'jobs.resume', ...subjectOf(of), details: of }
-      reply.header(AUDIT_HEADER, await appendAuditEntry(tx, by, entry))
-    })
-    return await reply.code(204).send()
+    const by = actorOf(request, request.body.tenant_id ?? null)
+    const entry = await resumeJobs(sql, request.body, by)
+    if (entry === undefined) throw new AppError('conflict', { message: 'This pause no longer exists.' })
+    return await reply.code(204).header(AUDIT_HEADER, entry).send()
   })
-}
-
-function subjectOf({ queue, tenant_id }: z.output<typeof what>): { subject: string; subject_id: string } {
-  return queue === undefined
-    ? { subject: 'tenant', subject_id: tenant_id! }
-    : { subject: 'queue', subject_id: queue }
 }

@@ -78,7 +78,6 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
-      'x-content-type-options': 'nosniff',
     })
     stream.write(`retry: 2000\n\n${Array.from(last, ([name, data]) => messageOf(name, data)).join('')}`)
     const check = setInterval(() => {

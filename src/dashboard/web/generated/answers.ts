@@ -540,20 +540,6 @@ export interface Answers {
   'POST /invitations/{token}/accept': {
     email: string
   }
-  'GET /audit': {
-    seq: number
-    at: string
-    tenant: string | null
-    actor: string
-    action: string
-    subject: string | null
-    subject_id: string | null
-    details: Record<string, unknown>
-    request_id: string | null
-    address: string | null
-    outcome: Record<string, unknown> | null
-    expects_outcome: boolean
-  }[]
   'GET /keys': {
     id: string
     name: string
@@ -673,6 +659,20 @@ export interface Answers {
     link: string | null
     sent: boolean
   }
+  'GET /audit': {
+    seq: number
+    at: string
+    tenant: string | null
+    actor: string
+    action: string
+    subject: string | null
+    subject_id: string | null
+    details: Record<string, unknown>
+    request_id: string | null
+    address: string | null
+    outcome: Record<string, unknown> | null
+    expects_outcome: boolean | null
+  }[]
   'GET /overview': OverviewShape
   'GET /stories/{id}': StoryShape
   'GET /find': {
@@ -1041,6 +1041,6 @@ export interface Answers {
     request_id: string | null
     address: string | null
     outcome: Record<string, unknown> | null
-    expects_outcome: boolean
+    expects_outcome: boolean | null
   }[]
 }

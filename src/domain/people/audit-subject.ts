@@ -1,0 +1,19 @@
+// What an entry of the audit log can be about: the nouns of the API, and what only people act on.
+import { NOUNS } from '../subjects.ts'
+
+/** In the singular, as everywhere. `story`: that of a row, whatever its noun. */
+export const AUDIT_SUBJECTS = [
+  ...NOUNS,
+  'act',
+  'event',
+  'idempotency_key',
+  'invitation',
+  'job',
+  'key',
+  'member',
+  'queue',
+  'story',
+  'tenant',
+  'user',
+] as const
+export type AuditSubject = (typeof AUDIT_SUBJECTS)[number]
