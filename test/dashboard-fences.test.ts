@@ -51,7 +51,7 @@ test('what a page asks for its tenant never happens in another one', async () =>
     expect([status, body.error.code, body.error.message]).toEqual([
       409,
       'conflict',
-      'This page shows acme, your session another tenant. Reload the page.',
+      'This page shows acme, but your session shows another one. Reload the page.',
     ])
   // Without the header nobody knows what was meant; what reads says itself whose it is.
   for (const { status, body } of [
@@ -180,7 +180,7 @@ test('everything below /api and bull-board counts for the limit of an address', 
   const operator = await signedInAs(world, { is_operator: true })
   const address = { 'x-forwarded-for': '198.51.100.7' }
   const ask = (path: string) => operator.get(path, address)
-  const all = await Promise.all(Array.from({ length: 700 }, () => ask('/api/nope')))
+  const all = await Promise.all(Array.from({ length: 1_200 }, () => ask('/api/nope')))
   expect(all.some(({ status }) => status === 429)).toBe(true)
   const drained = await Promise.all(
     ['/%61pi/session', '/ops/bull-board', '/api/session'].flatMap((path) =>
@@ -247,6 +247,33 @@ test('what changes nothing is no act on record, and nobody fills the record with
   expect(await actionsOf(support)).toHaveLength(1 + 2 * all.filter(({ status }) => status === 404).length)
   const other = await signedInAs(world, { role: 'support' })
   expect((await other.post(`/api/v1/payments/${NOBODY}/cancel`, {})).status).toBe(404)
+})
+
+test('nobody fills the record by changing themselves, or with large keys', async () => {
+  const person = await signedInAs(world, { role: 'developer' })
+  const rename = (nth: number) => person.post('/api/auth/update-user', { name: `Ada ${nth}` })
+  const scopes = Array<string>(3_000).fill('payments:read')
+  expect((await person.post('/api/keys', { name: 'Large', scopes })).status).toBe(400)
+  const statuses: number[] = []
+  for (let round = 0; round < 20; round += 1)
+    statuses.push(
+      ...(await Promise.all(Array.from({ length: 10 }, (_, nth) => rename(round * 10 + nth)))).map(
+        ({ status }) => status,
+      ),
+    )
+  expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(40)
+  expect((await person.post('/api/keys', { name: 'One more', scopes: ['payments:read'] })).status).toBe(429)
+  const other = await signedInAs(world, { role: 'developer' })
+  expect((await other.post('/api/keys', { name: 'Mine', scopes: ['payments:read'] })).status).toBe(201)
+  expect((await other.post('/api/auth/update-user', { name: 'Ada \u202eevil' })).status).toBe(400)
+})
+
+test('an entry of the audit log is an object, and bounded', async () => {
+  const { sql } = world
+  const append = (details: unknown) =>
+    sql`select append_audit_entry(${sql.json({ actor: 'test', action: 'test', details } as never)}::jsonb)`
+  await expect(Promise.resolve(append([1]))).rejects.toThrow('audit_entries_bounded')
+  await expect(Promise.resolve(append({ much: 'x'.repeat(20_000) }))).rejects.toThrow('audit_entries_bounded')
 })
 
 test('answers of the API to sessions carry the headers of the dashboard', async () => {

@@ -21,7 +21,7 @@ import { DASHBOARD_ROUTES } from './routes/index.ts'
 import { headersOf } from './routes/sign-in.ts'
 import type { Sessions } from './sessions.ts'
 import { createTenantGate } from './tenant-gate.ts'
-import { buildApiForSessions } from './v1.ts'
+import { buildApiForSessions, isAct } from './v1.ts'
 
 const BODY_LIMIT_BYTES = 64 * 1024
 /** Of the dashboard's own routes, for each address. */
@@ -36,6 +36,8 @@ const HEADERS = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'permissions-policy': 'camera=(), microphone=(), geolocation=(), payment=()',
 }
+/** Acts of a user, wherever they are asked for: what is on record can never be taken off it. */
+const ACTS = { rps: 1, burst: 120, most: 20_000 }
 /** Where the pages are under https: browsers ask for them over nothing else. */
 const HSTS = { 'strict-transport-security': 'max-age=31536000' }
 /** The API's own routes, which have limits of their own. */
@@ -54,7 +56,7 @@ export async function buildDashboard(
   const { config, sql, log } = api
   const guard = createGuard(config)
   const headers = { ...HEADERS, ...(config.DASHBOARD_URL?.startsWith('https:') && HSTS) }
-  const limit = createLimit(LIMIT)
+  const [limit, limitActs] = [createLimit(LIMIT), createLimit(ACTS)]
   const refusals = createRefusals(() => config.API_URL ?? '', log)
 
   const findSession: DashboardContext['findSession'] = async (headers, options) => {
@@ -69,6 +71,7 @@ export async function buildDashboard(
     if (found === undefined) throw new AppError('unauthorized', { message: 'Sign in first.' })
     request.set_cookies = found.set_cookies
     request.signed_in = found.signed_in
+    if (isAct(request)) limitActs(found.signed_in.user_id)
     return found.signed_in
   }
 

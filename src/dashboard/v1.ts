@@ -4,7 +4,6 @@ import { buildApi } from '#api/app.ts'
 import type { ApiContext } from '#api/context.ts'
 import { SCOPES } from '#domain/areas.ts'
 import type { AuditAct } from '#domain/people/audit-log.ts'
-import { createLimit } from '#api/limit.ts'
 import { inTenant, type DashboardContext } from './context.ts'
 import { changes } from './guard.ts'
 import { recordAct, recordOutcome } from './on-record.ts'
@@ -13,8 +12,6 @@ import { createSessionsGate } from './sessions-gate.ts'
 import { askedOf } from './told.ts'
 
 const ALL_SCOPES = new Set(SCOPES)
-/** Acts of a user: what is on record can never be taken off it. */
-const ACTS = { rps: 1, burst: 120, most: 20_000 }
 
 /**
  * Builds the API for sessions, and names its operations that change something. It does not listen: the dashboard passes
@@ -26,7 +23,6 @@ export async function buildApiForSessions(
 ): Promise<{ app: FastifyInstance; operations: string[] }> {
   const operations: string[] = []
   const letIn = createSessionsGate()
-  const limitActs = createLimit(ACTS)
 
   const app = await buildApi(context, {
     onOperation({ method, name }) {
@@ -41,17 +37,21 @@ export async function buildApiForSessions(
     async before(request, reply) {
       if (request.is404) return
       const act: AuditAct = { action: operationOf(request), ...askedOf(request) }
-      const { user_id, tenant } = inTenant(request)
-      if (!changes(request) || READS.has(act.action)) {
+      const { tenant } = inTenant(request)
+      if (!isAct(request)) {
         if (tenant.role === 'operator') await gate.recordLook(request, tenant.id, act)
         return
       }
-      limitActs(user_id, reply)
       await recordAct(context, request, reply, tenant.id, act)
     },
     after: (request, reply) => recordOutcome(context, request, reply),
   })
   return { app, operations }
+}
+
+/** Whether a request changes something, so that it is put on record as an act. */
+export function isAct(request: FastifyRequest): boolean {
+  return changes(request) && !request.is404 && !READS.has(operationOf(request))
 }
 
 /** Its name in the document, or what was asked for. */

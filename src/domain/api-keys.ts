@@ -54,11 +54,22 @@ export async function createApiKey(
   return { ...row!, secret }
 }
 
-/** The keys of a tenant, newest first. */
-export async function listApiKeys(sql: Sql, tenant_id: string): Promise<ApiKey[]> {
+/** The keys of a tenant, newest first: the valid ones and, up to `most` in all, those that are over. */
+export async function listApiKeys(sql: Sql, tenant_id: string, most = Infinity): Promise<ApiKey[]> {
   return await sql<ApiKey[]>`
-    select ${keyColumns(sql)} from api_keys
-    where tenant_id = ${tenant_id} order by created_at desc`
+    select * from (
+      select ${keyColumns(sql)} from api_keys k
+      where k.tenant_id = ${tenant_id} order by (${isValid(sql)}) desc, created_at desc
+      limit ${most === Infinity ? null : most}::integer
+    ) shown
+    order by created_at desc`
+}
+
+/** How many keys of a tenant work now. */
+export async function countValidKeys(sql: Sql, tenant_id: string): Promise<number> {
+  const [row] = await sql<{ count: number }[]>`
+    select count(*) from api_keys k where k.tenant_id = ${tenant_id} and ${isValid(sql)}`
+  return row!.count
 }
 
 /**
@@ -116,6 +127,10 @@ export async function revokeApiKey(
     )
     select ${appending(sql, by, entry)} as seq from revoked`
   return revoked?.seq
+}
+
+function isValid(sql: Sql): Fragment {
+  return sql`k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`
 }
 
 /** Whether this has the form of a key; anything else need not be looked up. */

@@ -8,7 +8,7 @@ import { AppError } from '#core/errors.ts'
 import { acceptInvitation, findOpenInvitation } from '#domain/people/invitations.ts'
 import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import { createUser } from '#domain/people/users.ts'
+import { createUser, personName } from '#domain/people/users.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
 import { createHashingGate } from '../passwords.ts'
 import { headersOf } from './sign-in.ts'
@@ -22,7 +22,7 @@ const invitationShown = z.object({
   has_user: z.boolean().nullable(),
 })
 const acceptBody = z.strictObject({
-  name: z.string().trim().min(1).max(255),
+  name: personName,
   password: z.string().min(PASSWORD_LENGTH.min).max(PASSWORD_LENGTH.max),
 })
 /** Of an address. */

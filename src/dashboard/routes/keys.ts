@@ -4,7 +4,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { dateTime } from '#core/time.ts'
-import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
+import { countValidKeys, createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { SCOPES } from '#domain/areas.ts'
 import { actorOf, asMember, inTenant, type DashboardContext } from '../context.ts'
 import { AUDIT_HEADER } from '../on-record.ts'
@@ -21,10 +21,12 @@ const keySchema = z.object({
   revoked_at: z.string().nullable(),
 })
 const shownKeySchema = keySchema.extend({ secret: z.string() })
+/** Keys of a tenant that work at once, and that are shown. */
+const MOST_KEYS = { valid: 200, shown: 500 }
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 const createBody = z.strictObject({
   name: z.string().trim().min(1).max(255),
-  scopes: z.array(z.enum(SCOPES)).min(1),
+  scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length),
   expires_at: dateTime.nullable().default(null),
 })
 /** Seconds for which the old key goes on working. */
@@ -42,7 +44,7 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
   app.get(
     '/api/keys',
     { schema: { response: { 200: z.array(keySchema) } }, config: { look: 'listApiKeys' } },
-    async (request) => listApiKeys(sql, inTenant(request).tenant.id),
+    async (request) => listApiKeys(sql, inTenant(request).tenant.id, MOST_KEYS.shown),
   )
 
   app.post(
@@ -55,6 +57,10 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
       assertScopes(role, scopes)
       if (expires_at !== null && Date.parse(expires_at) <= Date.now())
         throw new AppError('invalid_request', { param: 'expires_at', message: 'expires_at is in the past.' })
+      if ((await countValidKeys(sql, tenant.id)) >= MOST_KEYS.valid)
+        throw new AppError('conflict', {
+          message: `This tenant has ${MOST_KEYS.valid} valid keys: revoke one before you create another.`,
+        })
       const asked = { name, scopes: [...new Set(scopes)], expires_at }
       const key = await createApiKey(sql, tenant, asked, actorOf(request, tenant.id))
       return await reply.code(201).header(AUDIT_HEADER, key.audit_entry).send(key)

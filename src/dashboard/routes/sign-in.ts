@@ -15,6 +15,7 @@ import {
   removePasskeys,
   takeCodeStep,
 } from '#domain/people/credentials.ts'
+import { personName } from '#domain/people/users.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
 import { originOf } from '../guard.ts'
 import { AUDIT_HEADER, recordAct } from '../on-record.ts'
@@ -26,6 +27,7 @@ import { ADDRESS_HEADER, AUTH_PATH } from '../sessions.ts'
 const READ = ['list-sessions', 'passkey/list-user-passkeys'] as const
 
 const text = z.string().max(4_096)
+const LONGEST_AGENT = 512
 /** Missing, it is wrong. */
 const withPassword = z.object({ password: text.optional() })
 const withCode = z.object({ code: text })
@@ -69,7 +71,7 @@ type Changing = Served & {
 const CHANGED: Record<string, Changing> = {
   'sign-out': { body: nothing, action: 'sign_out' },
   'update-user': {
-    body: z.object({ name: z.string().trim().min(1).max(255) }),
+    body: z.object({ name: personName }),
     action: 'profile.rename',
   },
   'change-password': {
@@ -133,6 +135,8 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
   ): Promise<Response> {
     const headers = headersOf(request)
     headers.set(ADDRESS_HEADER, request.ip)
+    // It is kept with the session.
+    headers.set('user-agent', (headers.get('user-agent') ?? '').slice(0, LONGEST_AGENT))
     headers.set('content-type', 'application/json')
     // As its schema has left it.
     const given = Object.entries(Object(request.body))

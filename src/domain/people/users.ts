@@ -1,6 +1,15 @@
 // Makes users: the columns that the sign-in library reads, in the transaction of what they are made for.
+import { z } from 'zod'
 import type { Sql, Tx } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
+
+/** What somebody is called. Marks of direction would make others read another name. */
+export const personName = z
+  .string()
+  .trim()
+  .min(1)
+  .max(255)
+  .regex(/^[^\u202a-\u202e\u2066-\u2069]*$/, 'must not contain marks of text direction')
 
 /**
  * `password_hash`: as the sign-in library makes it. `email`: in lower case. `email_verified`: whether they have shown that
