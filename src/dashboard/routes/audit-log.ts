@@ -8,6 +8,9 @@ import { findActOutcomes } from '#domain/operator-acts/act.ts'
 import { findAuditEntries, type AuditEntry, type AuditFilters } from '#domain/people/audit-log.ts'
 import { inTenant, type DashboardContext } from '../context.ts'
 
+/** Until when entries were looked at, where a page is not full because it had looked at enough: the next one goes on there. */
+const LOOKED_HEADER = 'x-looked-until'
+
 const facts = z.record(z.string(), z.custom<Json>())
 const entrySchema = z.object({
   seq: z.int(),
@@ -50,15 +53,15 @@ export function wholeAuditRoutes(root: FastifyInstance, context: DashboardContex
 }
 
 async function page(
-  { lanes, operations }: DashboardContext,
+  { operations }: DashboardContext,
   reply: FastifyReply,
   filters: AuditFilters,
 ): Promise<ShownEntry[]> {
-  const sql = lanes.long
-  const entries = await findAuditEntries(sql, filters)
-  const last = entries.at(-1)
-  if (last !== undefined && entries.length >= filters.limit)
-    reply.header('link', linkBefore(reply.request.url, String(last.seq)))
+  const { sql, url } = reply.request
+  const { entries, looked_until } = await findAuditEntries(sql, filters)
+  const last = entries.length >= filters.limit ? entries.at(-1) : looked_until
+  if (last != null) reply.header('link', linkBefore(url, String(last.seq)))
+  if (looked_until !== null) reply.header(LOOKED_HEADER, looked_until.at)
   return await withActs(sql, entries, operations)
 }
 

@@ -112,28 +112,11 @@ export function JobsPage() {
         rowKey={({ id }) => id}
         to={({ id }) => `/ops/jobs/${id}`}
         empty={
-          list.looked_until === null ? (
-            <EmptyState title="No open jobs" curl={curl}>
-              Nothing waits. Work that is over is under State All.
-            </EmptyState>
-          ) : (
-            <EmptyState title="None in what was looked at" />
-          )
+          <EmptyState title="No open jobs" curl={curl}>
+            Nothing waits. Work that is over is under State All.
+          </EmptyState>
         }
       />
-      {list.looked_until !== null && (
-        <p className="dim" role="status">
-          Looked until <Instant at={list.looked_until} />. Next goes on from there.
-          {none && list.goNext !== undefined && (
-            <>
-              {' '}
-              <Button size="compact-xs" onClick={list.goNext}>
-                Look further
-              </Button>
-            </>
-          )}
-        </p>
-      )}
       <RecentActs />
       <JobActDialog target={target} close={() => setTarget(undefined)} />
     </>
