@@ -8,7 +8,6 @@ import { createLimit } from '#api/limit.ts'
 import { actorOf, inTenant, type DashboardContext } from './context.ts'
 import { changes } from './guard.ts'
 import { assertMay, READS } from './roles.ts'
-import { createSessionsGate } from './sessions-gate.ts'
 import { askedOf } from './told.ts'
 
 declare module 'fastify' {
@@ -34,7 +33,6 @@ export async function buildApiForSessions(
 ): Promise<{ app: FastifyInstance; operations: string[] }> {
   const { sql } = context
   const operations: string[] = []
-  const letIn = createSessionsGate()
   const limitActs = createLimit(ACTS)
 
   async function audit(request: FastifyRequest, act: AuditAct): Promise<number> {
@@ -46,8 +44,8 @@ export async function buildApiForSessions(
     onOperation({ method, name }) {
       if (changes({ method })) operations.push(name)
     },
-    async authenticate(request, reply) {
-      const { user_id, tenant } = await letIn(request, reply, () => gate.enter(request))
+    async authenticate(request) {
+      const { user_id, tenant } = await gate.enter(request)
       if (changes(request) && !request.is404) assertMay(tenant.role, operationOf(request))
       return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES }
     },
