@@ -85,7 +85,7 @@ begin
     -- Each process looks whether the database is of its version.
     ('sluice_service', 'schema_migrations', 'select (name)'),
     -- Each process says that it is there.
-    ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at), delete'),
+    ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     -- What was verified of these three is not its to say, nor where a recipient's money goes once that was said.
@@ -240,6 +240,7 @@ begin
     ('sluice_dashboard', 'invitations', 'select, insert, update (accepted_at, revoked_at)'),
     ('sluice_dashboard', 'audit_entries', 'select'),
     -- It carries out what operators ask for, and records it.
+    ('sluice_worker', 'processes', 'delete'),
     ('sluice_worker', 'operator_acts', 'select, update (state, found, done, refused, more, error, started_at, updated_at, finished_at), delete'),
     ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, look_only, refused)'),
     ('sluice_worker', 'operator_act_cancellations', 'select'),
@@ -337,6 +338,13 @@ begin
     ('jobs', 'api_asks', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
       and name <> 'webhook_endpoint.deliver'
       and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
+    -- Each process speaks for its own kind.
+    ('processes', 'services_see', $$for select to sluice_service using (true)$$),
+    ('processes', 'api_says', $$to sluice_api using (name = 'api')$$),
+    ('processes', 'webhooks_say', $$to sluice_webhooks using (name = 'webhooks')$$),
+    ('processes', 'workers_say', $$to sluice_worker using (name = 'worker')$$),
+    ('processes', 'workers_forget', $$for delete to sluice_worker using (true)$$),
+    ('processes', 'dashboard_says', $$to sluice_dashboard using (name = 'dashboard')$$),
     ('jobs', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
     ('jobs', 'webhooks_ask', $$for insert to sluice_webhooks with check (
       tenant_id = '00000000-0000-7000-8000-000000000000' and queue = 'notifications' and name = 'notification.apply'

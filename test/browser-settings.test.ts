@@ -204,6 +204,21 @@ test('the audit log shows who did what, and with which outcome', async () => {
   await page.getByText('Nothing matches these filters').waitFor()
 })
 
+test('the audit log says until when it has looked, and looks further', async () => {
+  const { sql, tenant_id } = dashboard.world
+  const { email } = await dashboard.person('support')
+  const page = await dashboard.open('/', { as: 'support' })
+  await sql`
+    insert into audit_entries (seq, at, tenant_id, actor, action, details, previous, hash)
+    select 1000000000 + n, now(), ${tenant_id}, 'somebody', 'getPayment', '{}', '', '' from generate_series(1, 10000) n`
+  await page.goto(`${dashboard.url}/settings/audit?actor=${encodeURIComponent(email)}&action=Sign+in`)
+  await page.getByText('None in what was looked at').waitFor()
+  await page.getByRole('status').filter({ hasText: 'Looked until' }).waitFor()
+  await press(page, 'Look further')
+  await page.getByRole('table', { name: 'Audit entries' }).getByText(email).first().waitFor()
+  expect(await page.getByText('Looked until').count()).toBe(0)
+})
+
 test('a template is made, changed and seen as a message would be', async () => {
   const { client } = dashboard.world
   const page = await dashboard.open('/messages/templates', { as: 'developer' })

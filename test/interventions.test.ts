@@ -38,7 +38,7 @@ async function jobs(...args: string[]) {
 /** What was put on record by a command, latest first. */
 async function onRecord(command: string, limit: number): Promise<AuditEntry[]> {
   const { actor } = operatorHere(command, null)
-  return await findAuditEntries(world.sql, { tenant_id: null, actor: actor!, limit })
+  return (await findAuditEntries(world.sql, { tenant_id: null, actor: actor!, limit })).entries
 }
 
 async function shown(id: string): Promise<ShownJob> {

@@ -186,7 +186,7 @@ test('what the command does to a tenant is in its audit log, and what is refused
     expect((await keys('revoke', '--tenant', 'audited', '--id', fresh.id)).code).toBe(code)
   await keys('contact', '--tenant', 'audited', '--email', 'ops@audited.example')
   const tenant_id = (await ensureTenant(world.sql, 'audited')).id
-  const entries = await findAuditEntries(world.sql, { tenant_id, limit: 10 })
+  const { entries } = await findAuditEntries(world.sql, { tenant_id, limit: 10 })
   expect(entries).toMatchObject([
     { action: 'tenants.set_contact', subject: 'tenant', subject_id: tenant_id },
     { action: 'keys.revoke', subject: 'key', subject_id: fresh.id },

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { warnOfRights } from '#core/pool.ts'
 import type { Fragment, Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
+import { findProcesses } from '#domain/operations/processes.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { migrateQueue } from '#queue/queue.ts'
 import { startPostgres } from '#start/postgres.ts'
@@ -251,6 +252,8 @@ describe('no role may do more than its process does', () => {
     ],
     webhooks: [
       `create temporary table mine (id int)`,
+      `delete from processes`,
+      `insert into processes (id, name, version, host, pid) values (gen_random_uuid(), 'worker', '1', 'host', 1)`,
       `insert into jobs ${JOB} values (${VALUES}, 'payments', 'payment.capture', '{}', 1)`,
       `insert into jobs ${JOB} values (${VALUES}, 'notifications', 'refund.create', '{}', 1)`,
       `insert into jobs ${JOB} values (${VALUES}, 'notifications', 'notification.apply', '{"notification_id":"0198e1f0-0000-7000-8000-000000000002"}', 1)`,
@@ -382,6 +385,7 @@ describe('no role may do more than its process does', () => {
       'drop_next_partition(text,integer)',
       'erase_next_events(integer)',
       'follow_verification()',
+      'keep_last_processes()',
       'make_next_partition()',
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',
@@ -458,6 +462,31 @@ describe('readers', () => {
       'webhooks_store sluice_webhooks',
     ],
   }
+
+  test('each process speaks for its own kind, and nobody fills the list of them', async () => {
+    const say = (role: string, count: number, name = role) =>
+      asked(
+        role,
+        `insert into processes (id, name, version, host, pid)
+          select gen_random_uuid(), '${name}', '1', repeat('x', 255), n from generate_series(1, ${count}) n`,
+      )
+    for (const role of ['api', 'webhooks', 'worker', 'dashboard']) await say(role, 1)
+    const of = (name: string) => world.sql`select from processes where name = ${name}`
+    const workers = (await of('worker')).length
+    await say('webhooks', 3_000)
+    expect(await of('webhooks')).toHaveLength(200)
+    expect(await of('worker')).toHaveLength(workers)
+    const touched = await asked('webhooks', `update processes set ended_at = now() returning name`)
+    expect(new Set(touched.map(({ name }) => name))).toEqual(new Set(['webhooks']))
+    // Those that have ended are the first to go.
+    await say('webhooks', 150)
+    expect(await world.sql`select from processes where name = 'webhooks' and ended_at is null`).toHaveLength(
+      150,
+    )
+    expect((await findProcesses(world.sql)).length).toBeLessThan(200)
+    await asked('worker', 'delete from processes where ended_at is not null')
+    expect(await of('webhooks')).toHaveLength(150)
+  })
 
   test('every table has a tenant for its rows and row-level security', async () => {
     const all = await tables()
@@ -638,6 +667,7 @@ test('each connection is of the user of its process', async () => {
       'sluice-api-lists sluice_test_api',
       'sluice-dashboard sluice_test_dashboard',
       'sluice-dashboard-lists sluice_test_dashboard',
+      'sluice-dashboard-operators sluice_test_dashboard',
       'sluice-sign-in sluice_test_dashboard',
       'sluice-webhooks sluice_test_webhooks',
       'sluice-worker sluice_test_worker',

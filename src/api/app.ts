@@ -15,8 +15,6 @@ import { guidesRoutes } from './guides/routes.ts'
 import { checkHost } from './host.ts'
 import { withFaultOfKey } from './idempotent.ts'
 import { createKeyless } from './keyless.ts'
-import { createLimit } from './limit.ts'
-import { createLists } from './lists.ts'
 import { openapiRoutes } from './openapi/routes.ts'
 import { checkPath, checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
@@ -50,8 +48,7 @@ export async function buildApi(
   context: ApiContext,
   { authenticate, onOperation, before, callerOf = keyOf, after }: ApiCallers,
 ): Promise<FastifyInstance> {
-  const { config, areas, sql, lanes, log } = context
-  const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
+  const { config, areas, sql, limit, log } = context
   const keyless = createKeyless()
   // A body that is refused or breaks off has cost what came of it.
   const readBody = createBodyReader((request, bytes) => {
@@ -63,11 +60,7 @@ export async function buildApi(
   // Where links lead.
   let origin = config.API_URL ?? ''
   const refusals = createRefusals(() => origin, log)
-  const routes = {
-    ...context,
-    lists: createLists(lanes, config.DATABASE_POOL, limit),
-    shown: refusals.shown,
-  }
+  const routes = { ...context, shown: refusals.shown }
 
   const app = createListener('api', {
     log,

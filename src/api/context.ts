@@ -8,7 +8,8 @@ import type { AreaStates } from '#domain/areas.ts'
 import type { Remembered, SentKey } from '#domain/idempotency.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
-import type { ListLanes, Lists } from './lists.ts'
+import type { Limit } from './limit.ts'
+import type { Lists } from './lists.ts'
 import type { Recent } from './recent.ts'
 import type { Refusals } from './refusals.ts'
 import type { Waiters } from './wait.ts'
@@ -21,7 +22,9 @@ export type ApiContext = {
   remembered: (sent: SentKey) => Promise<Remembered | undefined>
   /** The idempotency keys that this process saw last. */
   recent_keys: Recent
-  lanes: ListLanes
+  /** Of each key. */
+  limit: Limit
+  lists: Lists
   log: Log
   vault: Vault
   hashOf: AddressHash
@@ -32,4 +35,4 @@ export type ApiContext = {
   /** Who waits for events, by the id of the tenant. */
   feed_waiters: Waiters
 }
-export type RouteContext = ApiContext & { lists: Lists; shown: Refusals['shown'] }
+export type RouteContext = ApiContext & { shown: Refusals['shown'] }

@@ -41,17 +41,22 @@ const TAKEN_MS = 60_000
  * yet, so the list is over.
  */
 export type Lists = <T>(
-  request: FastifyRequest,
+  request: ListRequest,
   reply: FastifyReply,
   ask: (sql: Sql) => Promise<T>,
   waiting?: { again: boolean; looks_again: (found: T) => boolean },
 ) => Promise<T>
 
+/** A request for a list, and who asks: the time counts for the key, and the connections are shared by the tenants. */
+export type ListRequest = Pick<FastifyRequest, 'raw'> & {
+  credentials: Pick<Credentials, 'tenant_id' | 'key_id'>
+}
+
 /** A list that is answered as it is found. */
 const ANSWERS_AT_ONCE = { again: false, looks_again: () => false }
 
 /** The connections of lists, in two lanes: quick statements share connections, long ones have one each. */
-export type ListLanes = { quick: Sql; long: Sql }
+type ListLanes = { quick: Sql; long: Sql }
 
 /** How many of `pool` connections the lanes have. */
 export function listConnections(pool: number): { quick: number; long: number } {
@@ -67,9 +72,13 @@ export function connectLists(url: string, pool: number, name: string): ListLanes
   return { quick: connect(quick, QUICK_MS), long: connect(long, LONG_MS) }
 }
 
-export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists {
+/** `most`: the connections of the long lane. Without a quick one all lists are long. */
+export function createLists(
+  lanes: Pick<ListLanes, 'long'> & Partial<ListLanes>,
+  most: number,
+  limit: Limit,
+): Lists {
   const of_a_key = createGates(OF_A_KEY)
-  const { long: most } = listConnections(pool)
   // No tenant gets all of them, if there are several.
   const of_a_tenant = createGates({ running: Math.max(1, most - 1), queue: OF_A_TENANT })
   // One statement for each connection: a second one would wait behind the first.
@@ -82,12 +91,12 @@ export function createLists(lanes: ListLanes, pool: number, limit: Limit): Lists
   }
 
   async function read<T>(
-    { tenant_id, key_id }: Credentials,
+    { tenant_id, key_id }: ListRequest['credentials'],
     socket: Socket,
     ask: (sql: Sql) => Promise<T>,
     again: boolean,
   ) {
-    if ((long_until.get(tenant_id) ?? 0) < performance.now()) {
+    if (lanes.quick !== undefined && (long_until.get(tenant_id) ?? 0) < performance.now()) {
       long_until.delete(tenant_id)
       const began_at = performance.now()
       try {

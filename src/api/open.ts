@@ -10,7 +10,8 @@ import { findRemembered, type Remembered, type SentKey } from '#domain/idempoten
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import type { ApiContext } from './context.ts'
-import { connectLists, listConnections } from './lists.ts'
+import { createLimit } from './limit.ts'
+import { connectLists, createLists, listConnections } from './lists.ts'
 import { createRecent } from './recent.ts'
 import { createFeedWaiters, createJobWaiters } from './wait.ts'
 
@@ -47,13 +48,15 @@ export async function openApi(
   const vault = createVault(need(config, 'ENCRYPTION_KEY'))
   const hashOf = createAddressHash(need(config, 'ADDRESS_KEY'))
   const recent_keys = createRecent(RECENT_KEYS)
+  const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
   return {
     config,
     areas,
     sql,
     remembered,
     recent_keys,
-    lanes,
+    limit,
+    lists: createLists(lanes, long, limit),
     log,
     queue,
     doorbell,

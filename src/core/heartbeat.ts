@@ -14,7 +14,7 @@ const FAREWELL_MS = 500
 export const PROCESS_NAME = `${hostname()}/${process.pid}`
 
 /**
- * Begins at once; `stop` removes the row. A beat that fails is made up for by the next one: a process does not
+ * Begins at once; `stop` says that it has ended. A beat that fails is made up for by the next one: a process does not
  * depend on it.
  */
 export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop(): Promise<void> } {
@@ -33,19 +33,19 @@ export function startHeartbeat(sql: Sql, { name, queues }: ProcessFacts): { stop
       on conflict (id) do update set seen_at = now()`.catch(() => undefined)
   }
 
-  async function remove(): Promise<void> {
-    // A beat that is under way would bring the row back.
+  async function end(): Promise<void> {
+    // The first beat, which makes the row, may be under way.
     await beating
-    await sql`delete from processes where id = ${id}`.catch(() => undefined)
+    await sql`update processes set ended_at = now() where id = ${id}`.catch(() => undefined)
   }
 
   return {
     async stop() {
       clearInterval(timer)
-      const removed = remove()
+      const ended = end()
       let patience: NodeJS.Timeout | undefined
       await Promise.race([
-        removed,
+        ended,
         new Promise((resolve) => {
           patience = setTimeout(resolve, FAREWELL_MS)
         }),

@@ -13,13 +13,13 @@ import { createBodyReader } from '#core/bodies.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
 import { findSignedIn } from '#domain/people/find.ts'
-import type { DashboardContext } from './context.ts'
+import type { DashboardContext, FoundSession } from './context.ts'
 import { createGuard } from './guard.ts'
 import { recordOutcome } from './on-record.ts'
 import { pageRoutes } from './pages.ts'
 import { DASHBOARD_ROUTES } from './routes/index.ts'
 import { headersOf } from './routes/sign-in.ts'
-import type { Sessions } from './sessions.ts'
+import { createSessionsGate } from './sessions-gate.ts'
 import { createTenantGate } from './tenant-gate.ts'
 import { buildApiForSessions, isAct } from './v1.ts'
 
@@ -46,28 +46,30 @@ const LIMITED = /^\/(?:api|ops\/bull-board)(?:\/|$)/
 /** Another way to write a path: a whole address, an empty or dotted part, or an encoded character that needs no encoding. */
 const NOT_CANONICAL = /^[^/]|\/\/|\/\.\.?(?:\/|$)|%(?:2[de]|3\d|[46][1-9a-f]|[57][\da]|5f|7e)/i
 
-type Beside = { sessions: Sessions; emulators: string[]; version: string }
+type Beside = Pick<DashboardContext, 'sessions' | 'operators' | 'emulators' | 'version'>
 
 /** Builds the dashboard; the caller listens and closes. */
-export async function buildDashboard(
-  api: ApiContext,
-  { sessions, emulators, version }: Beside,
-): Promise<FastifyInstance> {
+export async function buildDashboard(api: ApiContext, beside: Beside): Promise<FastifyInstance> {
   const { config, sql, log } = api
+  const { sessions } = beside
   const guard = createGuard(config)
   const headers = { ...HEADERS, ...(config.DASHBOARD_URL?.startsWith('https:') && HSTS) }
   const [limit, limitActs] = [createLimit(LIMIT), createLimit(ACTS)]
   const refusals = createRefusals(() => config.API_URL ?? '', log)
 
-  const findSession: DashboardContext['findSession'] = async (headers, options) => {
-    if (!headers.has('cookie')) return undefined
+  async function look(headers: Headers, options?: { prolong: boolean }): Promise<FoundSession | undefined> {
     const found = await sessions.find(headers, options)
     if (found === undefined) return undefined
     const signed_in = await findSignedIn(sql, found.session_id)
     return signed_in && { signed_in, set_cookies: found.set_cookies }
   }
+  const passCookie = createSessionsGate()
+  const findSession: DashboardContext['findSession'] = async (request, options) =>
+    passCookie(request, () => look(headersOf(request), options))
+  const findGivenSession: DashboardContext['findGivenSession'] = async (cookies) =>
+    look(new Headers({ cookie: cookies.map((cookie) => cookie.split(';')[0]!).join('; ') }))
   const signedIn: DashboardContext['signedIn'] = async (request, options) => {
-    const found = await findSession(headersOf(request), options)
+    const found = await findSession(request, options)
     if (found === undefined) throw new AppError('unauthorized', { message: 'Sign in first.' })
     request.set_cookies = found.set_cookies
     request.signed_in = found.signed_in
@@ -105,6 +107,7 @@ export async function buildDashboard(
   app.decorateRequest('signed_in')
   app.decorateRequest('set_cookies')
   app.decorateRequest('on_record')
+  app.decorateRequest('sql')
   app.decorateRequest('passed_on')
 
   /** Throws unless the request may be looked at. */
@@ -142,7 +145,7 @@ export async function buildDashboard(
   app.setNotFoundHandler((request, reply) => refusals.refuse(new AppError('route_not_found'), request, reply))
 
   for (const add of DASHBOARD_ROUTES)
-    add(app, { ...api, sessions, findSession, signedIn, gate, operations, emulators, version })
+    add(app, { ...api, ...beside, findSession, findGivenSession, signedIn, gate, operations })
   pageRoutes(app)
   await app.ready()
   return app

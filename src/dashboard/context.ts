@@ -1,6 +1,7 @@
 // What the dashboard's routes share.
 import type { FastifyRequest } from 'fastify'
 import type { ApiContext } from '#api/context.ts'
+import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import type { Actor, AuditAct } from '#domain/people/audit-log.ts'
 import type { SignedIn } from '#domain/people/find.ts'
@@ -20,11 +21,12 @@ export type DashboardContext = ApiContext & {
   sessions: Sessions
   /** The operations of /v1 that change something, by name. */
   operations: readonly string[]
-  /** Who is signed in by these cookies, and what becomes of them. */
-  findSession: (
-    headers: Headers,
-    options?: { prolong: boolean },
-  ) => Promise<{ signed_in: SignedIn; set_cookies: string[] } | undefined>
+  /** Connections that tenants cannot fill. */
+  operators: Sql
+  /** Who a request is by. Throws `rate_limited` when too many cookies without a session came from its address. */
+  findSession: (request: FastifyRequest, options?: { prolong: boolean }) => Promise<FoundSession | undefined>
+  /** Who is signed in by cookies that we have given. */
+  findGivenSession: (cookies: string[]) => Promise<FoundSession | undefined>
   /**
    * Throws `unauthorized` unless somebody is signed in, who is then the request's `signed_in`. `prolong`: `set_cookies` of the
    * request is answered.
@@ -41,6 +43,9 @@ export type DashboardContext = ApiContext & {
   emulators: string[]
   version: string
 }
+
+/** Who is signed in, and what becomes of their cookies. */
+export type FoundSession = { signed_in: SignedIn; set_cookies: string[] }
 
 /** Somebody who is signed in, with the tenant whose pages they see. */
 export type InTenant = SignedIn & { tenant: NonNullable<SignedIn['tenant']> }

@@ -8,6 +8,7 @@ import { listenAddresses, listenAt } from '#core/startup.ts'
 import { VERSION } from '#core/version.ts'
 import { forgetOldSessions } from '#domain/people/retention.ts'
 import { buildDashboard } from './app.ts'
+import { connectOperators } from './reads.ts'
 import { openSessions } from './sessions.ts'
 
 const FORGET_EVERY_MS = 300_000
@@ -17,8 +18,10 @@ export async function startDashboard(config: Config, log: Log): Promise<Service 
   await using ends = new AsyncDisposableStack()
   const context = await openApi(config, log, 'sluice-dashboard', ends)
   const sessions = await openSessions(config, log, ends)
+  const operators = connectOperators(config, ends)
   const app = await buildDashboard(context, {
     sessions,
+    operators,
     emulators: config.EMULATED,
     version: VERSION,
   })

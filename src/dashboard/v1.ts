@@ -8,7 +8,6 @@ import { inTenant, type DashboardContext } from './context.ts'
 import { changes } from './guard.ts'
 import { recordAct, recordOutcome } from './on-record.ts'
 import { assertMay, READS } from './roles.ts'
-import { createSessionsGate } from './sessions-gate.ts'
 import { askedOf } from './told.ts'
 
 const ALL_SCOPES = new Set(SCOPES)
@@ -22,14 +21,13 @@ export async function buildApiForSessions(
   gate: DashboardContext['gate'],
 ): Promise<{ app: FastifyInstance; operations: string[] }> {
   const operations: string[] = []
-  const letIn = createSessionsGate()
 
   const app = await buildApi(context, {
     onOperation({ method, name }) {
       if (changes({ method })) operations.push(name)
     },
-    async authenticate(request, reply) {
-      const { user_id, tenant } = await letIn(request, reply, () => gate.enter(request))
+    async authenticate(request) {
+      const { user_id, tenant } = await gate.enter(request)
       if (changes(request) && !request.is404) assertMay(tenant.role, operationOf(request))
       return { key_id: user_id, tenant_id: tenant.id, scopes: ALL_SCOPES }
     },

@@ -16,7 +16,7 @@ export async function dashboardRoutes(): Promise<RouteOptions[]> {
   app.setSerializerCompiler(() => () => '')
   app.decorateRequest('signed_in')
   // Only what they are called and answer is wanted; none is called.
-  const nothing = { config: {}, lanes: {}, areas: {}, operations: [] } as unknown as DashboardContext
+  const nothing = { config: {}, areas: {}, operations: [] } as unknown as DashboardContext
   for (const add of DASHBOARD_ROUTES) add(app, nothing)
   await app.ready()
   await app.close()

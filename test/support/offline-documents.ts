@@ -1,6 +1,8 @@
 // The OpenAPI documents as an API serves them, without one that listens: nothing is asked.
 import { randomBytes } from 'node:crypto'
 import { buildApi } from '#api/app.ts'
+import { createLimit } from '#api/limit.ts'
+import { createLists } from '#api/lists.ts'
 import { createRecent } from '#api/recent.ts'
 import { createFeedWaiters, createJobWaiters } from '#api/wait.ts'
 import { loadConfig } from '#core/config.ts'
@@ -27,13 +29,15 @@ export async function offlineDocuments<Path extends string>(
   const log = createLog('silent', 'lint')
   const sql = connectDatabase(config.DATABASE_URL!, { max: 1, application_name: 'lint' })
   const queue = openConfiguredQueue(config, log)
+  const limit = createLimit({ rps: 1, burst: 1 })
   const context = {
     config,
     areas: areasOf(config),
     sql,
     remembered: async () => undefined,
     recent_keys: createRecent(1),
-    lanes: { quick: sql, long: sql },
+    limit,
+    lists: createLists({ long: sql }, 1, limit),
     log,
     queue,
     vault: createVault(randomBytes(32).toString('base64')),

@@ -6,7 +6,10 @@ import { linkBefore } from '#api/route.ts'
 import type { Json, Sql } from '#core/db.ts'
 import { findActOutcomes } from '#domain/operator-acts/act.ts'
 import { findAuditEntries, type AuditEntry, type AuditFilters } from '#domain/people/audit-log.ts'
-import { inTenant, type DashboardContext } from '../context.ts'
+import { inTenant } from '../context.ts'
+
+/** Until when entries were looked at, where a page is not full because it had looked at enough: the next one goes on there. */
+const LOOKED_HEADER = 'x-looked-until'
 
 const facts = z.record(z.string(), z.custom<Json>())
 const entrySchema = z.object({
@@ -34,31 +37,27 @@ const querystring = z.strictObject({
 })
 const schema = { querystring, response: { 200: z.array(entrySchema) } }
 
-export function auditLogRoutes(root: FastifyInstance, context: DashboardContext): void {
+export function auditLogRoutes(root: FastifyInstance): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
   app.get('/api/audit', { schema, config: { look: 'listAuditEntries' } }, async (request, reply) =>
-    page(context, reply, { ...request.query, tenant_id: inTenant(request).tenant.id }),
+    page(reply, { ...request.query, tenant_id: inTenant(request).tenant.id }),
   )
 }
 
 /** Of all tenants, for operators. */
-export function wholeAuditRoutes(root: FastifyInstance, context: DashboardContext): void {
+export function wholeAuditRoutes(root: FastifyInstance): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
   app.get('/api/ops/audit', { schema }, async (request, reply) =>
-    page(context, reply, { ...request.query, tenant_id: null }),
+    page(reply, { ...request.query, tenant_id: null }),
   )
 }
 
-async function page(
-  { lanes }: DashboardContext,
-  reply: FastifyReply,
-  filters: AuditFilters,
-): Promise<ShownEntry[]> {
-  const sql = lanes.long
-  const entries = await findAuditEntries(sql, filters)
-  const last = entries.at(-1)
-  if (last !== undefined && entries.length >= filters.limit)
-    reply.header('link', linkBefore(reply.request.url, String(last.seq)))
+async function page(reply: FastifyReply, filters: AuditFilters): Promise<ShownEntry[]> {
+  const { sql, url } = reply.request
+  const { entries, looked_until } = await findAuditEntries(sql, filters)
+  const last = entries.length >= filters.limit ? entries.at(-1) : looked_until
+  if (last != null) reply.header('link', linkBefore(url, String(last.seq)))
+  if (looked_until !== null) reply.header(LOOKED_HEADER, looked_until.at)
   return await withActs(sql, entries)
 }
 

@@ -13,7 +13,7 @@ import {
   findEndpointHours,
   findEndpointLines,
 } from '#domain/webhook-endpoints/series.ts'
-import { inTenant, type DashboardContext } from '../context.ts'
+import { inTenant } from '../context.ts'
 
 const latestQuery = z.strictObject({
   /** Only events with a lower sequence. */
@@ -24,7 +24,7 @@ const latestQuery = z.strictObject({
 })
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 
-export function eventFigureRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
+export function eventFigureRoutes(root: FastifyInstance): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get(
@@ -35,7 +35,7 @@ export function eventFigureRoutes(root: FastifyInstance, { lanes }: DashboardCon
     },
     async (request, reply) => {
       const { id } = inTenant(request).tenant
-      const events = await listLatestEvents(lanes.long, id, request.query)
+      const events = await listLatestEvents(request.sql, id, request.query)
       const last = events.at(-1)?.sequence
       if (last && last > 1 && events.length >= request.query.limit)
         reply.header('link', linkBefore(request.url, String(last)))
@@ -48,12 +48,12 @@ export function eventFigureRoutes(root: FastifyInstance, { lanes }: DashboardCon
       schema: { params, response: { 200: z.array(deliverySchema) } },
       config: { look: 'listEventDeliveries' },
     },
-    async (request) => listDeliveriesOfEvent(lanes.long, inTenant(request).tenant.id, request.params.id),
+    async (request) => listDeliveriesOfEvent(request.sql, inTenant(request).tenant.id, request.params.id),
   )
   app.get(
     '/api/webhook_endpoints/lines',
     { schema: { response: { 200: z.array(endpointLineSchema) } }, config: { look: 'listWebhookLines' } },
-    async (request) => findEndpointLines(lanes.long, inTenant(request).tenant.id),
+    async (request) => findEndpointLines(request.sql, inTenant(request).tenant.id),
   )
   app.get(
     '/api/webhook_endpoints/:id/hours',
@@ -61,6 +61,6 @@ export function eventFigureRoutes(root: FastifyInstance, { lanes }: DashboardCon
       schema: { params, response: { 200: z.array(endpointHourSchema) } },
       config: { look: 'readWebhookFigures' },
     },
-    async (request) => findEndpointHours(lanes.long, inTenant(request).tenant.id, request.params.id),
+    async (request) => findEndpointHours(request.sql, inTenant(request).tenant.id, request.params.id),
   )
 }

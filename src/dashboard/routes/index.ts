@@ -1,7 +1,8 @@
 // The routes of the dashboard that /v1 does not have: one line each.
 import type { FastifyInstance } from 'fastify'
-import type { DashboardContext } from '../context.ts'
+import { inTenant, type DashboardContext } from '../context.ts'
 import { changes } from '../guard.ts'
+import { readInTurn } from '../reads.ts'
 import { askedOf } from '../told.ts'
 import { auditLogRoutes } from './audit-log.ts'
 import { eventFigureRoutes } from './events.ts'
@@ -39,7 +40,7 @@ export const DASHBOARD_ROUTES: ((app: FastifyInstance, context: DashboardContext
 
 /** Lets in who sees the tenant, and records what operators see of it. */
 function tenantRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { gate } = context
+  const { gate, lists } = context
   root.register(async (app) => {
     app.addHook('preHandler', async (request) => {
       const { tenant } = await gate.enter(request)
@@ -50,6 +51,10 @@ function tenantRoutes(root: FastifyInstance, context: DashboardContext): void {
     app.addHook('onRoute', ({ method, url, config }) => {
       if (method === 'GET' && config?.look === undefined)
         throw new Error(`GET ${url} needs a name for the audit log: config.look`)
+    })
+    readInTurn(app, lists, (request) => {
+      const { user_id, tenant } = inTenant(request)
+      return { key_id: user_id, tenant_id: tenant.id }
     })
     for (const add of TENANT_ROUTES) add(app, context)
   })

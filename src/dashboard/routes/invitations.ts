@@ -11,7 +11,6 @@ import { roleSchema } from '#domain/people/role.ts'
 import { createUser, personName } from '#domain/people/users.ts'
 import { actorOf, type DashboardContext } from '../context.ts'
 import { createHashingGate } from '../passwords.ts'
-import { headersOf } from './sign-in.ts'
 
 const params = z.strictObject({ token: z.string().regex(/^[\w-]{43}$/) })
 const invitationShown = z.object({
@@ -55,7 +54,7 @@ export function invitationRoutes(root: FastifyInstance, context: DashboardContex
       if (invitation === undefined) throw notOpen()
       const { tenant_id, email, has_user, mailed } = invitation
       const { body } = request
-      request.signed_in = (await findSession(headersOf(request)))?.signed_in
+      request.signed_in = (await findSession(request))?.signed_in
       if (request.signed_in?.email === email) {
         const by = actorOf(request, tenant_id)
         const user_id = request.signed_in.user_id

@@ -44,7 +44,7 @@ export function keyRoutes(root: FastifyInstance, { sql }: DashboardContext): voi
   app.get(
     '/api/keys',
     { schema: { response: { 200: z.array(keySchema) } }, config: { look: 'listApiKeys' } },
-    async (request) => listApiKeys(sql, inTenant(request).tenant.id, MOST_KEYS.shown),
+    async (request) => listApiKeys(request.sql, inTenant(request).tenant.id, MOST_KEYS.shown),
   )
 
   app.post(

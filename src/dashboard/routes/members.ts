@@ -82,8 +82,8 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
     async (request) => {
       const { tenant } = inTenant(request)
       const [members, invitations] = [
-        await findMembers(sql, tenant.id),
-        await findInvitations(sql, tenant.id),
+        await findMembers(request.sql, tenant.id),
+        await findInvitations(request.sql, tenant.id),
       ]
       return { members, invitations }
     },

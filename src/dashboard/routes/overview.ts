@@ -5,26 +5,26 @@ import { z } from 'zod'
 import { findRows, foundRowSchema } from '#domain/operations/find-row.ts'
 import { findOverview, overviewSchema } from '#domain/operations/overview.ts'
 import { findStory, storySchema } from '#domain/operations/story.ts'
-import { inTenant, type DashboardContext } from '../context.ts'
+import { inTenant } from '../context.ts'
 
 const params = z.strictObject({ id: z.uuid() })
 const querystring = z.strictObject({ q: z.string().trim().min(1).max(255) })
 
-export function overviewRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
+export function overviewRoutes(root: FastifyInstance): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
   app.get(
     '/api/overview',
     { schema: { response: { 200: overviewSchema } }, config: { look: 'readOverview' } },
-    async (request) => findOverview(lanes.long, inTenant(request).tenant.id),
+    async (request) => findOverview(request.sql, inTenant(request).tenant.id),
   )
   app.get(
     '/api/stories/:id',
     { schema: { params, response: { 200: storySchema } }, config: { look: 'readStory' } },
-    async (request) => findStory(lanes.long, inTenant(request).tenant.id, request.params.id),
+    async (request) => findStory(request.sql, inTenant(request).tenant.id, request.params.id),
   )
   app.get(
     '/api/find',
     { schema: { querystring, response: { 200: z.array(foundRowSchema) } }, config: { look: 'search' } },
-    async (request) => findRows(lanes.long, inTenant(request).tenant.id, request.query.q),
+    async (request) => findRows(request.sql, inTenant(request).tenant.id, request.query.q),
   )
 }

@@ -11,6 +11,7 @@ import { findTenantsOf, showTenant } from '#domain/people/find.ts'
 import { rolesToGive } from '#domain/people/managers.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
+import { readInTurn } from '../reads.ts'
 import { actsOf, rolesByAct, scopesOf } from '../roles.ts'
 import { checkTenant } from '../tenant-gate.ts'
 
@@ -54,7 +55,7 @@ const sessionSchema = z.object({
 })
 
 export function sessionRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, lanes, areas, signedIn, operations, config, version, emulators } = context
+  const { sql, lists, areas, signedIn, operations, config, version, emulators } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
@@ -93,16 +94,26 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
     }
   })
 
-  // It shows no row of the tenant: so that an operator reads it is not put on record.
-  app.get(
-    '/api/session/pauses',
-    { schema: { response: { 200: z.array(heldQueueSchema) } } },
-    async (request) => {
-      const found = await signedIn(request)
-      await checkTenant(sql, request, found)
-      return found.tenant === null ? [] : await findPausesOf(lanes.long, found.tenant.id)
-    },
-  )
+  root.register(async (scope) => {
+    const reads = scope.withTypeProvider<ZodTypeProvider>()
+    reads.addHook('preHandler', async (request) => {
+      request.signed_in = await signedIn(request)
+      await checkTenant(sql, request, request.signed_in)
+    })
+    readInTurn(reads, lists, ({ signed_in }) => {
+      const { user_id, tenant } = signed_in!
+      return { key_id: user_id, tenant_id: tenant?.id ?? user_id }
+    })
+    // It shows no row of the tenant: so that an operator reads it is not put on record.
+    reads.get(
+      '/api/session/pauses',
+      { schema: { response: { 200: z.array(heldQueueSchema) } } },
+      async ({ signed_in, sql }) => {
+        const { tenant } = signed_in!
+        return tenant === null ? [] : await findPausesOf(sql, tenant.id)
+      },
+    )
+  })
 
   app.post(
     '/api/session/tenant',

@@ -123,7 +123,7 @@ const CHANGED: Record<string, Changing> = {
 const CHALLENGES = { rps: 0.2, burst: 20 }
 
 export function signInRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { config, sessions, findSession, signedIn, sql } = context
+  const { config, sessions, findSession, findGivenSession, signedIn, sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   const challenges = createLimit(CHALLENGES)
   // Whoever is signed in holds up nobody who signs in.
@@ -159,11 +159,10 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
   }
   /** The session that an answer gives; undefined when it gives none. */
   async function sessionOf(answer: Response) {
-    const cookies = answer.headers.getSetCookie().map((cookie) => cookie.split(';')[0]!)
-    return await findSession(new Headers({ cookie: cookies.join('; ') }))
+    return await findGivenSession(answer.headers.getSetCookie())
   }
   async function endOthers(request: FastifyRequest, answer: Response, user_id: string): Promise<void> {
-    const kept = (await sessionOf(answer)) ?? (await findSession(headersOf(request)))
+    const kept = (await sessionOf(answer)) ?? (await findSession(request))
     await endSessionsOf(sql, user_id, { but: kept?.signed_in.session_id ?? null })
   }
   /** Removes passkeys where that was asked for, and tells which are left: whoever knew the password may have added one. */
@@ -198,7 +197,7 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
 
   for (const [path, { body, by, takes_code = false, anew = false, ...step }] of Object.entries(SIGN_IN))
     app.post(`${AUTH_PATH}/${path}`, { schema: { body } }, async (request, reply) => {
-      const before = (await findSession(headersOf(request)))?.signed_in
+      const before = (await findSession(request))?.signed_in
       const answer = await passOn(request, step)
       if (!answer.ok) return await send(reply, answer)
       if (takes_code) {

@@ -83,8 +83,11 @@ export const read = <T>(path: PathTo<T>, query?: ApiQuery, signal?: AbortSignal)
 export const post = <T>(path: ApiPath, body?: unknown, idempotency_key?: string): Promise<T> =>
   ask<T>('POST', path, { body, idempotency_key })
 
-/** A page of a list, and the query parameters that lead to the next one; `next` null: there is none. */
-export type ListPage<T> = { rows: T[]; next: Record<string, string> | null }
+/**
+ * A page of a list, and the query parameters that lead to the next one; `next` null: there is none. `looked_until`: it is
+ * not full because it stopped looking there.
+ */
+export type ListPage<T> = { rows: T[]; next: Record<string, string> | null; looked_until?: string | null }
 
 /** Reads one page of a list. The answer is an array, with the next page as its `Link`, or `{ data, next }`. */
 export async function readPage<T>(
@@ -98,6 +101,7 @@ export async function readPage<T>(
   return {
     rows: Array.isArray(found) ? found : found.data,
     next: next && changed(next, query ?? {}),
+    looked_until: headers.get('x-looked-until'),
   }
 }
 

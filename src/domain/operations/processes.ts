@@ -20,15 +20,19 @@ export const processSchema = z.object({
 })
 export type SeenProcess = z.output<typeof processSchema>
 
-/** Those that were seen within a day, by name and start. */
+/** More than that are not kept of all names together. */
+const MOST = 1_000
+
+/** Those that were seen within a day and have not said that they ended, by name and start. */
 export async function findProcesses(sql: Sql): Promise<SeenProcess[]> {
   return await sql<SeenProcess[]>`
     select id, name, version, host, pid, queues, started_at, seen_at,
       seen_at < now() - ${GONE_AFTER_S} * interval '1 second' as is_gone
-    from processes where seen_at > now() - interval '1 day' order by name, started_at, id`
+    from processes where seen_at > now() - interval '1 day' and ended_at is null
+    order by name, started_at, id limit ${MOST}`
 }
 
-/** Removes those that have not been seen for a day. */
+/** Removes those that have ended or have not been seen for a day. */
 export async function forgetGoneProcesses(sql: Sql): Promise<void> {
-  await sql`delete from processes where seen_at < now() - interval '1 day'`
+  await sql`delete from processes where ended_at is not null or seen_at < now() - interval '1 day'`
 }

@@ -85,23 +85,39 @@ export type AuditFilters = {
   limit: number
 }
 
-/** Acts, latest first, each with what came of it. */
-export async function findAuditEntries(sql: Sql, filters: AuditFilters): Promise<AuditEntry[]> {
+/** A page reads so many entries at most, whether they match or not. */
+const LOOKED_AT = 10_000
+
+/**
+ * Acts, latest first, each with what came of it. `looked_until`: there are fewer than `limit` because it had looked at
+ * enough, and what is before this entry has not been looked at.
+ */
+export async function findAuditEntries(
+  sql: Sql,
+  filters: AuditFilters,
+): Promise<{ entries: AuditEntry[]; looked_until: { seq: number; at: string } | null }> {
   const { tenant_id, seq, action, actor, before, limit } = filters
   const letters = sql`regexp_replace(lower(e.action), '[^a-z0-9]', '', 'g')`
-  return await sql<AuditEntry[]>`
+  const looked_at = sql`
+    select * from audit_entries
+    where ${tenant_id === null ? sql`true` : sql`tenant_id = ${tenant_id}`}
+      ${seq === undefined ? sql`` : sql`and seq = ${seq}`} ${before === undefined ? sql`` : sql`and seq < ${before}`}
+    order by seq desc limit ${LOOKED_AT}`
+  const entries = await sql<AuditEntry[]>`
     select e.seq, e.at, t.slug as tenant, e.actor, e.action, e.subject, e.subject_id,
       e.details - 'expects_outcome' as details, (e.details -> 'expects_outcome')::boolean as expects_outcome,
       e.request_id, e.address, (
         select o.details from audit_entries o
         where o.answers = e.seq and o.tenant_id is not distinct from e.tenant_id order by o.seq limit 1) as outcome
-    from audit_entries e left join tenants t on t.id = e.tenant_id
-    where e.answers is null ${tenant_id === null ? sql`` : sql`and e.tenant_id = ${tenant_id}`}
-      ${seq === undefined ? sql`` : sql`and e.seq = ${seq}`}
+    from (${looked_at}) e left join tenants t on t.id = e.tenant_id
+    where e.answers is null
       ${action === undefined ? sql`` : sql`and ${letters} ^@ ${lettersOf(action)}`}
       ${actor === undefined ? sql`` : sql`and e.actor = ${actor}`}
-      ${before === undefined ? sql`` : sql`and e.seq < ${before}`}
     order by e.seq desc limit ${limit}`
+  if (entries.length >= limit) return { entries, looked_until: null }
+  const [last] = await sql<{ seq: number; at: string }[]>`
+    select seq, at from (${looked_at}) e offset ${LOOKED_AT - 1}`
+  return { entries, looked_until: last ?? null }
 }
 
 function lettersOf(action: string): string {

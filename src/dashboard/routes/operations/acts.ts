@@ -33,7 +33,7 @@ const itemsQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(100).default(50),
 })
 
-export function actRoutes(root: FastifyInstance, { sql, lanes }: DashboardContext): void {
+export function actRoutes(root: FastifyInstance, { sql, operators }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
@@ -42,7 +42,7 @@ export function actRoutes(root: FastifyInstance, { sql, lanes }: DashboardContex
     async (request, reply) => {
       const { email: who } = asOperator(request)
       const asked = request.body
-      const matched = asked.filter === undefined ? 1 : (await countMatching(asked.filter, lanes.long)).count
+      const matched = asked.filter === undefined ? 1 : (await countMatching(asked.filter, operators)).count
       const id = await sql.begin(async (tx) => {
         const id = await askForAct(tx, asked, { who, matched })
         const { act, job_id, filter, reason } = asked
@@ -66,19 +66,19 @@ export function actRoutes(root: FastifyInstance, { sql, lanes }: DashboardContex
   app.get(
     '/api/ops/acts',
     { schema: { querystring: listQuery, response: { 200: z.array(operatorActSchema) } } },
-    async ({ query }) => listActs(lanes.long, query),
+    async (request) => listActs(request.sql, request.query),
   )
 
   app.get(
     '/api/ops/acts/:id',
     { schema: { params, response: { 200: operatorActSchema } } },
-    async ({ params: { id } }) => found(await findAct(lanes.long, id), 'not_found'),
+    async (request) => found(await findAct(request.sql, request.params.id), 'not_found'),
   )
 
   app.get(
     '/api/ops/acts/:id/items',
     { schema: { params, querystring: itemsQuery, response: { 200: z.array(actItemSchema) } } },
-    async ({ params: { id }, query }) => findActItems(lanes.long, id, query),
+    async (request) => findActItems(request.sql, request.params.id, request.query),
   )
 
   app.post('/api/ops/acts/:id/cancel', { schema: { params } }, async (request, reply) => {

@@ -19,7 +19,6 @@ import { findSeries, seriesQuerySchema, seriesSchema } from '#domain/operations/
 import { findTenantShares, tenantSharesSchema } from '#domain/operations/tenant-shares.ts'
 import { driftState, driftSubject } from '#domain/reconciliation/drift.ts'
 import { listTenants } from '#domain/tenants.ts'
-import type { DashboardContext } from '../../context.ts'
 
 const queue = z.enum(QUEUES)
 const limit = z.coerce.number().int().min(1).max(100).default(50)
@@ -41,11 +40,10 @@ const tenantsQuery = z.strictObject({ search: z.string().trim().max(100).default
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
 const of = <Schema extends z.ZodType>(schema: Schema) => ({ response: { 200: schema } })
 
-export function figureRoutes(root: FastifyInstance, { lanes }: DashboardContext): void {
+export function figureRoutes(root: FastifyInstance): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const sql = lanes.long
 
-  app.get('/api/ops/queues', { schema: of(queuesFiguresSchema) }, () => findQueueFigures(sql))
+  app.get('/api/ops/queues', { schema: of(queuesFiguresSchema) }, ({ sql }) => findQueueFigures(sql))
   app.get(
     '/api/ops/queues/:queue/names',
     {
@@ -55,34 +53,34 @@ export function figureRoutes(root: FastifyInstance, { lanes }: DashboardContext)
         ...of(nameFiguresSchema),
       },
     },
-    async ({ params, query }) => findNameFigures(sql, { ...params, ...query }),
+    async ({ params, query, sql }) => findNameFigures(sql, { ...params, ...query }),
   )
   app.get(
     '/api/ops/series',
     { schema: { querystring: seriesQuerySchema, ...of(seriesSchema) } },
-    async ({ query }) => findSeries(sql, query),
+    async ({ query, sql }) => findSeries(sql, query),
   )
   app.get(
     '/api/ops/shares',
     { schema: { querystring: sharesQuery, ...of(tenantSharesSchema) } },
-    async ({ query }) => findTenantShares(sql, query),
+    async ({ query, sql }) => findTenantShares(sql, query),
   )
   app.get(
     '/api/ops/tenants',
     { schema: { querystring: tenantsQuery, ...of(z.array(tenantSchema)) } },
-    async ({ query }) => listTenants(sql, query.search, 50),
+    async ({ query, sql }) => listTenants(sql, query.search, 50),
   )
-  app.get('/api/ops/providers', { schema: of(providerHealthSchema) }, () => findProviderHealth(sql))
-  app.get('/api/ops/processes', { schema: of(z.array(processSchema)) }, () => findProcesses(sql))
-  app.get('/api/ops/schedules', { schema: of(z.array(scheduleSchema)) }, () => findSchedules(sql))
+  app.get('/api/ops/providers', { schema: of(providerHealthSchema) }, ({ sql }) => findProviderHealth(sql))
+  app.get('/api/ops/processes', { schema: of(z.array(processSchema)) }, ({ sql }) => findProcesses(sql))
+  app.get('/api/ops/schedules', { schema: of(z.array(scheduleSchema)) }, ({ sql }) => findSchedules(sql))
   app.get(
     '/api/ops/drifts',
     { schema: { querystring: driftsQuery, ...of(z.array(tenantsDriftSchema)) } },
-    async ({ query }) => findAllDrifts(sql, query),
+    async ({ query, sql }) => findAllDrifts(sql, query),
   )
   app.get(
     '/api/ops/parked',
     { schema: { querystring: parkedQuery, ...of(z.array(parkedNotificationSchema)) } },
-    async ({ query }) => findParkedNotifications(sql, query),
+    async ({ query, sql }) => findParkedNotifications(sql, query),
   )
 }

@@ -26,21 +26,20 @@ const countSchema = z.object({
 })
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 
-export function jobRoutes(root: FastifyInstance, { lanes, gate }: DashboardContext): void {
+export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const sql = lanes.long
 
   app.get(
     '/api/ops/jobs',
     { schema: { querystring: searchQuery, response: { 200: jobPageSchema } } },
-    async ({ query: { after, before, limit, ...filters } }) =>
+    async ({ query: { after, before, limit, ...filters }, sql }) =>
       searchJobs(sql, filters, { limit, ...(after && { after }), ...(before && { before }) }),
   )
 
   app.get(
     '/api/ops/jobs/count',
     { schema: { querystring: jobFiltersSchema, response: { 200: countSchema } } },
-    async ({ query }) => {
+    async ({ query, sql }) => {
       const { tenant, ...filters } = query
       const slug = tenant === undefined || z.uuid().safeParse(tenant).success ? undefined : tenant
       const tenant_id = slug === undefined ? tenant : (await findTenant(sql, slug))?.id
@@ -53,7 +52,7 @@ export function jobRoutes(root: FastifyInstance, { lanes, gate }: DashboardConte
   )
 
   app.get('/api/ops/jobs/:id', { schema: { params, response: { 200: shownJobSchema } } }, async (request) => {
-    const job = found(await findJob(sql, request.params.id), 'not_found')
+    const job = found(await findJob(request.sql, request.params.id), 'not_found')
     // It shows what the tenant's pages show, down to amounts.
     if (job.tenant !== null)
       await gate.recordLook(request, job.tenant_id, { action: 'readJob', subject: 'job', subject_id: job.id })

@@ -15,11 +15,11 @@ const NOTHING = { error: 'must name a queue, a tenant, or both' }
 const pauseBody = what.extend({ reason: reasonText }).refine(isSome, NOTHING)
 const resumeBody = what.refine(isSome, NOTHING)
 
-export function pauseRoutes(root: FastifyInstance, { sql, lanes }: DashboardContext): void {
+export function pauseRoutes(root: FastifyInstance, { sql }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
-  app.get('/api/ops/pauses', { schema: { response: { 200: z.array(pauseSchema) } } }, () =>
-    findPauses(lanes.long),
+  app.get('/api/ops/pauses', { schema: { response: { 200: z.array(pauseSchema) } } }, (request) =>
+    findPauses(request.sql),
   )
 
   app.post('/api/ops/pauses', { schema: { body: pauseBody } }, async (request, reply) => {

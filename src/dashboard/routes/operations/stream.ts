@@ -26,7 +26,7 @@ const TOPICS: { name: string; every: number; find: (sql: Sql) => Promise<unknown
 ]
 
 /** The database is asked once for all who listen, and not while nobody does. */
-export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: DashboardContext): void {
+export function streamRoutes(app: FastifyInstance, { operators, signedIn, log }: DashboardContext): void {
   /** With whose they are. */
   const streams = new Map<ServerResponse, string>()
   const last = new Map<string, string>()
@@ -43,7 +43,7 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
       }
     for (const { name, every, find } of TOPICS) {
       if (looks % every !== 0) continue
-      const data = JSON.stringify(await find(lanes.long))
+      const data = JSON.stringify(await find(operators))
       if (last.get(name) === data) continue
       last.set(name, data)
       for (const stream of streams.keys()) stream.write(messageOf(name, data))
@@ -71,7 +71,10 @@ export function streamRoutes(app: FastifyInstance, { lanes, signedIn, log }: Das
     const { user_id } = asOperator(request)
     if (streams.size >= MOST_STREAMS) throw new AppError('overloaded')
     if ([...streams.values()].filter((id) => id === user_id).length >= MOST_OF_USER)
-      throw new AppError('overloaded', { message: `You already have ${MOST_OF_USER} open streams.` })
+      throw new AppError('rate_limited', {
+        retry_after_s: CHECK_MS / 1000,
+        message: `You already have ${MOST_OF_USER} open streams.`,
+      })
     reply.hijack()
     const stream = reply.raw
     stream.writeHead(200, {

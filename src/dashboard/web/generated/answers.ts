@@ -525,12 +525,6 @@ export interface Answers {
     sends_email: boolean
     version: string
   }
-  'GET /session/pauses': {
-    /** Null: all queues. */
-    queue: string | null
-    /** ISO 8601 in UTC, with microseconds. */
-    since: string
-  }[]
   'GET /invitations/{token}': {
     tenant: string
     email: string
@@ -540,6 +534,12 @@ export interface Answers {
   'POST /invitations/{token}/accept': {
     email: string
   }
+  'GET /session/pauses': {
+    /** Null: all queues. */
+    queue: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    since: string
+  }[]
   'GET /keys': {
     id: string
     name: string

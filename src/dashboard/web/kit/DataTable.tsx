@@ -8,7 +8,7 @@ import { parseAddress, type AddressSearch } from '../address.ts'
 import { wordsOf } from '../api.ts'
 
 import { Bone } from './Bone.tsx'
-import { AsOf } from './Instant.tsx'
+import { AsOf, Instant } from './Instant.tsx'
 import type { TableList } from './list.ts'
 import { EmptyState, Failed } from './states.tsx'
 
@@ -56,7 +56,18 @@ export function DataTable<T>({
   if (query.error !== null && (rows === undefined || refused))
     return <Failed error={query.error} retry={query.refetch} />
   if (rows?.length === 0 && list.goPrevious === undefined)
-    return list.filtered ? <EmptyState title="Nothing matches these filters" /> : empty
+    return (
+      <>
+        {list.looked_until !== null ? (
+          <EmptyState title="None in what was looked at" />
+        ) : list.filtered ? (
+          <EmptyState title="Nothing matches these filters" />
+        ) : (
+          empty
+        )}
+        <LookedUntil list={list} />
+      </>
+    )
   return (
     <div>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also while nothing in it has the focus */}
@@ -121,7 +132,30 @@ export function DataTable<T>({
         </table>
       </div>
       <TableFoot list={list} paged={paged} />
+      <LookedUntil list={list} />
     </div>
+  )
+}
+
+/** Of a list that looks at so many rows for a page, whether they match or not. */
+function LookedUntil({
+  list: { rows, looked_until, goNext },
+}: {
+  list: Pick<TableList<unknown>, 'rows' | 'looked_until' | 'goNext'>
+}) {
+  if (looked_until === null) return null
+  return (
+    <p className="dim" role="status">
+      Looked until <Instant at={looked_until} />. Next goes on from there.
+      {rows?.length === 0 && goNext !== undefined && (
+        <>
+          {' '}
+          <Button size="compact-xs" onClick={goNext}>
+            Look further
+          </Button>
+        </>
+      )}
+    </p>
   )
 }
 

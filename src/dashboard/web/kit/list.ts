@@ -12,6 +12,8 @@ export type ListState<T> = {
   filters: ApiQuery
   query: UseQueryResult<ListPage<T>>
   rows: T[] | undefined
+  /** The page is not full because it stopped looking there; the next one goes on. */
+  looked_until: string | null
   /** Undefined: there is no such page. */
   goNext: (() => void) | undefined
   goPrevious: (() => void) | undefined
@@ -19,13 +21,16 @@ export type ListState<T> = {
 }
 
 /** What is needed of a list; also of one that comes in one answer. */
-export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
+export type TableList<T> = Pick<
+  ListState<T>,
+  'rows' | 'looked_until' | 'goNext' | 'goPrevious' | 'filtered'
+> & {
   query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
 }
 
 /** What a table needs of a list that comes in one answer. */
 export function wholeList<T>(query: TableList<T>['query'], rows: T[] | undefined): TableList<T> {
-  return { query, rows, filtered: false, goNext: undefined, goPrevious: undefined }
+  return { query, rows, looked_until: null, filtered: false, goNext: undefined, goPrevious: undefined }
 }
 
 /** The words of the address that say which page of a list is shown. */
@@ -87,6 +92,7 @@ export function useList<T>(
     filters,
     query,
     rows: query.data?.rows,
+    looked_until: query.data?.looked_until ?? null,
     filtered: Object.keys(chosen).length > 0,
     goNext: next === null ? undefined : () => go(pick(next, CURSORS), [...trail, cursor]),
     goPrevious:

@@ -12,11 +12,7 @@ const JOB_FILTERS = ['queue', 'state', 'name', 'tenant', 'subject_id', 'search']
 const LIMIT = 25
 const EVERY_MS = 5_000
 
-/** `looked_until`: the page is not full because it stopped looking there; the next one goes on. */
-export function useJobsList(): TableList<JobRow> & {
-  filters: Record<string, string>
-  looked_until: string | null
-} {
+export function useJobsList(): TableList<JobRow> & { filters: Record<string, string> } {
   const [search, change] = useAddressSearch()
   const filters = Object.fromEntries(
     JOB_FILTERS.flatMap((name) => (search[name] ? [[name, search[name]]] : [])),

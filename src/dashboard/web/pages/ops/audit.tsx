@@ -43,9 +43,7 @@ const COLUMNS: TableColumn<EntryRow>[] = [
 
 export function OperatorAuditPage() {
   const [{ seq }] = useAddressSearch()
-  const list = useList<EntryRow>('/ops/audit', ['actor', 'action', 'seq'], {
-    cursor: (last) => String(last.seq),
-  })
+  const list = useList<EntryRow>('/ops/audit', ['actor', 'action', 'seq'])
   const entry = seq === undefined ? undefined : list.rows?.find((row) => String(row.seq) === seq)
   return (
     <>

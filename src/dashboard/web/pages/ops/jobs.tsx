@@ -109,28 +109,11 @@ export function JobsPage() {
         rowKey={({ id }) => id}
         to={({ id }) => `/ops/jobs/${id}`}
         empty={
-          list.looked_until === null ? (
-            <EmptyState title="No open jobs" curl={curl}>
-              Nothing is waiting. To see finished jobs, set State to All.
-            </EmptyState>
-          ) : (
-            <EmptyState title="No matches so far" />
-          )
+          <EmptyState title="No open jobs" curl={curl}>
+            Nothing is waiting. To see finished jobs, set State to All.
+          </EmptyState>
         }
       />
-      {list.looked_until !== null && (
-        <p className="dim" role="status">
-          Searched back to <Instant at={list.looked_until} />. Next continues from there.
-          {none && list.goNext !== undefined && (
-            <>
-              {' '}
-              <Button size="compact-xs" onClick={list.goNext}>
-                Search further
-              </Button>
-            </>
-          )}
-        </p>
-      )}
       <RecentActs />
       <JobActDialog target={target} close={() => setTarget(undefined)} />
     </>
