@@ -21,6 +21,11 @@ export function columnList(sql: Sql | Tx, names: readonly string[]): Fragment {
   return sql`${sql([...names])}`
 }
 
+/** Runs a step of several statements in a transaction: in the one that is open already, as a part that can fail alone. */
+export async function inTransaction<T>(sql: Sql | Tx, step: (tx: Tx) => Promise<T>): Promise<T> {
+  return (await ('begin' in sql ? sql.begin(step) : sql.savepoint(step))) as T
+}
+
 /** A timestamptz as text in the form of answers, for what Postgres puts into JSON, where it would write another. */
 export function isoText(sql: Sql | Tx, at: Fragment): Fragment {
   return sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`

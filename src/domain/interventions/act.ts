@@ -1,6 +1,6 @@
 // What operators do about jobs. Each act depends on the job's state and is recorded, with who did it and why.
 import { newId } from '#core/ids.ts'
-import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import { inTransaction, unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { sendDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { CALLS } from '#jobs/index.ts'
 import { MAX_ATTEMPTS } from '#jobs/job.ts'
@@ -98,7 +98,7 @@ export async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
  * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the
  * provider's id of what the call made; null for a call that changes what the provider knows.
  */
-export async function resolveAsDone(sql: Sql, act: Act, reference: string | null): Promise<ActResult> {
+export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string | null): Promise<ActResult> {
   const names = CALLS.flatMap(({ job, makes }) => ((makes === null) === (reference === null) ? [job] : []))
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
@@ -123,8 +123,8 @@ const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effe
  * the same statement that workers use. When a notification has settled it meanwhile, nothing is written and `settled`
  * says how it stands. Afterwards the provider is asked, so that a wrong decision shows as a drift.
  */
-export async function resolveAsFailed(sql: Sql, act: Act): Promise<ActResult | { settled: string }> {
-  return await sql.begin(async (tx) => {
+export async function resolveAsFailed(sql: Sql | Tx, act: Act): Promise<ActResult | { settled: string }> {
+  return await inTransaction(sql, async (tx) => {
     const [asked] = await tx<{ name: string }[]>`select name from jobs where id = ${act.job_id}`
     const noun = asked && nounOf(asked.name)
     const settleAsFailed = noun && settlingAsFailed(noun)
