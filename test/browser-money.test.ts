@@ -305,7 +305,7 @@ test('a payment that was captured in part says how much of it, in lists and in t
   await page.goto(`${dashboard.url}/payments`)
   await page.getByRole('searchbox', { name: 'Search' }).fill('in.part@PEOPLE.example')
   await page.keyboard.press('Enter')
-  await page.getByText('Payments of the customer Mary.').waitFor()
+  await page.getByText('Customer: Mary').waitFor()
   await payments.getByRole('link', { name: '$5.00 of $11.11' }).waitFor()
   await payments.getByText('$1.50').waitFor()
   await expect.poll(() => payments.getByRole('row').count()).toBe(3)

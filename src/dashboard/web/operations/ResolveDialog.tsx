@@ -81,7 +81,7 @@ export function ResolveDialog({
 
 function whatHappens({ works_on, call }: JobDetails, took_effect: boolean): string {
   if (took_effect)
-    return 'A worker looks it up at the provider and settles what it finds there. Nothing is sent again.'
+    return 'A worker looks the call up at the provider and settles what it finds there. Nothing is sent again.'
   const noun = works_on === null ? 'resource' : nounWords(works_on.noun).toLowerCase()
   const money =
     works_on === null || works_on.amount_minor === null || works_on.currency === null

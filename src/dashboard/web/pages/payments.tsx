@@ -35,6 +35,7 @@ const FIELDS: FilterField[] = [
   },
   { kind: 'select', name: 'currency', label: 'Currency', options: CURRENCIES },
   { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
+  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, reference or email' },
   { kind: 'amount', from: 'amount_min', to: 'amount_max', label: 'Amount' },
   {
     kind: 'text',
@@ -43,7 +44,6 @@ const FIELDS: FilterField[] = [
     placeholder: 'key=value',
     problem: (text) => (metadataFilter(text) === undefined ? 'Enter key=value' : null),
   },
-  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, reference or email' },
 ]
 /** Filters that links lead here with; a chip takes them away. */
 const LINKED: FilterField[] = [
@@ -138,20 +138,14 @@ function OfEmail({ text, customer_ids: [shown, ...others] }: SearchedEmail) {
   if (shown === undefined) return <p className="dim">No customer has the email address {text}.</p>
   return (
     <p className="dim">
-      Payments of the customer <PartyName type="customer" id={shown} link />.
-      {others.length > 0 && (
-        <>
-          {' '}
-          Also with this email address:{' '}
-          {others.map((id, nth) => (
-            <Fragment key={id}>
-              {nth > 0 && ', '}
-              <PartyName type="customer" id={id} link />
-            </Fragment>
-          ))}
-          .
-        </>
-      )}
+      Customer: <PartyName type="customer" id={shown} link />
+      {others.length > 0 && ' · Others with this email address: '}
+      {others.map((id, nth) => (
+        <Fragment key={id}>
+          {nth > 0 && ', '}
+          <PartyName type="customer" id={id} link />
+        </Fragment>
+      ))}
     </p>
   )
 }

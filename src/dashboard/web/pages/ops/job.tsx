@@ -182,7 +182,8 @@ function storyOf(job: JobDetails, now: number): string {
   if (job.state === 'failed')
     return `It failed for good. ${failed}To try again, repeat the request on the page of its resource.`
   if (job.state === 'discarded') return `It was discarded without being done. ${failed}`
-  if (job.parked) return `${failed}It waits for an operator: retry it or discard it.`
+  if (job.parked)
+    return `${failed}It waits for an operator: retry it or ${job.call?.under_way === true && job.unknown_since !== null ? 'resolve' : 'discard'} it.`
   if (job.unknown_since !== null)
     return `It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known, and never sent again with another key. Once you have seen at the provider what became of it, resolve it.`
   if (job.state === 'running') return 'It is running.'
