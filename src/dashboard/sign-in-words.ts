@@ -4,14 +4,14 @@ import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 const { min, max } = PASSWORD_LENGTH
 
 /** `starts_again`: the sign-in has ended with it, so that no code helps any more. */
-type Refused = { message: string; starts_again?: true }
+type SignInRefusal = { message: string; starts_again?: true }
 
 const SIGN_IN_AGAIN = 'Your session has ended. Sign in again.'
 const PASSWORD_WRONG = 'The password is wrong.'
 const TWO_FACTOR_OFF = 'Two-factor authentication is off.'
 const TOO_LONG_AGO = 'You signed in more than a day ago. Sign out and in again, then repeat this.'
 
-const REFUSED: Record<string, Refused> = {
+const REFUSED: Record<string, SignInRefusal> = {
   // Passwords.
   INVALID_EMAIL: { message: 'This is not an email address.' },
   INVALID_EMAIL_OR_PASSWORD: { message: 'The email address or the password is wrong.' },
@@ -45,10 +45,10 @@ const REFUSED: Record<string, Refused> = {
   YOU_ARE_NOT_ALLOWED_TO_REGISTER_THIS_PASSKEY: { message: 'This passkey belongs to somebody else.' },
 }
 /** Of what people do not meet, such as requests that no page makes. */
-const OTHER: Refused = { message: 'This was refused. Reload the page and try again.' }
+const OTHER: SignInRefusal = { message: 'This was refused. Reload the page and try again.' }
 
 /** What the body of a refusal of better-auth says, to people. */
-export function refusedInWords(body: string): Refused {
+export function refusedInWords(body: string): SignInRefusal {
   try {
     const { code } = Object(JSON.parse(body)) as { code?: unknown }
     return (typeof code === 'string' ? REFUSED[code] : undefined) ?? OTHER

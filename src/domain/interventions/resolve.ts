@@ -4,7 +4,7 @@ import { resolveAsDone, resolveAsFailed, type Act, type ActResult } from './act.
 import { findCall, type ResolvableCall } from './find.ts'
 
 /** `reference`: the provider's id of what the call made; null for a call that makes nothing, or that took no effect. */
-export type Outcome = { took_effect: boolean; reference: string | null }
+export type CallOutcome = { took_effect: boolean; reference: string | null }
 
 export const UNREADABLE = 'Its stored request cannot be read, so it cannot be looked up.'
 
@@ -12,7 +12,7 @@ export const UNREADABLE = 'Its stored request cannot be read, so it cannot be lo
 export async function resolveJob(
   tx: Tx,
   act: Act,
-  { took_effect, reference }: Outcome,
+  { took_effect, reference }: CallOutcome,
 ): Promise<ActResult | { refused: string }> {
   if (!took_effect) {
     const done = await resolveAsFailed(tx, act)

@@ -192,6 +192,7 @@ function acts(sql: Sql): Fragment {
 
 function columns(sql: Sql): Fragment {
   return sql`
-    a.id, a.act, a.job_id, a.filter, a.who, a.reason, a.took_effect, a.reference, a.state, a.matched, a.found, a.done, a.refused, a.more, a.error,
+    a.id, a.act, a.job_id, a.filter, a.who, a.reason, a.took_effect, a.reference, a.state, a.matched,
+    a.found, a.done, a.refused, a.more, a.error,
     c.who as canceled_by, a.created_at, a.started_at, a.finished_at`
 }
