@@ -247,7 +247,7 @@ begin
     ('sluice_worker', 'job_interventions', 'select, insert'),
 
     -- It asks; workers carry it out. Of a job it reads what the API does not, but never what a call sends.
-    ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, who, reason, matched)'),
+    ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, who, reason, took_effect, reference, matched)'),
     ('sluice_dashboard', 'operator_act_items', 'select'),
     ('sluice_dashboard', 'operator_act_cancellations', 'select, insert (act_id, who)'),
     ('sluice_dashboard', 'job_interventions', 'select'),

@@ -278,13 +278,65 @@ test('what the filters show is exported, page after page', async () => {
   ])
   expect(file.suggestedFilename()).toMatch(/^payments-.*authorized.*-\d{4}-\d\d-\d\d\.csv$/)
   const line = (amount: string, description: string, payment: any) =>
-    `${amount},authorized,${description},${of.customer_id},0.00,${payment.id},${payment.created_at},${payment.currency},${payment.processor_reference}`
+    `${amount},authorized,${description},${of.customer_id},0.00,${payment.id},${payment.created_at},${payment.currency},0.00,${payment.processor_reference}`
   expect((await readFile(await file.path(), 'utf8')).split('\r\n')).toEqual([
-    'Amount,Status,Description,Customer,Refunded,Id,Created,Currency,Processor reference',
-    line('900', '', second).replace(',0.00,', ',0,'),
+    'Amount,Status,Description,Customer,Refunded,Id,Created,Currency,Captured,Processor reference',
+    line('900', '', second).replaceAll(',0.00,', ',0,'),
     line('12.50', `"'=1+1, ""so"""`, first),
     '',
   ])
+})
+
+test('a payment that was captured in part says how much of it, in lists and in the file', async () => {
+  const { client } = dashboard.world
+  const email = 'In.Part@people.example'
+  const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Mary', email })
+  const of = { customer_id: customer.body.id }
+  const { id } = await heldPayment(client, { ...of, amount_minor: 1111, metadata: { order: 'A-17' } })
+  await heldPayment(client, { ...of, amount_minor: 2222 })
+  await heldPayment(client, { amount_minor: 1111 })
+  await client.post(`/v1/payments/${id}/capture`, { idempotency_key: freshKey(), amount_minor: 500 })
+  await client.post(`/v1/payments/${id}/refunds`, { idempotency_key: freshKey(), amount_minor: 150 })
+
+  const page = await dashboard.open(`/customers/${of.customer_id}`, { as: 'support' })
+  const payments = page.getByRole('table', { name: 'Payments' })
+  await payments.getByText('$5.00 of $11.11').waitFor()
+  // An email finds the payments of its customer, in any case.
+  await page.goto(`${dashboard.url}/payments`)
+  await page.getByRole('searchbox', { name: 'Search' }).fill('in.part@PEOPLE.example')
+  await page.keyboard.press('Enter')
+  await page.getByText('Customer: Mary').waitFor()
+  await payments.getByRole('link', { name: '$5.00 of $11.11' }).waitFor()
+  await payments.getByText('$1.50').waitFor()
+  await expect.poll(() => payments.getByRole('row').count()).toBe(3)
+
+  // And an amount, in the currency that is chosen, or what is in its metadata.
+  const amount = page.getByRole('searchbox', { name: 'Amount to' })
+  expect(await amount.isDisabled()).toBe(true)
+  await page.getByLabel('Currency', { exact: true }).selectOption('USD')
+  await amount.fill('twenty')
+  await page.keyboard.press('Enter')
+  await page.getByText('Not an amount in USD').waitFor()
+  await amount.fill('20.00')
+  await page.keyboard.press('Enter')
+  await page.getByText('Amount to: $20.00').waitFor()
+  await expect.poll(() => payments.getByRole('row').count()).toBe(2)
+  await page.getByRole('button', { name: 'Remove filter Amount to: $20.00' }).click()
+  await expect.poll(() => payments.getByRole('row').count()).toBe(3)
+  await page.getByRole('searchbox', { name: 'Metadata' }).fill('order=A-17')
+  await page.keyboard.press('Enter')
+  await page.getByText('Metadata: order=A-17').waitFor()
+  await expect.poll(() => payments.getByRole('row').count()).toBe(2)
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Export CSV' }).click(),
+  ])
+  const [head, row] = (await readFile(await file.path(), 'utf8')).split('\r\n').map((line) => line.split(','))
+  const cells = Object.fromEntries(head!.map((name, at) => [name, row![at]]))
+  expect(cells).toMatchObject({ Amount: '11.11', Captured: '5.00', Refunded: '1.50', Id: id })
+
+  await page.goto(`${dashboard.url}/payments?search=nobody@people.example`)
+  await page.getByText('No customer has the email address nobody@people.example.').waitFor()
 })
 
 test('a payout, a top-up and a verification are begun by the pages', async () => {

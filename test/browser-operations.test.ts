@@ -2,9 +2,9 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
-import { BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
+import { BROWSER_TIMEOUT_MS, checkAccessible, createDashboard, type Dashboard } from '#test/browser.ts'
 import { LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
-import { ASYNC, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
+import { ASYNC, eventually, fault, heldPayment, paymentIn, unknownRefund } from '#test/payments.ts'
 import { fund, payoutIn, payOut, recipient } from '#test/payouts.ts'
 
 let dashboard: Dashboard
@@ -113,6 +113,47 @@ test('a job that waits runs at once, and is discarded', async () => {
   ])
 })
 
+test('an act about one job that its state does not allow says what was not done, and why', async () => {
+  const { sql } = dashboard.world
+  const id = await strangeJob({ queue: 'compliance', run_at: 'infinity' })
+  const page = await dashboard.open(`/ops/jobs/${id}`, { as: 'operator' })
+  await page.getByRole('main').getByRole('button', { name: 'Retry', exact: true }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Reason').fill('The provider is back')
+  await sql`update jobs set state = 'succeeded', finished_at = now() where id = ${id}`
+  await dialog.getByRole('button', { name: 'Retry', exact: true }).click()
+  await dialog.getByText('Not retried: it has ended with the state succeeded.').waitFor()
+  expect(await dialog.getByText(/0 done/).count()).toBe(0)
+})
+
+test('a call that nobody knows about is resolved on the page of its job, in words that say what will happen', async () => {
+  const { client } = dashboard.world
+  const { refund_id, job_id } = await unknownRefund(dashboard.world)
+  const page = await dashboard.open(`/ops/jobs/${job_id}`, { as: 'operator' })
+  const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
+  await button('Retry').waitFor()
+  // Its refusal would be certain.
+  expect(await button('Discard').count()).toBe(0)
+  await button('Resolve').click()
+  const dialog = page.getByRole('dialog')
+  const resolve = dialog.getByRole('button', { name: 'Resolve', exact: true })
+  await dialog.getByLabel('Reason').fill('Their books do not show it')
+  expect(await resolve.isDisabled()).toBe(true)
+  await dialog.getByLabel('It took effect').check()
+  await dialog.getByText('Nothing is sent again.').waitFor()
+  await dialog.getByLabel('Provider reference').waitFor()
+  expect(await resolve.isDisabled()).toBe(true)
+  await dialog.getByLabel('It did not take effect').check()
+  await dialog.getByText('The refund of $3.00 fails, and what it reserved is free again.').waitFor()
+  await checkAccessible(page)
+  await resolve.click()
+  await dialog.getByText('Resolved', { exact: true }).waitFor()
+  await dialog.getByRole('link', { name: /audit/i }).waitFor()
+  expect((await client.get(`/v1/refunds/${refund_id}`)).body.status).toBe('failed')
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await page.getByRole('list', { name: 'Attempts' }).getByText('unknown to failed').waitFor()
+})
+
 test('no payout leaves while payouts are paused, and what waits goes on after', async () => {
   const { world } = dashboard
   const { client } = world
@@ -159,6 +200,39 @@ test('a delivery that failed is sent again by hand', async () => {
   await eventually(async () => expect(hook.arrived.length).toBeGreaterThan(1))
   expect(hook.arrived.at(-1)!.headers['webhook-id']).toBe(hook.arrived[0]!.headers['webhook-id'])
   await page.getByRole('heading', { level: 1 }).filter({ hasText: 'Delivered' }).waitFor()
+  // As many as its table counts, and the one that it does not.
+  const { attempts } = (await client.get(`/v1/webhook_deliveries/${page.url().split('/').at(-1)}`)).body
+  await page.getByText(`${attempts}, and 1 by hand`, { exact: true }).waitFor()
+})
+
+test('once a recovery is completed, what stands below it is read again', async () => {
+  const { client } = dashboard.world
+  const hook = await openHook(() => 204)
+  onTestFinished(() => hook.close())
+  const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
+  const asked = { idempotency_key: 'recovered', since: endpoint.created_at }
+  const recovery = (await client.post(`/v1/webhook_endpoints/${endpoint.id}/recover`, asked)).body
+  await eventually(async () =>
+    expect((await client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status).toBe('completed'),
+  )
+  const page = await dashboard.open('/webhooks', { as: 'developer' })
+  let complete = () => {}
+  const completed = new Promise<void>((resolve) => {
+    complete = resolve
+  })
+  await page.route('**/v1/webhook_recoveries/*', async (route) => {
+    await completed
+    await route.continue()
+  })
+  const stats = (timeout: number) => page.waitForResponse(/\/stats$/, { timeout })
+  const first = stats(10_000)
+  await page.goto(`${dashboard.url}/webhooks/${endpoint.id}?recovery=${recovery.id}`)
+  await first
+  // By itself it would be read again after ten seconds.
+  const again = stats(5_000)
+  complete()
+  await page.getByText('0 of 0 deliveries sent again').waitFor()
+  await again
 })
 
 test('members are told what is paused for them, and of the pages of operators only that these are not theirs', async () => {

@@ -99,6 +99,27 @@ test('who has set up one-time codes is asked for one', async () => {
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
 })
 
+test('a one-time code that was used before leads back to the password, and the next one signs in', async () => {
+  const { url, world } = dashboard
+  const person = await createPerson(world, { role: 'admin' })
+  const browser = await signIn(url, person)
+  const { totpURI } = (await browser.post('/api/auth/two-factor/enable', { password: PASSWORD })).body
+  const used = codeOf(totpURI)
+  expect((await browser.post('/api/auth/two-factor/verify-totp', { code: used })).status).toBe(200)
+
+  const page = await dashboard.open('/sign-in', { expects: [/status of 401 .*verify-totp/] })
+  await signInByPage(page, person)
+  await page.getByLabel('Code').fill(used)
+  await page.keyboard.press('Enter')
+  await page.getByText('This code was used before. Sign in again with the next one.').waitFor()
+  expect(await page.getByLabel('Email').inputValue()).toBe(person.email)
+  await page.getByLabel('Password', { exact: true }).fill(PASSWORD)
+  await page.keyboard.press('Enter')
+  await page.getByLabel('Code').fill(codeOf(totpURI, 1))
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
+})
+
 test('a passkey is added, and signs in without a password', async () => {
   const person = await createPerson(dashboard.world, { role: 'admin' })
   const page = await dashboard.open('/settings/profile', { as: person })

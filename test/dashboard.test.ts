@@ -81,6 +81,15 @@ test('rows are found by what people know of them, and say what they are', async 
   const of_customer = { noun: 'customer', id: customer.body.id, name: 'Augusta Lovelace', amount_minor: null }
   const of_payment = { noun: 'payment', id: payment.body.id, amount_minor: 1234, currency: 'USD' }
   expect(await find(email)).toMatchObject([{ ...of_customer, by: 'email' }])
+  const mixed = { idempotency_key: 'found-2', email: 'Grace@Find.Example', name: 'Grace Hopper' }
+  const grace = (await world.client.post('/v1/customers', mixed)).body
+  for (const typed of ['Grace@Find.Example', 'grace@find.example', 'GRACE@FIND.EXAMPLE'])
+    expect([typed, await find(typed)]).toMatchObject([
+      typed,
+      [{ noun: 'customer', id: grace.id, by: 'email' }],
+    ])
+  expect(await find('AUGUSTA@find.example')).toMatchObject([{ ...of_customer, by: 'email' }])
+  expect(await find('race@find.example')).toEqual([])
   expect(await find('lovelace')).toMatchObject([{ ...of_customer, by: 'words' }])
   expect(await find('100% COTTON')).toMatchObject([{ ...of_payment, by: 'words' }])
   expect(await find('1%cotton')).toEqual([])
@@ -203,11 +212,23 @@ test('a one-time code is asked for after the password, and guesses are few', asy
   const person = await createPerson(world, { role: 'admin' })
   const [browser, stolen] = [await signIn(url, person), await signIn(url, person)]
   const enable = '/api/auth/two-factor/enable'
-  expect((await browser.post(enable, { password: 'wrong password here' })).status).toBe(400)
+  expect((await browser.post(enable, { password: 'wrong password here' })).body.error).toMatchObject({
+    code: 'invalid_request',
+    message: 'The password is wrong.',
+  })
   const { totpURI, backupCodes } = (await browser.post(enable, { password: PASSWORD })).body
   const verify = (by: typeof browser, code: string, more: object = {}) =>
     by.post('/api/auth/two-factor/verify-totp', { code, ...more })
-  expect((await verify(browser, '000000')).status).toBe(401)
+  const refusal = ({ status, body }: Awaited<ReturnType<typeof verify>>) => [
+    status,
+    body.error.message,
+    body.error.context?.starts_again,
+  ]
+  expect(refusal(await verify(browser, '000000'))).toEqual([
+    401,
+    'The code is wrong. Enter the one that your app shows now.',
+    undefined,
+  ])
   const before = browser.cookies.get('sluice.session_token')
   expect((await verify(browser, codeOf(totpURI))).status).toBe(200)
   expect(browser.cookies.get('sluice.session_token')).not.toBe(before)
@@ -226,7 +247,17 @@ test('a one-time code is asked for after the password, and guesses are few', asy
   expect((await tryPassword(half, person.email)).body).toMatchObject({ twoFactorRedirect: true })
 
   // A code that was taken is not taken again, nor one before it.
-  expect((await verify(half, next)).status).toBe(401)
+  expect(refusal(await verify(half, next))).toEqual([
+    401,
+    'This code was used before. Sign in again with the next one.',
+    true,
+  ])
+  // With that the sign-in is over.
+  expect(refusal(await verify(half, codeOf(totpURI, 1)))).toEqual([
+    401,
+    'This sign-in has expired. Sign in again.',
+    true,
+  ])
   await tryPassword(half, person.email)
   expect((await verify(half, codeOf(totpURI))).status).toBe(401)
   expect((await half.get('/api/session')).status).toBe(401)
@@ -292,6 +323,7 @@ test('a passkey signs in without a password, if it asks who uses it', async () =
   }
   const careless = await register(createPasskey(origin, { asks: false }))
   expect([careless.status, await world.sql`select from user_passkeys`]).toMatchObject([400, []])
+  expect(careless.body.error.message).toBe('The passkey must ask for a PIN, a fingerprint or a face.')
   const passkey = createPasskey(origin)
   // Whoever has only the session adds none and removes none, also by a challenge that is for signing in.
   for (const password of [undefined, 'wrong password here'])

@@ -17,6 +17,7 @@ import {
   heldPayment,
   paymentIn,
   refund,
+  unknownRefund,
 } from '#test/payments.ts'
 import { deliver, listEvents } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -51,24 +52,6 @@ async function listed(...args: string[]): Promise<ListedJob[]> {
   return JSON.parse(stdout)
 }
 
-/** A refund that nobody knows about: the processor's stored answer tells nothing, and its books do not show it. */
-async function unknownRefund(amount_minor = 300) {
-  const payment = await capturedPayment(client)
-  await fault(world, {
-    match: { method: 'POST', contains: `payment_intent=${payment.processor_reference}` },
-    fault: 'error_500_before',
-  })
-  const { body } = await refund(client, payment.id, { amount_minor }, { prefer: 'wait=30' })
-  const [job] = await listed('--subject', payment.id, '--state', 'unknown')
-  expect(job).toMatchObject({
-    name: 'refund.create',
-    tenant: 'acme',
-    subject: 'payment',
-    subject_id: payment.id,
-  })
-  return { payment, refund_id: body.id as string, job_id: job!.id }
-}
-
 async function refundIs(id: string, status: string): Promise<void> {
   await eventually(async () => expect((await client.get(`/v1/refunds/${id}`)).body).toMatchObject({ status }))
 }
@@ -87,7 +70,11 @@ async function parkedCapture(sent_hours_ago: number | null = null) {
 }
 
 test('a refund that never happened is resolved as failed, which frees what it reserved', async () => {
-  const { payment, refund_id, job_id } = await unknownRefund()
+  const { payment, refund_id, job_id } = await unknownRefund(world)
+  const of_payment = { name: 'refund.create', tenant: 'acme', subject: 'payment', subject_id: payment.id }
+  expect(await listed('--subject', payment.id, '--state', 'unknown')).toMatchObject([
+    { id: job_id, ...of_payment },
+  ])
   const done = await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect([done.code, done.stderr]).toEqual([0, ''])
   await refundIs(refund_id, 'failed')
@@ -144,7 +131,7 @@ test('a refund that a notification has settled meanwhile cannot be resolved as f
 })
 
 test('a refund that was made by hand is resolved by its reference, and only by the right one', async () => {
-  const { payment, refund_id, job_id } = await unknownRefund()
+  const { payment, refund_id, job_id } = await unknownRefund(world)
   const { body: another } = await refund(client, (await capturedPayment(client)).id, { amount_minor: 300 })
   const right = await world.provider('stripe').control('POST', '/refunds', {
     payment_intent: payment.processor_reference,
@@ -173,7 +160,7 @@ test('a parked job is shown as parked, and a retry performs it under its old key
 })
 
 test('a retry of a call whose key is too old looks it up and sends nothing', async () => {
-  const { payment, refund_id, job_id } = await unknownRefund()
+  const { payment, refund_id, job_id } = await unknownRefund(world)
   await world.sql`update jobs set first_sent_at = now() - interval '24 hours' where id = ${job_id}`
   const { attempt } = await shown(job_id)
   const { stdout } = await jobs('retry', job_id, ...BY)

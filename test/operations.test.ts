@@ -9,7 +9,7 @@ import { ensureTenant } from '#domain/tenants.ts'
 import { BUCKETS } from '#domain/webhook-endpoints/numbers.ts'
 import { freshKey } from '#test/client.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
-import { drift, heldPayment } from '#test/payments.ts'
+import { drift, heldPayment, unknownRefund } from '#test/payments.ts'
 import { signedInAs, type Browser, type Person } from '#test/people.ts'
 import { until } from '#test/process.ts'
 import { decide, verificationOf } from '#test/verifications.ts'
@@ -209,6 +209,66 @@ test('what came of an act is in the audit log, also in that of the tenant of its
         expects_outcome: true,
       },
     ])
+})
+
+test('an operator says of an unknown call whether it took effect, and what does not fit is refused', async () => {
+  const { client, sql } = world
+  const ask = async (job_id: string, more: object) =>
+    await operator.send('POST', '/api/ops/acts', { act: 'resolve', job_id, reason: 'seen there', ...more })
+  const resultOf = async (asked: Awaited<ReturnType<typeof ask>>) => {
+    const path = `/api/ops/acts/${asked.body.id}`
+    await until('the act is over', async () => (await operator.get(path)).body.state === 'done')
+    return (await operator.get(`${path}/items`)).body[0]
+  }
+  const { refund_id, job_id } = await unknownRefund(world)
+  expect((await operator.get(`/api/ops/jobs/${job_id}`)).body.call).toEqual({
+    makes: expect.stringMatching(/^re_/),
+    under_way: true,
+  })
+  for (const odd of [
+    {},
+    { act: 'retry', took_effect: true },
+    { took_effect: false, reference: 're_1' },
+    { took_effect: true, job_id: undefined, filter: { state: 'unknown' } },
+  ])
+    expect([odd, (await ask(job_id, odd)).status]).toEqual([odd, 400])
+  expect((await resultOf(await ask(job_id, { took_effect: true }))).refused).toMatch(
+    /^The reference is missing: .* like re_/,
+  )
+  expect((await resultOf(await ask(job_id, { took_effect: true, reference: 'po_1' }))).refused).toMatch(
+    /^The reference must be/,
+  )
+
+  const asked = await ask(job_id, { took_effect: true, reference: 're_mistyped' })
+  expect(await resultOf(asked)).toMatchObject({ before: 'unknown', look_only: true, refused: null })
+  const entry = asked.headers.get('x-audit-entry')
+  expect((await operator.get(`/api/ops/audit?seq=${entry}`)).body).toMatchObject([
+    {
+      action: 'jobs.resolve',
+      subject_id: job_id,
+      details: { took_effect: true, reference: 're_mistyped', reason: 'seen there' },
+    },
+  ])
+
+  // What is not found there stays unknown, until somebody says that it never happened.
+  const job = async () => (await operator.get(`/api/ops/jobs/${job_id}`)).body
+  await until('it was looked for', async () => /re_mistyped|refund/.test((await job()).error ?? ''))
+  await until('it waits again', async () => (await job()).state === 'unknown')
+  expect(await resultOf(await ask(job_id, { took_effect: false }))).toMatchObject({
+    before: 'unknown',
+    after: 'failed',
+  })
+  expect((await client.get(`/v1/refunds/${refund_id}`)).body.status).toBe('failed')
+  expect((await job()).interventions).toMatchObject([
+    { act: 'resolve', who: operator.email, after: 'unknown' },
+    { act: 'resolve', who: operator.email, after: 'failed' },
+  ])
+  expect((await resultOf(await ask(job_id, { took_effect: false }))).refused).toMatch(/^It has ended/)
+  const [strange] = await parkJobs(1, 'acts.strange')
+  expect((await resultOf(await ask(strange!, { took_effect: false }))).refused).toBe(
+    'It has no call to a provider that this version knows.',
+  )
+  await sql`delete from jobs where id = ${strange!}`
 })
 
 test('drifts and parked notifications of all tenants are listed in pages, and found by what they are', async () => {

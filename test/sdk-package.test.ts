@@ -75,16 +75,20 @@ test(
       if (program === null) continue
       const name = relative(ROOT, source).replace('.md', '').replaceAll('/', '-').toLowerCase()
       programs.push(name)
-      await writeFile(
-        join(path, `examples/${name}.ts`),
-        `declare const process: { env: Record<string, string | undefined> }\n${program}`,
-      )
+      await writeFile(join(path, `examples/${name}.ts`), program)
     }
     expect(programs).toEqual(
       expect.arrayContaining(['docs-guides-quickstart', 'docs-guides-refunds', 'sdk-readme', 'readme']),
     )
     await writeFile(join(path, 'examples/page.ts'), PAGE)
-    const files = [...programs, 'page'].map((name) => `examples/${name}.ts`)
+    // What a reader of the examples is told to install, and nothing else. A page needs none of it.
+    for (const source of [join(GUIDES, 'quickstart.md'), join(ROOT, 'sdk/README.md')])
+      expect(await readFile(source, 'utf8')).toMatch(
+        /npm install --save-dev @types\/node`, and\s+`"types": \["node"\]`/,
+      )
+    const of_node = ['--types', 'node', '--typeRoots', join(ROOT, 'node_modules/@types')]
+    const examples = [...of_node, ...programs.map((name) => `examples/${name}.ts`)]
+    const page = ['--types', '', 'examples/page.ts']
     const strict = [
       '--ignoreConfig',
       '--strict',
@@ -94,17 +98,17 @@ test(
       'es2022',
       '--lib',
       'es2022,dom',
-      '--types',
-      '',
     ]
     const check = async (...options: string[]) =>
-      await run(join(ROOT, 'node_modules/.bin/tsc'), [...strict, ...options, ...files], { cwd: path }).catch(
+      await run(join(ROOT, 'node_modules/.bin/tsc'), [...strict, ...options], { cwd: path }).catch(
         ({ stdout }: { stdout: string }) => {
           throw new Error(stdout)
         },
       )
-    await check('--module', 'esnext', '--moduleResolution', 'bundler', '--noEmit')
-    await check('--module', 'nodenext')
+    for (const files of [examples, page]) {
+      await check('--module', 'esnext', '--moduleResolution', 'bundler', '--noEmit', ...files)
+      await check('--module', 'nodenext', ...files)
+    }
 
     const node = await access(SYSTEM_NODE).then(
       () => SYSTEM_NODE,

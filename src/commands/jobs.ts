@@ -15,6 +15,7 @@ import {
 } from '#domain/interventions/act.ts'
 import { findCall, findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { JOB_FILTERS } from '#domain/interventions/matching.ts'
+import { problemOfReference, UNREADABLE } from '#domain/interventions/resolve.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
 import { userName } from '#domain/people/operator-here.ts'
 import { withDatabase } from './database.ts'
@@ -158,21 +159,9 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   }
   const call = await findCall(sql, asked.job_id)
   if (call === undefined) return await act(sql, values, undefined, id, STRANGE)
-  const { makes, readable } = call
-  if (makes === null && reference !== null)
-    throw new ConfigError(
-      '--reference is for what is new at the provider, but this job changes something that exists',
-    )
-  if (makes !== null && reference === null)
-    throw new ConfigError(
-      `--reference is missing: the provider's id of what was created, like ${makes.example}`,
-    )
-  if (makes !== null && reference !== null && !makes.id.test(reference))
-    throw new ConfigError(`--reference must be the provider's id of it, like ${makes.example}`)
-  if (!readable)
-    throw new ConfigError(
-      'Not possible: its stored request cannot be read, so it cannot be looked up. See --help.',
-    )
+  const problem = problemOfReference(call, reference)
+  if (problem !== undefined) throw new ConfigError(`--reference ${problem}`)
+  if (!call.readable) throw new ConfigError(`Not possible: ${UNREADABLE} See --help.`)
   const done = await onRecord(sql, 'resolve', asked, (tx) => resolveAsDone(tx, asked, reference))
   await act(sql, values, done, id)
 }

@@ -125,8 +125,7 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
 }
 
 function mustVerify(user_verified: boolean | undefined): void {
-  if (user_verified !== true)
-    throw new APIError('BAD_REQUEST', { message: 'The passkey must ask for a PIN, a fingerprint or a face.' })
+  if (user_verified !== true) throw new APIError('BAD_REQUEST', { code: 'PASSKEY_UNVERIFIED' })
 }
 
 /** A secret for each key, so that what was sealed with an old key opens as long as that is configured. */

@@ -73,6 +73,24 @@ export async function fault({ provider }: World, script: object): Promise<Fault>
   return await provider('stripe').fault(script)
 }
 
+/** A refund that nobody knows about: the processor's stored answer tells nothing, and its books do not show it. */
+export async function unknownRefund(world: World, amount_minor = 300) {
+  const { client, sql } = world
+  const payment = await capturedPayment(client)
+  await fault(world, {
+    match: { method: 'POST', contains: `payment_intent=${payment.processor_reference}` },
+    fault: 'error_500_before',
+  })
+  const { body } = await refund(client, payment.id, { amount_minor }, { prefer: 'wait=30' })
+  const job_id = await eventually(async () => {
+    const [job] = await sql<{ id: string }[]>`
+      select id from jobs where subject_id = ${payment.id} and name = 'refund.create' and state = 'unknown'`
+    expect(job).toBeDefined()
+    return job!.id
+  })
+  return { payment, refund_id: body.id as string, job_id }
+}
+
 /** The processor's own record of what moved for a payment. */
 export async function effectsOf({ provider }: World, payment_intent: string): Promise<any[]> {
   return await provider('stripe').effects({ payment_intent })

@@ -22,6 +22,7 @@ import { AUDIT_HEADER, recordAct } from '../on-record.ts'
 import { stepOf } from '../one-time-codes.ts'
 import { createPasswordGuard } from '../passwords.ts'
 import { ADDRESS_HEADER, AUTH_PATH } from '../sessions.ts'
+import { refusedInWords } from '../sign-in-words.ts'
 
 /** What is read. */
 const READ = ['list-sessions', 'passkey/list-user-passkeys'] as const
@@ -155,7 +156,7 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
     const hash = await findPasswordHash(sql, user_id)
     const right =
       password !== undefined && hash !== undefined && (await sessions.verifyPassword(hash, password))
-    return right ? Response.json({}) : Response.json({ message: 'Invalid password' }, { status: 400 })
+    return right ? Response.json({}) : Response.json({ code: 'INVALID_PASSWORD' }, { status: 400 })
   }
   /** The session that an answer gives; undefined when it gives none. */
   async function sessionOf(answer: Response) {
@@ -203,9 +204,15 @@ export function signInRoutes(root: FastifyInstance, context: DashboardContext): 
       if (takes_code) {
         const found = before ?? (await sessionOf(answer))?.signed_in
         if (found === undefined || !(await takeCode(request.body, found.user_id))) {
-          if (before === undefined && found !== undefined) await endSession(sql, found.session_id)
+          if (before !== undefined)
+            throw new AppError('unauthorized', {
+              message: 'This code was used before. Wait for the next one.',
+            })
+          if (found !== undefined) await endSession(sql, found.session_id)
+          // The library has taken it for a sign-in that is over: there is nothing left that the next code could end.
           throw new AppError('unauthorized', {
             message: 'This code was used before. Sign in again with the next one.',
+            context: { starts_again: true },
           })
         }
       }
@@ -256,25 +263,17 @@ export function headersOf(request: FastifyRequest): Headers {
   return headers
 }
 
-/** Answers as better-auth did, its errors in our form. */
+/** Answers as better-auth did, its errors in our form and words. */
 async function send(reply: FastifyReply, answer: Response, message?: string): Promise<FastifyReply> {
   for (const cookie of answer.headers.getSetCookie()) reply.header('set-cookie', cookie)
   const text = await answer.text()
   if (answer.ok) return reply.code(answer.status).type('application/json; charset=utf-8').send(text)
-  const said = message ?? messageOf(text)
-  if (answer.status === 401) throw new AppError('unauthorized', { message: said })
-  if (answer.status === 403) throw new AppError('forbidden', { message: said })
-  if (answer.status === 404) throw new AppError('not_found', { message: said })
-  if (answer.status === 429) throw new AppError('rate_limited', { message: said, retry_after_s: 60 })
-  if (answer.status < 500) throw new AppError('invalid_request', { message: said })
+  const { message: words, starts_again } = refusedInWords(text)
+  const said = { message: message ?? words, ...(starts_again && { context: { starts_again } }) }
+  if (answer.status === 401) throw new AppError('unauthorized', said)
+  if (answer.status === 403) throw new AppError('forbidden', said)
+  if (answer.status === 404) throw new AppError('not_found', said)
+  if (answer.status === 429) throw new AppError('rate_limited', { ...said, retry_after_s: 60 })
+  if (answer.status < 500) throw new AppError('invalid_request', said)
   throw new Error(`better-auth answered ${answer.status}`)
-}
-
-function messageOf(text: string): string | undefined {
-  try {
-    const { message } = Object(JSON.parse(text)) as { message?: unknown }
-    return typeof message === 'string' ? message : undefined
-  } catch {
-    return undefined
-  }
 }

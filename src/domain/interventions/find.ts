@@ -79,6 +79,12 @@ const deliveryOfJob = z.object({
   next_attempt_at: timestamp.nullable(),
 })
 
+/**
+ * The kind of a job's call. `makes`: an example of the provider's id of what it makes; null when it changes something
+ * that exists. `under_way`: what it is about still waits for it.
+ */
+const callOfJob = z.object({ makes: z.string().nullable(), under_way: z.boolean() })
+
 /** All of a job that an operator sees. The attempt under way has no end yet. What a call sends is not among it. */
 export const shownJobSchema = listedJobSchema.extend({
   payload: z.unknown(),
@@ -89,6 +95,8 @@ export const shownJobSchema = listedJobSchema.extend({
   lease_until: timestamp.nullable(),
   works_on: worksOnSchema.nullable(),
   delivery: deliveryOfJob.nullable(),
+  /** Null when it has none, or none that this version knows. */
+  call: callOfJob.nullable(),
   attempts: z.array(shownAttempt),
   calls: z.array(shownCall),
   interventions: z.array(intervention),
@@ -99,7 +107,7 @@ export type ShownJob = z.output<typeof shownJobSchema>
 export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
   const shown = sql`${jobColumns(sql)}, j.started_at, j.worker, j.lease_until`
   const [job] = await sql<
-    Omit<ShownJob, 'subject' | 'works_on' | 'delivery' | 'attempts' | 'calls' | 'interventions'>[]
+    Omit<ShownJob, 'subject' | 'works_on' | 'delivery' | 'call' | 'attempts' | 'calls' | 'interventions'>[]
   >`
     select ${listed(sql)}, j.payload, j.max_attempts, j.request_id, j.started_at, j.worker, j.lease_until
     from (
@@ -109,11 +117,13 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
     left join tenants t on t.id = j.tenant_id`
   if (job === undefined) return undefined
   const { tenant_id } = job
+  const works_on = await findRowOf(sql, job)
   return {
     ...job,
     subject: subjectOfJob(job.name),
-    works_on: await findRowOf(sql, job),
+    works_on,
     delivery: await findDeliveryOf(sql, job),
+    call: callOf(job, works_on),
     attempts: await sql<ShownJob['attempts']>`
       select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
@@ -159,6 +169,14 @@ async function findDeliveryOf(sql: Sql, { tenant_id, payload }: JobOfRow): Promi
   return delivery ?? null
 }
 
+function callOf({ name }: JobOfRow, works_on: ShownJob['works_on']): ShownJob['call'] {
+  const call = CALLS.find((each) => each.job === name)
+  if (call === undefined) return null
+  const { makes, status } = call
+  const under_way = status === null || [status].flat().some((each) => each === works_on?.status)
+  return { makes: makes?.example ?? null, under_way }
+}
+
 /** Whose job it is, also one of the history; null where there is none, or no longer. */
 export async function findTenantOfJob(sql: Sql | Tx, id: string): Promise<string | null> {
   const [job] = await sql<{ tenant_id: string }[]>`
@@ -177,7 +195,7 @@ export type ResolvableCall = Pick<CallDefinition, 'makes'> & {
 }
 
 /** The provider call of a job that is not in the history; undefined when this version knows none. */
-export async function findCall(sql: Sql, id: string): Promise<ResolvableCall | undefined> {
+export async function findCall(sql: Sql | Tx, id: string): Promise<ResolvableCall | undefined> {
   const [job] = await sql<
     { name: string; request: unknown }[]
   >`select name, request from jobs where id = ${id}`

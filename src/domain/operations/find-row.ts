@@ -18,7 +18,7 @@ export const foundRowSchema = z.object({
 export type FoundRow = z.output<typeof foundRowSchema>
 
 const MOST = 10
-/** Words and ends of ids have no index: they are looked for in so many of the latest rows of each noun. */
+/** Words, ends of ids and emails in another case have no index: they are looked for in so many of the latest rows of each noun. */
 const LATEST = 1000
 
 /** What rows are known by: the first of these columns is their name. `has_amount`: they are of money. */
@@ -48,10 +48,7 @@ export async function findRows(sql: Sql, tenant_id: string, text: string): Promi
       from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
     return await sql<FoundRow[]>`select * from (${unionAll(sql, [...rows, event])}) found limit ${MOST}`
   }
-  if (text.includes('@'))
-    return await sql<FoundRow[]>`
-      select ${facts('customer', 'email')} from customers r
-      where r.tenant_id = ${tenant_id} and r.email = ${text} order by r.created_at desc limit ${MOST}`
+  if (text.includes('@')) return await findByEmail(sql, tenant_id, text)
   const known = NOUNS.flatMap((noun) => {
     const { table, at_provider } = subjectOf(noun)
     if (at_provider === undefined) return []
@@ -65,6 +62,20 @@ export async function findRows(sql: Sql, tenant_id: string, text: string): Promi
   })
   const found = await sql<FoundRow[]>`select * from (${unionAll(sql, known)}) found limit ${MOST}`
   return found.length > 0 ? found : await findAmongLatest(sql, tenant_id, text)
+}
+
+/** Customers by their email, newest first: as it was typed or in lower case, of the latest ones in any case. */
+async function findByEmail(sql: Sql, tenant_id: string, email: string): Promise<FoundRow[]> {
+  const facts = factsOf(sql, 'customer', 'email')
+  const lower = email.toLowerCase()
+  return await sql<FoundRow[]>`
+    select * from (
+      select ${facts} from customers r where r.tenant_id = ${tenant_id} and r.email = any(${[email, lower]}::text[])
+      union
+      select ${facts} from (
+        select * from customers l where l.tenant_id = ${tenant_id} order by l.created_at desc limit ${LATEST}) r
+      where lower(r.email) = ${lower}
+    ) found order by id desc limit ${MOST}`
 }
 
 /** By words in them, or the end of their id as tables show it: `…0a1b2c3d`. */

@@ -16,7 +16,7 @@ const MOST_OPEN_ACTS = 20
 /** Acts are kept for so long after they were finished. */
 const KEPT_DAYS = 90
 
-const actKind = z.enum(['retry', 'discard', 'run_now'])
+const actKind = z.enum(['retry', 'discard', 'run_now', 'resolve'])
 export const actFilterSchema = z.strictObject({
   state: z.enum(ACT_STATES),
   queue: z.enum(QUEUES).optional(),
@@ -27,16 +27,31 @@ export const actFilterSchema = z.strictObject({
   created_to: dateTime.optional(),
 })
 
-/** What an operator asks for: for one job, or for those that a filter finds. */
+/**
+ * What an operator asks for: for one job, or for those that a filter finds. To resolve says of one job whether its call
+ * took effect, and with which reference of the provider where that made something.
+ */
 export const askedActSchema = z
   .strictObject({
     act: actKind,
     job_id: z.uuid().optional(),
     filter: actFilterSchema.optional(),
     reason: reasonText,
+    took_effect: z.boolean().optional(),
+    reference: z.string().trim().min(1).max(255).optional(),
   })
   .refine(({ job_id, filter }) => (job_id === undefined) !== (filter === undefined), {
     message: 'Name a job or give a filter, not both.',
+  })
+  .refine(
+    ({ act, took_effect, job_id }) =>
+      (act === 'resolve') === (took_effect !== undefined && job_id !== undefined),
+    {
+      message: 'An act that resolves says of one job whether its call took effect, and no other act does.',
+    },
+  )
+  .refine(({ took_effect, reference }) => took_effect === true || reference === undefined, {
+    message: 'A reference names what a call made that took effect.',
   })
 export type AskedAct = z.output<typeof askedActSchema>
 
@@ -51,6 +66,9 @@ export const operatorActSchema = z.object({
   filter: actFilterSchema.nullable(),
   who: z.string(),
   reason: z.string(),
+  /** Of an act that resolves. */
+  took_effect: z.boolean().nullable(),
+  reference: z.string().nullable(),
   state: z.enum(['asked', 'running', 'done', 'canceled', 'failed']),
   matched: z.int(),
   found: z.int(),
@@ -87,9 +105,10 @@ export async function askForAct(
 ): Promise<string> {
   const id = newId()
   const { count } = await sql`
-    insert into operator_acts (id, act, job_id, filter, who, reason, matched)
+    insert into operator_acts (id, act, job_id, filter, who, reason, took_effect, reference, matched)
     select ${id}, ${asked.act}, ${asked.job_id ?? null}::uuid,
-      nullif(${sql.json(asked.filter ?? null)}::jsonb, 'null'), ${who}, ${asked.reason}, ${matched}::integer
+      nullif(${sql.json(asked.filter ?? null)}::jsonb, 'null'), ${who}, ${asked.reason},
+      ${asked.took_effect ?? null}::boolean, ${asked.reference ?? null}, ${matched}::integer
     where (select count(*) from operator_acts where finished_at is null) < ${MOST_OPEN_ACTS}`
   if (count === 0)
     throw new AppError('rate_limited', {
@@ -173,6 +192,7 @@ function acts(sql: Sql): Fragment {
 
 function columns(sql: Sql): Fragment {
   return sql`
-    a.id, a.act, a.job_id, a.filter, a.who, a.reason, a.state, a.matched, a.found, a.done, a.refused, a.more, a.error,
+    a.id, a.act, a.job_id, a.filter, a.who, a.reason, a.took_effect, a.reference, a.state, a.matched,
+    a.found, a.done, a.refused, a.more, a.error,
     c.who as canceled_by, a.created_at, a.started_at, a.finished_at`
 }

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { databaseCode, isOfOneRow, type Sql, type Tx } from '#core/db.ts'
 import { discardJob, retryJob, runJobNow, type Act, type ActResult } from '../interventions/act.ts'
 import { matches, matchingJobs } from '../interventions/matching.ts'
+import { resolveJob } from '../interventions/resolve.ts'
 import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
 
 /** Jobs of one step. Their rows are locked until it ends. */
@@ -11,9 +12,23 @@ const AT_ONCE = 100
 const LOCK_MS = 1_000
 const HOPELESS = 'Its jobs could not be found, or not in time: narrow the filter.'
 const STATEMENT_CANCELED = '57014'
-const PERFORMING = { retry: retryJob, discard: discardJob, run_now: runJobNow }
 
-type OpenAct = Pick<OperatorAct, 'id' | 'act' | 'job_id' | 'state' | 'who' | 'reason'> & {
+/** By the kind of the act. */
+const PERFORMING: Record<
+  OpenAct['act'],
+  (tx: Tx, asked: Act, act: OpenAct) => Promise<ActResult | { refused: string }>
+> = {
+  retry: retryJob,
+  discard: discardJob,
+  run_now: runJobNow,
+  resolve: (tx, asked, { took_effect, reference }) =>
+    resolveJob(tx, asked, { took_effect: took_effect === true, reference }),
+}
+
+type OpenAct = Pick<
+  OperatorAct,
+  'id' | 'act' | 'job_id' | 'state' | 'who' | 'reason' | 'took_effect' | 'reference'
+> & {
   filter: unknown
   is_canceled: boolean
 }
@@ -31,7 +46,7 @@ export async function carryOutNextStep(sql: Sql): Promise<boolean> {
       await tx`select set_config('lock_timeout', ${String(LOCK_MS)}, true)`
       // Its lock comes first: whoever makes the next step sees what this one did.
       const [found] = await tx<OpenAct[]>`
-        select id, act, job_id, filter, state, who, reason,
+        select id, act, job_id, filter, state, who, reason, took_effect, reference,
           exists (select from operator_act_cancellations c where c.act_id = a.id) as is_canceled
         from operator_acts a where finished_at is null order by updated_at limit 1 for update skip locked`
       act = found
@@ -64,7 +79,8 @@ async function begin(tx: Tx, { id, job_id, filter }: OpenAct): Promise<void> {
     where id = ${id}`
 }
 
-async function takeStep(tx: Tx, { id, act, filter, who, reason }: OpenAct): Promise<void> {
+async function takeStep(tx: Tx, act: OpenAct): Promise<void> {
+  const { id, filter, who, reason } = act
   // What has changed since the act began is somebody else's doing.
   const only = filter === null ? undefined : actFilterSchema.parse(filter)
   // In the order of their ids, as all batches lock jobs.
@@ -92,10 +108,11 @@ async function takeStep(tx: Tx, { id, act, filter, who, reason }: OpenAct): Prom
 
 type ItemResult = NonNullable<ActResult> | { before: string | null; refused: string }
 
-async function perform(tx: Tx, act: OpenAct['act'], asked: Act): Promise<ItemResult> {
+async function perform(tx: Tx, act: OpenAct, asked: Act): Promise<ItemResult> {
   try {
-    const done = await tx.savepoint(async (part) => await PERFORMING[act](part, asked))
-    return done ?? (await whyNot(tx, act, asked))
+    const done = await tx.savepoint(async (part) => await PERFORMING[act.act](part, asked, act))
+    if (done !== undefined && 'refused' in done) return { before: null, ...done }
+    return done ?? (await whyNot(tx, act.act, asked))
   } catch (error) {
     // One row that cannot be written does not hold up the others.
     if (!isOfOneRow(error)) throw error
@@ -106,13 +123,21 @@ async function perform(tx: Tx, act: OpenAct['act'], asked: Act): Promise<ItemRes
 /** Why a job's state did not allow the act. */
 async function whyNot(tx: Tx, act: OpenAct['act'], { job_id, only }: Act): Promise<ItemResult> {
   const [job] = await tx<
-    { state: string; has_call: boolean; parked: boolean; moved: boolean; meant: boolean }[]
+    {
+      state: string
+      has_call: boolean
+      is_unknown: boolean
+      parked: boolean
+      moved: boolean
+      meant: boolean
+    }[]
   >`
-    select state, operation is not null as has_call, run_at = 'infinity' as parked, false as moved,
+    select state, operation is not null as has_call, unknown_since is not null as is_unknown,
+      run_at = 'infinity' as parked, false as moved,
       (true ${only === undefined ? tx`` : matches(tx, only)}) as meant
     from jobs j where id = ${job_id}
     union all
-    select state, operation is not null, false, true, true from job_history where id = ${job_id}`
+    select state, operation is not null, false, false, true, true from job_history where id = ${job_id}`
   if (job === undefined) return { before: null, refused: 'There is no such job.' }
   const { state: before } = job
   if (before === 'running') return { before, refused: 'It is running right now: try again.' }
@@ -123,6 +148,14 @@ async function whyNot(tx: Tx, act: OpenAct['act'], { job_id, only }: Act): Promi
     }
   if (job.moved || !['ready', 'unknown'].includes(before))
     return { before, refused: `It has ended with the state ${before}.` }
+  if (act === 'resolve')
+    return {
+      before,
+      refused:
+        job.has_call && !job.is_unknown
+          ? 'The outcome of its call is not unknown: retry it instead.'
+          : 'It has no call to a provider that this version knows.',
+    }
   if (!job.meant) return { before, refused: 'It no longer matches.' }
   if (act === 'discard')
     return {

@@ -45,8 +45,8 @@ export function actRoutes(root: FastifyInstance, { sql, operators }: DashboardCo
       const matched = asked.filter === undefined ? 1 : (await countMatching(asked.filter, operators)).count
       const id = await sql.begin(async (tx) => {
         const id = await askForAct(tx, asked, { who, matched })
-        const { act, job_id, filter, reason } = asked
-        const details = { reason, matched, ...(filter !== undefined && { filter }), act_id: id }
+        const { act, job_id, ...given } = asked
+        const details = { ...given, matched, act_id: id }
         // What is done about one job is on record in its tenant too.
         const by = actorOf(request, job_id === undefined ? null : await findTenantOfJob(tx, job_id))
         const entry = {

@@ -899,6 +899,10 @@ export interface Answers {
       attempts: number
       next_attempt_at: string | null
     } | null
+    call: {
+      makes: string | null
+      under_way: boolean
+    } | null
     attempts: {
       attempt: number
       worker: string
@@ -930,7 +934,7 @@ export interface Answers {
   }
   'POST /ops/acts': {
     id: string
-    act: 'retry' | 'discard' | 'run_now'
+    act: 'retry' | 'discard' | 'run_now' | 'resolve'
     job_id: string | null
     filter: {
       state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
@@ -943,6 +947,8 @@ export interface Answers {
     } | null
     who: string
     reason: string
+    took_effect: boolean | null
+    reference: string | null
     state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
     matched: number
     found: number
@@ -958,7 +964,7 @@ export interface Answers {
   }
   'GET /ops/acts': {
     id: string
-    act: 'retry' | 'discard' | 'run_now'
+    act: 'retry' | 'discard' | 'run_now' | 'resolve'
     job_id: string | null
     filter: {
       state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
@@ -971,6 +977,8 @@ export interface Answers {
     } | null
     who: string
     reason: string
+    took_effect: boolean | null
+    reference: string | null
     state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
     matched: number
     found: number
@@ -986,7 +994,7 @@ export interface Answers {
   }[]
   'GET /ops/acts/{id}': {
     id: string
-    act: 'retry' | 'discard' | 'run_now'
+    act: 'retry' | 'discard' | 'run_now' | 'resolve'
     job_id: string | null
     filter: {
       state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
@@ -999,6 +1007,8 @@ export interface Answers {
     } | null
     who: string
     reason: string
+    took_effect: boolean | null
+    reference: string | null
     state: 'asked' | 'running' | 'done' | 'canceled' | 'failed'
     matched: number
     found: number

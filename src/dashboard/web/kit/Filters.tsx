@@ -3,6 +3,7 @@ import { NativeSelect, TextInput } from '@mantine/core'
 import { Search, X } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import { useAddressSearch } from '../address.ts'
+import { formatMoney, parseMoney, typedMoney } from './Money.tsx'
 import { inWords } from './statuses.ts'
 
 export type FilterField =
@@ -14,7 +15,15 @@ export type FilterField =
       /** What holds while it is not set. */
       unset?: string
     }
-  | { kind: 'text'; name: string; label: string; placeholder?: string }
+  | {
+      kind: 'text'
+      name: string
+      label: string
+      placeholder?: string
+      problem?: (text: string) => string | null
+    }
+  /** An amount at least and at most, in minor units in the address: in the currency that is chosen there. */
+  | { kind: 'amount'; from: string; to: string; label: string }
   /** Days: two words of the address, the beginning of the first and the end of the second. */
   | { kind: 'days'; from: string; to: string; label: string }
 
@@ -60,7 +69,11 @@ type FieldState = {
 }
 
 function Field({ field, search, set }: FieldState & { field: FilterField }) {
-  if (field.kind === 'text') return <TextField field={field} value={search[field.name] ?? ''} set={set} />
+  if (field.kind === 'text')
+    return (
+      <TextField {...field} value={search[field.name] ?? ''} commit={(text) => set({ [field.name]: text })} />
+    )
+  if (field.kind === 'amount') return <AmountFields field={field} search={search} set={set} />
   if (field.kind === 'select')
     return (
       <NativeSelect
@@ -88,37 +101,75 @@ function Field({ field, search, set }: FieldState & { field: FilterField }) {
   )
 }
 
-/** Asks on enter and when it is left, not at each letter. */
+/** Asks on enter and when it is left, not at each letter; never for a text that has a problem. */
 function TextField({
-  field,
+  label,
+  placeholder,
   value,
-  set,
+  problem,
+  commit,
+  disabled = false,
 }: {
-  field: { name: string; label: string; placeholder?: string }
+  label: string
+  placeholder?: string | undefined
   value: string
-  set: FieldState['set']
+  problem?: ((text: string) => string | null) | undefined
+  commit: (text: string) => void
+  disabled?: boolean
 }) {
   const [typed, setTyped] = useState({ text: value, from: value })
+  const [error, setError] = useState<string | null>(null)
   // The address has changed by itself: by a chip, or by going back.
   const text = typed.from === value ? typed.text : value
-  const commit = () => {
-    if (text.trim() !== value) set({ [field.name]: text.trim() })
+  const leave = () => {
+    const asked = text.trim()
+    const found = asked === '' ? null : (problem?.(asked) ?? null)
+    setError(found)
+    if (found === null && asked !== value) commit(asked)
   }
   return (
     <TextInput
       type="search"
-      data-search={field.label === 'Search' || undefined}
-      label={field.label}
-      placeholder={field.placeholder}
-      leftSection={field.label === 'Search' ? <Search size={14} /> : undefined}
+      data-search={label === 'Search' || undefined}
+      label={label}
+      placeholder={placeholder}
+      leftSection={label === 'Search' ? <Search size={14} /> : undefined}
       value={text}
+      error={error}
+      disabled={disabled}
       onChange={(event) => setTyped({ text: event.currentTarget.value, from: value })}
-      onBlur={commit}
+      onBlur={leave}
       onKeyDown={(event) => {
-        if (event.key === 'Enter') commit()
+        if (event.key === 'Enter') leave()
       }}
     />
   )
+}
+
+/** Which amount is meant depends on the currency, so without one there is nothing to ask for. */
+function AmountFields({
+  field: { from, to, label },
+  search,
+  set,
+}: FieldState & { field: { from: string; to: string; label: string } }) {
+  const currency = search['currency']
+  const known = currency !== undefined && currency !== ''
+  return [from, to].map((name) => {
+    const minor = search[name]
+    return (
+      <TextField
+        key={name}
+        label={`${label} ${name === from ? 'from' : 'to'}`}
+        placeholder={known ? typedMoney(0, currency) : 'Choose a currency'}
+        value={known && minor !== undefined && minor !== '' ? typedMoney(Number(minor), currency) : ''}
+        problem={(text) =>
+          known && parseMoney(text, currency) === undefined ? `Not an amount in ${currency}` : null
+        }
+        commit={(text) => set({ [name]: known ? parseMoney(text, currency)?.toString() : undefined })}
+        disabled={!known}
+      />
+    )
+  })
 }
 
 function chipsOf(field: FilterField, search: Record<string, string | undefined>) {
@@ -131,6 +182,10 @@ function chipsOf(field: FilterField, search: Record<string, string | undefined>)
       ...chip(field.from, `${field.label} from`, (value) => dayOf(value)),
       ...chip(field.to, `${field.label} until`, (value) => dayOf(value, 1)),
     ]
+  if (field.kind === 'amount') {
+    const shown = (minor: string) => amountIn(minor, search['currency'])
+    return [...chip(field.from, `${field.label} from`, shown), ...chip(field.to, `${field.label} to`, shown)]
+  }
   return chip(field.name, field.label, (value) =>
     field.kind === 'select'
       ? (field.options.map(optionOf).find((option) => option.value === value)?.label ?? value)
@@ -140,6 +195,10 @@ function chipsOf(field: FilterField, search: Record<string, string | undefined>)
 
 const optionOf = (option: string | { value: string; label: string }) =>
   typeof option === 'string' ? { value: option, label: inWords(option) } : option
+
+function amountIn(minor: string, currency = ''): string {
+  return currency === '' ? `${minor} minor units` : formatMoney(Number(minor), currency)
+}
 
 /** The beginning of a day where the reader is, or with `days` of one after it, as an instant. */
 function instantOf(day: string, days: number): string | undefined {

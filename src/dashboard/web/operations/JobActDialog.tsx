@@ -1,17 +1,16 @@
 // Before an act about jobs: how many they are, why it is done, and then how far it is.
 import { Textarea } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { Bone } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { filterWords, JOB_ACTS, whyNoAct } from './job-acts.ts'
-import { JobActProgress } from './JobActProgress.tsx'
-import { askActed, AuditLink } from '../kit/Acted.tsx'
-import type { JobActKind, JobActRow, JobCount } from './shapes.ts'
+import { filterWords, JOB_ACTS, whyNoAct, type JobActOfMany } from './job-acts.ts'
+import { JobActAsked } from './JobActProgress.tsx'
+import { askActed } from '../kit/Acted.tsx'
+import type { JobActRow, JobCount } from './shapes.ts'
 
 /** About one job, or about all that the filters find. */
-export type JobActTarget = { act: JobActKind } & (
+export type JobActTarget = { act: JobActOfMany } & (
   | { job: { id: string; name: string } }
   | { filters: Record<string, string> }
 )
@@ -72,15 +71,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
           ...(one === undefined ? { filter: count?.filter } : { job_id: one.id }),
         })
       }
-      outcome={({ data, audit_seq }) => (
-        <>
-          <JobActProgress id={data.id} />
-          <span className="line">
-            <Link to={`/ops/acts/${data.id}`}>Result of each job</Link>{' '}
-            <AuditLink of="installation" seq={audit_seq} />
-          </span>
-        </>
-      )}
+      outcome={(asked) => <JobActAsked of={asked} />}
       onDone={() => invalidate('/ops/jobs', '/ops/acts')}
     >
       {count?.filter !== null && (

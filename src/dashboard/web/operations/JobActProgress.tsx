@@ -1,9 +1,12 @@
 // How far an act about jobs is.
+import { Link } from '@tanstack/react-router'
 import { useEffect } from 'react'
+import { AuditLink, type Acted } from '../kit/Acted.tsx'
 import { Bone } from '../kit/Bone.tsx'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import type { JobActRow } from './shapes.ts'
+import { JOB_ACTS } from './job-acts.ts'
+import type { JobActItemRow, JobActRow } from './shapes.ts'
 
 /** Reads the act until it is over. */
 export function useJobAct(id: string) {
@@ -16,9 +19,23 @@ export function useJobAct(id: string) {
   return query
 }
 
+/** Of an act that was just asked for: how far it is, where its results are, and where it is on record. */
+export function JobActAsked({ of: { data, audit_seq } }: { of: Acted<JobActRow> }) {
+  return (
+    <>
+      <JobActProgress id={data.id} />
+      <span className="line">
+        <Link to={`/ops/acts/${data.id}`}>Result of each job</Link>{' '}
+        <AuditLink of="installation" seq={audit_seq} />
+      </span>
+    </>
+  )
+}
+
 export function JobActProgress({ id }: { id: string }) {
   const { data: act } = useJobAct(id)
   if (act === undefined) return <Bone width={200} />
+  if (act.job_id !== null && act.state === 'done') return <ResultOfOne act={act} />
   const { found, done, refused, state, error } = act
   const waiting = Math.max(0, found - done - refused)
   const part = (count: number) => `${found === 0 ? 0 : (count / found) * 100}%`
@@ -46,3 +63,23 @@ export function JobActProgress({ id }: { id: string }) {
     </div>
   )
 }
+
+/** Of an act about one job: what became of it, in words instead of counts. */
+function ResultOfOne({ act: { id, act } }: { act: JobActRow }) {
+  const { data: items } = useAnswer<JobActItemRow[]>(`/ops/acts/${id}/items`)
+  const [item] = items ?? []
+  if (item === undefined) return <Bone width={200} />
+  const { done } = JOB_ACTS[act]
+  const { refused, look_only } = item
+  return (
+    <div role="status">
+      {refused === null ? (
+        <Status status="done" word={look_only ? `${done}: it is looked up now, and not sent` : done} />
+      ) : (
+        <Status status="refused" word={`Not ${lowered(done)}: ${lowered(refused)}`} />
+      )}
+    </div>
+  )
+}
+
+const lowered = (text: string) => text.charAt(0).toLowerCase() + text.slice(1)

@@ -1,16 +1,14 @@
 // What operators may do about jobs: by which name, what it does, and which jobs it can be for.
-import { FastForward, RotateCcw, Trash2, type LucideIcon } from 'lucide-react'
+import { FastForward, Gavel, RotateCcw, Trash2, type LucideIcon } from 'lucide-react'
 import type { JobActKind, JobDetails } from './shapes.ts'
 
-export const JOB_ACTS: Record<
-  JobActKind,
-  { title: string; of_all: string; icon: LucideIcon; going: string; does: string }
-> = {
+export const JOB_ACTS = {
   retry: {
     title: 'Retry',
     of_all: 'Retry all matching jobs',
     icon: RotateCcw,
     going: 'Retrying',
+    done: 'Retried',
     does: 'runs again with all its attempts, and its handler decides what is left to do. A call to a provider is sent again with the same key, or only looked up if that key is too old.',
   },
   discard: {
@@ -18,6 +16,7 @@ export const JOB_ACTS: Record<
     of_all: 'Discard all matching jobs',
     icon: Trash2,
     going: 'Discarding',
+    done: 'Discarded',
     does: 'ends without being done. This is refused while the outcome of its call to a provider is not known.',
   },
   run_now: {
@@ -25,16 +24,32 @@ export const JOB_ACTS: Record<
     of_all: 'Run all matching jobs now',
     icon: FastForward,
     going: 'Making due',
+    done: 'Made due',
     does: 'becomes due now instead of waiting for its time. Past attempts still count.',
   },
-}
+  // Of one job only: nobody knows of many at once what became of each.
+  resolve: {
+    title: 'Resolve',
+    icon: Gavel,
+    going: 'Resolving',
+    done: 'Resolved',
+    does: 'ends with the outcome that you choose. First look for its call at the provider.',
+  },
+} satisfies Record<
+  JobActKind,
+  { title: string; of_all?: string; icon: LucideIcon; going: string; done: string; does: string }
+>
+/** Of one job, or of all that filters find. */
 export const JOB_ACT_KINDS = ['retry', 'discard', 'run_now'] as const satisfies JobActKind[]
+export type JobActOfMany = (typeof JOB_ACT_KINDS)[number]
 
 /** Whether the job's state allows the act; the server looks again. */
 export function allowsAct(job: JobDetails, act: JobActKind, now: number): boolean {
   const waits = job.state === 'ready' || job.state === 'unknown'
   if (act === 'retry') return waits || (job.state === 'discarded' && job.calls.length === 0)
-  if (act === 'discard') return waits
+  const is_unknown = waits && job.unknown_since !== null
+  if (act === 'resolve') return is_unknown && job.call !== null
+  if (act === 'discard') return waits && !(is_unknown && job.call?.under_way === true)
   return job.state === 'ready' && !job.parked && job.run_at !== null && Date.parse(job.run_at) > now
 }
 

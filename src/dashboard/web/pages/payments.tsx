@@ -1,21 +1,21 @@
 // Payments: the list, with what it can be searched by.
 import type { Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
+import { Fragment } from 'react'
 import { useAddressSearch } from '../address.ts'
-import { ID_COLUMN, CREATED_COLUMN, AMOUNT_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
+import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { useFirstPayment } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { UUID } from '../kit/Id.tsx'
-import { useList, wholeList, type ListState, type TableList } from '../kit/list.ts'
 import { Money, typedMoney } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
+import { CAPTURED_COLUMN, PAYMENT_AMOUNT_COLUMN } from '../payments/columns.tsx'
 import { CURRENCIES } from '../payments/filters.ts'
-import { useAnswer } from '../queries.ts'
+import { metadataFilter, useSearchedPayments, type SearchedEmail } from '../payments/search.ts'
 
 const FIELDS: FilterField[] = [
   {
@@ -35,26 +35,23 @@ const FIELDS: FilterField[] = [
   },
   { kind: 'select', name: 'currency', label: 'Currency', options: CURRENCIES },
   { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
-  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id or reference' },
+  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, reference or email' },
+  { kind: 'amount', from: 'amount_min', to: 'amount_max', label: 'Amount' },
+  {
+    kind: 'text',
+    name: 'metadata',
+    label: 'Metadata',
+    placeholder: 'key=value',
+    problem: (text) => (metadataFilter(text) === undefined ? 'Enter key=value' : null),
+  },
 ]
 /** Filters that links lead here with; a chip takes them away. */
 const LINKED: FilterField[] = [
   { kind: 'text', name: 'customer_id', label: 'Customer' },
   { kind: 'text', name: 'merchant_id', label: 'Merchant' },
 ]
-const NAMES = [
-  'status',
-  'currency',
-  'created_from',
-  'created_to',
-  'customer_id',
-  'merchant_id',
-  'amount_min',
-  'amount_max',
-]
-
 const COLUMNS: TableColumn<Payment>[] = [
-  AMOUNT_COLUMN,
+  PAYMENT_AMOUNT_COLUMN,
   {
     title: 'Status',
     cell: ({ status, dispute }) => (
@@ -96,15 +93,15 @@ const COLUMNS: TableColumn<Payment>[] = [
   ID_COLUMN,
   CREATED_COLUMN,
 ]
-/** Only in the file. */
 const FILE_COLUMNS: TableColumn<Payment>[] = [
   ...COLUMNS,
   CURRENCY_COLUMN,
+  CAPTURED_COLUMN,
   { title: 'Processor reference', cell: () => null, csv: ({ processor_reference }) => processor_reference },
 ]
 
 export function PaymentsPage() {
-  const { list, exported } = useSearched()
+  const { list, exported, email } = useSearchedPayments()
   const [search] = useAddressSearch()
   const linked = LINKED.filter((field) => field.kind === 'text' && search[field.name] !== undefined)
   const curl = useFirstPayment()
@@ -119,6 +116,7 @@ export function PaymentsPage() {
         fields={[...FIELDS, ...linked]}
         end={exported && <CsvExport list={exported} columns={FILE_COLUMNS} name="payments.csv" />}
       />
+      {email && <OfEmail {...email} />}
       <DataTable
         label="Payments"
         list={list}
@@ -135,19 +133,19 @@ export function PaymentsPage() {
   )
 }
 
-/** What the text of `Search` finds: the payment of that id, or else those of a customer or a processor's reference. */
-function useSearched(): { list: TableList<Payment>; exported?: ListState<Payment> } {
-  const [address] = useAddressSearch()
-  const text = address['search']?.trim() ?? ''
-  const is_id = UUID.test(text)
-  const nouns = useAnswer<{ noun: string }[]>('/find', { q: text }, { enabled: is_id })
-  const is_one = is_id && nouns.data?.some(({ noun }) => noun === 'payment') === true
-  const payment = useAnswer<Payment>(`/v1/payments/${text}`, undefined, { every_ms: 10_000, enabled: is_one })
-  const list = useList<Payment>('/v1/payments', NAMES, {
-    fixed: text === '' ? {} : is_id ? { customer_id: text } : { processor_reference: text },
-    every_ms: 10_000,
-    enabled: !is_id || (!nouns.isPending && !is_one),
-  })
-  if (is_one) return { list: wholeList(payment, payment.data && [payment.data]) }
-  return { list: { ...list, filtered: list.filtered || text !== '' }, exported: list }
+/** Whose payments a search by email shows: an email may be that of several customers, or of none. */
+function OfEmail({ text, customer_ids: [shown, ...others] }: SearchedEmail) {
+  if (shown === undefined) return <p className="dim">No customer has the email address {text}.</p>
+  return (
+    <p className="dim">
+      Customer: <PartyName type="customer" id={shown} link />
+      {others.length > 0 && ' · Others with this email address: '}
+      {others.map((id, nth) => (
+        <Fragment key={id}>
+          {nth > 0 && ', '}
+          <PartyName type="customer" id={id} link />
+        </Fragment>
+      ))}
+    </p>
+  )
 }

@@ -18,6 +18,8 @@ export function SignInPage() {
   const [search] = useAddressSearch()
   const { history } = useRouter()
   const [step, setStep] = useState<'password' | 'code'>('password')
+  const [email, setEmail] = useState('')
+  const [over, setOver] = useState<Error>()
 
   function enter(): void {
     queryClient.clear()
@@ -29,16 +31,37 @@ export function SignInPage() {
   return (
     <AloneCard title={step === 'password' ? 'Sign in to Sluice' : 'Enter your code'}>
       {step === 'password' ? (
-        <PasswordStep onDone={(more) => (more ? setStep('code') : enter())} />
+        <PasswordStep
+          email={email}
+          setEmail={setEmail}
+          over={over}
+          onDone={(more) => (more ? setStep('code') : enter())}
+        />
       ) : (
-        <CodeStep onDone={enter} onBack={() => setStep('password')} />
+        <CodeStep
+          onDone={enter}
+          onBack={(error) => {
+            setOver(error)
+            setStep('password')
+          }}
+        />
       )}
     </AloneCard>
   )
 }
 
-function PasswordStep({ onDone }: { onDone: (code_wanted: boolean) => void }) {
-  const [email, setEmail] = useState('')
+/** `over`: why a sign-in with this email has to start again. */
+function PasswordStep({
+  email,
+  setEmail,
+  over,
+  onDone,
+}: {
+  email: string
+  setEmail: (email: string) => void
+  over: Error | undefined
+  onDone: (code_wanted: boolean) => void
+}) {
   const [password, setPassword] = useState('')
   const signIn = useMutation({
     mutationFn: () => post<SignedIn>('/auth/sign-in/email', { email, password }),
@@ -46,7 +69,7 @@ function PasswordStep({ onDone }: { onDone: (code_wanted: boolean) => void }) {
   })
   const passkey = useMutation({ mutationFn: signInWithPasskey, onSuccess: () => onDone(false) })
   const busy = signIn.isPending || passkey.isPending
-  const error = signIn.error ?? passkey.error
+  const error = signIn.error ?? passkey.error ?? (signIn.isIdle && passkey.isIdle ? over : undefined)
   return (
     <form className="stack" onSubmit={submitting(() => signIn.mutate())}>
       <TextInput
@@ -68,8 +91,10 @@ function PasswordStep({ onDone }: { onDone: (code_wanted: boolean) => void }) {
         value={password}
         onChange={(event) => setPassword(event.currentTarget.value)}
         visibilityToggleButtonProps={{ 'aria-label': 'Show what is typed' }}
+        // oxlint-disable-next-line jsx-a11y/no-autofocus -- the email is there already, and the field before it is gone
+        autoFocus={over !== undefined}
       />
-      {error !== null && <DialogError error={readable(error)} />}
+      {error && <DialogError error={readable(error)} />}
       <Button type="submit" size="sm" variant="filled" fullWidth disabled={busy} mt={4}>
         Sign in
       </Button>
@@ -89,13 +114,17 @@ function PasswordStep({ onDone }: { onDone: (code_wanted: boolean) => void }) {
   )
 }
 
-function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: () => void }) {
+/** Goes back with an error where no code can end this sign-in any more. */
+function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: (error?: Error) => void }) {
   const [code, setCode] = useState('')
   const [backup, setBackup] = useState(false)
   const verify = useMutation({
     mutationFn: () =>
       post(`/auth/two-factor/${backup ? 'verify-backup-code' : 'verify-totp'}`, { code: code.trim() }),
     onSuccess: onDone,
+    onError: (error) => {
+      if (startsAgain(error)) onBack(error)
+    },
   })
   return (
     <form className="stack" onSubmit={submitting(() => verify.mutate())}>
@@ -119,7 +148,7 @@ function CodeStep({ onDone, onBack }: { onDone: () => void; onBack: () => void }
       <Button variant="subtle" onClick={() => setBackup(!backup)}>
         {backup ? 'Use a code from your app' : 'Use a backup code'}
       </Button>
-      <Button variant="subtle" color="gray" onClick={onBack}>
+      <Button variant="subtle" color="gray" onClick={() => onBack()}>
         Back
       </Button>
     </form>
@@ -138,6 +167,11 @@ async function signInWithPasskey(): Promise<void> {
   })
   if (!(credential instanceof PublicKeyCredential)) throw new Error('No passkey was chosen.')
   await post('/auth/passkey/verify-authentication', { response: credential.toJSON() })
+}
+
+function startsAgain(error: Error): boolean {
+  const context: Record<string, unknown> = error instanceof SluiceError ? { ...error.context } : {}
+  return context['starts_again'] === true
 }
 
 /** An error of the sign-in for people. */

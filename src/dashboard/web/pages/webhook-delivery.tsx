@@ -85,7 +85,7 @@ export function WebhookDeliveryPage() {
               Endpoint: delivery && (
                 <Link to={`/webhooks/${delivery.endpoint_id}`}>{endpoint?.url ?? delivery.endpoint_id}</Link>
               ),
-              Attempts: delivery?.attempts,
+              Attempts: delivery && attemptsOf(delivery),
               'Next attempt':
                 delivery &&
                 (delivery.next_attempt_at === null ? null : (
@@ -151,6 +151,12 @@ function Story({
       <Instant at={next_attempt_at} />, at {formatInstant(next_attempt_at)}.
     </>
   )
+}
+
+/** Those of the schedule, as the list counts them, and those by hand. The log keeps only the latest. */
+function attemptsOf({ attempts, attempts_log }: WebhookDeliveryDetail): string {
+  const by_hand = attempts_log.filter(({ manual }) => manual).length
+  return by_hand === 0 ? String(attempts) : `${attempts}, and ${by_hand} by hand`
 }
 
 function itemsOf({ attempts_log, created_at, next_attempt_at }: WebhookDeliveryDetail): TimelineItem[] {

@@ -1,19 +1,20 @@
 // The newest payments of a customer or a merchant, on its page.
 import { Link } from '@tanstack/react-router'
 import type { Payment } from '#sdk/index.ts'
-import { CREATED_COLUMN, AMOUNT_COLUMN } from '../kit/columns.tsx'
+import { CREATED_COLUMN } from '../kit/columns.tsx'
 import { useFirstPayment } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { shortId, Id } from '../kit/Id.tsx'
 import { useList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
+import { PAYMENT_AMOUNT_COLUMN } from '../payments/columns.tsx'
 import { useAreaState } from '../session.tsx'
 
 const COLUMNS: TableColumn<Payment>[] = [
   { title: 'Id', cell: ({ id }) => <span className="mono">{shortId(id)}</span> },
   { title: 'Status', cell: ({ status }) => <Status status={status} /> },
-  AMOUNT_COLUMN,
+  PAYMENT_AMOUNT_COLUMN,
   {
     title: 'Reference',
     cell: ({ processor_reference }) =>

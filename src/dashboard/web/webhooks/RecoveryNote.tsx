@@ -1,16 +1,23 @@
 // How far a recovery is.
 import { Progress } from '@mantine/core'
 import { RotateCcw } from 'lucide-react'
+import { useEffect } from 'react'
 import type { WebhookRecovery } from '#sdk/index.ts'
 import { Instant } from '../kit/Instant.tsx'
 import { Failed } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
-import { useAnswer } from '../queries.ts'
+import { invalidate, useAnswer } from '../queries.ts'
 
 export function RecoveryNote({ id }: { id: string }) {
   const { data, error, refetch } = useAnswer<WebhookRecovery>(`/v1/webhook_recoveries/${id}`, undefined, {
     every_ms: 2_000,
   })
+  const endpoint_id = data?.status === 'completed' ? data.endpoint_id : undefined
+  useEffect(() => {
+    // The figures and deliveries below were read before they arrived.
+    if (endpoint_id !== undefined)
+      void invalidate(`/v1/webhook_endpoints/${endpoint_id}`, `/webhook_endpoints/${endpoint_id}`)
+  }, [endpoint_id])
   if (error !== null && data === undefined) return <Failed error={error} retry={refetch} />
   if (data === undefined) return null
   const { status, found, sent, since, until } = data
@@ -23,7 +30,7 @@ export function RecoveryNote({ id }: { id: string }) {
           Recovery <Status status={status} />
         </strong>
         {sent.toLocaleString()} of {found.toLocaleString()} deliveries sent again, of those created between{' '}
-        <Instant at={since} /> and <Instant at={until} />.
+        <Instant at={since} /> and <Instant at={until} />. Each delivery below shows whether it arrived.
         <Progress mt={8} size="sm" value={share} aria-label="Share of deliveries sent again" />
       </div>
     </div>

@@ -17,6 +17,7 @@ import { Status } from '../../kit/Status.tsx'
 import { Timeline, type TimelineItem } from '../../kit/Timeline.tsx'
 import { allowsAct, JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
+import { ResolveDialog } from '../../operations/ResolveDialog.tsx'
 import type { JobDetails } from '../../operations/shapes.ts'
 import { DeliveryLink, WorksOn } from '../../operations/WorksOn.tsx'
 import { useAnswer } from '../../queries.ts'
@@ -58,11 +59,13 @@ export function JobPage() {
   const query = useAnswer<JobDetails>(`/ops/jobs/${id}`, undefined, { every_ms: 2_000 })
   const { data: job, error, refetch, dataUpdatedAt } = query
   const [target, setTarget] = useState<JobActTarget>()
+  const [resolving, setResolving] = useState(false)
   const now = useNow()
   const above = { to: '/ops/jobs', title: 'Jobs' }
   if (error !== null && job === undefined)
     return <FailedPage title="Job" above={above} error={error} retry={refetch} />
-  const acts = JOB_ACT_KINDS.filter((act) => job !== undefined && allowsAct(job, act, now))
+  const kinds = [...JOB_ACT_KINDS, 'resolve' as const]
+  const acts = kinds.filter((act) => job !== undefined && allowsAct(job, act, now))
   return (
     <>
       <PageHeader
@@ -78,7 +81,11 @@ export function JobPage() {
         actions={acts.map((act) => {
           const Icon = JOB_ACTS[act].icon
           return (
-            <Button key={act} leftSection={<Icon size={14} />} onClick={() => job && setTarget({ act, job })}>
+            <Button
+              key={act}
+              leftSection={<Icon size={14} />}
+              onClick={() => (act === 'resolve' ? setResolving(true) : job && setTarget({ act, job }))}
+            >
               {JOB_ACTS[act].title}
             </Button>
           )
@@ -145,6 +152,7 @@ export function JobPage() {
         </div>
       </div>
       <JobActDialog target={target} close={() => setTarget(undefined)} />
+      {job && <ResolveDialog job={job} opened={resolving} onClose={() => setResolving(false)} />}
     </>
   )
 }
@@ -174,9 +182,10 @@ function storyOf(job: JobDetails, now: number): string {
   if (job.state === 'failed')
     return `It failed for good. ${failed}To try again, repeat the request on the page of its resource.`
   if (job.state === 'discarded') return `It was discarded without being done. ${failed}`
-  if (job.parked) return `${failed}It waits for an operator: retry it or discard it.`
+  if (job.parked)
+    return `${failed}It waits for an operator: retry it or ${job.call?.under_way === true && job.unknown_since !== null ? 'resolve' : 'discard'} it.`
   if (job.unknown_since !== null)
-    return `It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known, and never sent again with another key.`
+    return `It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known, and never sent again with another key. Once you have seen at the provider what became of it, resolve it.`
   if (job.state === 'running') return 'It is running.'
   if (job.paused) return failed + PAUSED
   const due = job.run_at === null || Date.parse(job.run_at) <= now

@@ -1,0 +1,95 @@
+// An operator says what became of a call whose outcome is not known: what they chose decides what will happen.
+import { Radio, Stack, Textarea, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import { askActed } from '../kit/Acted.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { formatMoney } from '../kit/Money.tsx'
+import { nounWords } from '../nouns.ts'
+import { invalidate } from '../queries.ts'
+import { JOB_ACTS } from './job-acts.ts'
+import { JobActAsked } from './JobActProgress.tsx'
+import type { JobActRow, JobDetails } from './shapes.ts'
+
+export function ResolveDialog({
+  job,
+  opened,
+  onClose,
+}: {
+  job: JobDetails
+  opened: boolean
+  onClose: () => void
+}) {
+  const [took_effect, setTookEffect] = useState<boolean>()
+  const [reference, setReference] = useState('')
+  const [reason, setReason] = useState('')
+  const { title, does } = JOB_ACTS.resolve
+  const example = job.call?.makes ?? null
+  const names = took_effect === true && example !== null
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title={`${title} ${job.name}?`}
+      action={title}
+      {...(took_effect === false && { tone: 'bad' as const })}
+      does={took_effect === undefined ? `It ${does}` : whatHappens(job, took_effect)}
+      ready={took_effect !== undefined && reason.trim() !== '' && (!names || reference.trim() !== '')}
+      act={() =>
+        askActed<JobActRow>('POST', '/ops/acts', {
+          act: 'resolve',
+          job_id: job.id,
+          reason: reason.trim(),
+          took_effect,
+          ...(names && { reference: reference.trim() }),
+        })
+      }
+      outcome={(asked) => <JobActAsked of={asked} />}
+      onDone={() => invalidate('/ops/jobs', '/ops/acts')}
+    >
+      <Radio.Group
+        label="What does the provider show?"
+        value={took_effect === undefined ? null : String(took_effect)}
+        onChange={(value) => setTookEffect(value === 'true')}
+      >
+        <Stack gap={4} mt={4}>
+          <Radio value="true" label="It took effect" />
+          <Radio value="false" label="It did not take effect" />
+        </Stack>
+      </Radio.Group>
+      {names && (
+        <TextInput
+          label="Provider reference"
+          description="The provider’s id of what was created."
+          placeholder={example}
+          maxLength={255}
+          required
+          value={reference}
+          onChange={(event) => setReference(event.currentTarget.value)}
+        />
+      )}
+      <Textarea
+        label="Reason"
+        maxLength={1000}
+        autosize
+        required
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+      />
+    </ConfirmDialog>
+  )
+}
+
+function whatHappens({ works_on, call }: JobDetails, took_effect: boolean): string {
+  if (took_effect)
+    return 'A worker looks the call up at the provider and settles what it finds there. Nothing is sent again.'
+  const noun = works_on === null ? 'resource' : nounWords(works_on.noun).toLowerCase()
+  const money =
+    works_on === null || works_on.amount_minor === null || works_on.currency === null
+      ? ''
+      : ` of ${formatMoney(works_on.amount_minor, works_on.currency)}`
+  const becomes =
+    call?.makes === null
+      ? `The ${noun}${money} is as it was before the call, and the call can be requested again.`
+      : `The ${noun}${money} fails, and what it reserved is free again.`
+  return `${becomes} Nothing is sent. If the call did take effect, money may have moved that is not in the books: that shows as a drift.`
+}
