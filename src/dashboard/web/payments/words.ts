@@ -1,6 +1,6 @@
 // The words that the story of a payment is told in.
 import type { Payment, Refund } from '#sdk/index.ts'
-import { formatMoney } from '../kit/Money.tsx'
+import { formatMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
 import type { PaymentStory } from './story.ts'
 
