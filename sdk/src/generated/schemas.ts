@@ -377,7 +377,7 @@ export interface CreateRecipient {
 
 /** What goes back. */
 export interface CreateRefund {
-  /** Left out: all that was captured and not refunded. */
+  /** Left out: all that was captured and that no other refund gives back. */
   amount_minor?: number | null
   /** Why; the processor is told too. */
   reason?: 'duplicate' | 'fraudulent' | 'requested_by_customer' | null
@@ -1232,6 +1232,8 @@ export interface Payment {
   amount_captured_minor: number
   /** What of it went back. */
   amount_refunded_minor: number
+  /** What refunds that are `pending` give back. It cannot be refunded again, unless they fail. */
+  amount_refund_pending_minor: number
   /** Who moves the money. */
   processor: string
   /** The payment at the processor. */

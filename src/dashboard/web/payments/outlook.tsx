@@ -10,7 +10,7 @@ import { useSession } from '../session.tsx'
 import { useIsPaused } from '../operations/held.ts'
 import { inTime } from './items.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
-import { amountOfJob, bankHasMoney, buyerHasTo, jobWords, moneyOf, processorName } from './words.ts'
+import { amountOfJob, buyerHasTo, jobWords, moneyOf, processorName, refundsInWords } from './words.ts'
 
 export type Said = { key: string; tone: Tone; words: ReactNode }
 
@@ -143,21 +143,13 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
       `${amount} was not taken${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
     )
   if (status === 'captured') {
-    const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
+    const captured = payment.amount_captured_minor
     const money = (minor: number) => formatMoney(minor, currency)
     const released =
       captured < payment.amount_minor
         ? `, and the other ${money(payment.amount_minor - captured)} was released`
         : ''
-    const back =
-      refunded === 0
-        ? bankHasMoney(payment)
-          ? 'The bank has the money now: it cannot be refunded.'
-          : 'It can be refunded, all or in parts.'
-        : refunded === captured
-          ? 'All of it went back.'
-          : `${money(refunded)} went back; ${money(captured - refunded)} stays captured.`
-    return say('idle', `${money(captured)} was captured${released}. ${back}`)
+    return say('idle', `${money(captured)} was captured${released}. ${refundsInWords(payment)}`)
   }
   return []
 }
