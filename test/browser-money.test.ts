@@ -501,7 +501,7 @@ test('the overview compares days that are over, shows all amounts, and says what
     from (values (0, 1), (1, 2000), (7, 900000), (8, 1000)) d(ago, minor)`
   const owner = await createPerson(world, { role: 'owner', tenant_id })
   const page = await dashboard.open('/?currency=chf', { as: owner })
-  await page.getByText('100% more than the week before, without today').waitFor()
+  await page.getByText('100% more than last week, without today').waitFor()
   const balance = page.getByRole('region', { name: 'Balance' })
   await balance.getByText('and').waitFor()
   const note = balance.getByText(/^and /)

@@ -20,8 +20,10 @@ export async function listBalanceDays(
       from generate_series(0, ${days - 2}::integer) nth
     ) day
     cross join lateral (${countBefore(sql, sql`day.ends`)}) passed
-    left join ledger_transfers t
-      on t.tenant_id = a.tenant_id and t.currency = a.currency and t.seq = passed.seq
+    left join lateral (
+      select balance_after_minor from ledger_transfers
+      where tenant_id = a.tenant_id and currency = a.currency and seq = passed.seq offset 0
+    ) t on true
     where a.tenant_id = ${tenant_id} and a.name = 'available' and a.last_seq > 0
     group by a.currency, a.balance_minor`
   return new Map(rows.map(({ currency, balances }) => [currency, balances]))

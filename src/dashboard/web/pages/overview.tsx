@@ -181,10 +181,10 @@ function volumeTrend(of: CurrencyWeeks | undefined) {
   if (before === 0) return undefined
   const change = (now - before) / before
   if (Math.abs(change) < 0.005)
-    return { by: 'none' as const, good: true, text: 'the same as the week before, without today' }
+    return { by: 'none' as const, good: true, text: 'the same as last week, without today' }
   return {
     by: change > 0 ? ('up' as const) : ('down' as const),
     good: change > 0,
-    text: `${percent(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than the week before, without today`,
+    text: `${percent(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than last week, without today`,
   }
 }

@@ -8,7 +8,6 @@ import { useFirstPayment } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { UUID } from '../kit/Id.tsx'
-import { formatInstant } from '../kit/Instant.tsx'
 import { useList, wholeList, type ListState, type TableList } from '../kit/list.ts'
 import { typedMoney } from '../kit/amounts.ts'
 import { Money } from '../kit/Money.tsx'
@@ -49,12 +48,12 @@ function linkedFields({ customer_id, merchant_id, capture_before_to }: AddressSe
       kind: 'select',
       name: 'capture_before_to',
       label: 'Hold lapses',
-      options: [{ value: capture_before_to, label: `before ${instantInWords(capture_before_to)}` }],
+      options: [{ value: capture_before_to, label: `before ${minuteOf(capture_before_to)}` }],
     })
   return fields
 }
-/** What stands in an address may be no instant; the API says so then. */
-const instantInWords = (at: string) => (Number.isNaN(Date.parse(at)) ? at : formatInstant(at))
+const minuteOf = (at: string) =>
+  new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
 const NAMES = [
   'status',
