@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { warnOfExpiry } from '#domain/payments/expiry.ts'
 import { createPerson, PASSWORD } from '#test/people.ts'
 import { askInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
@@ -60,6 +61,76 @@ test('a payment is found in the list, captured, and refunded in part', async () 
     ['capture', 4000],
     ['refund', 1200],
   ])
+})
+
+test('what is paid out and refunded is what was typed, where the browser knows other decimals of a currency', async () => {
+  const client = await dashboard.world.clientOf()
+  const { id } = await capturedPayment(client, { amount_minor: 1_000_000, currency: 'HUF' })
+  const to = await recipient(client, 'acct_success', { name: 'Kati', currency: 'huf', country: 'HU' })
+  const owner = await createPerson(dashboard.world, { role: 'owner', tenant_id: client.tenant_id })
+  const page = await dashboard.open(`/recipients/${to}`, { as: owner })
+  const payout = await ask(page, 'New payout')
+  await payout.getByLabel('Amount').fill('5000')
+  await payout.getByRole('heading', { name: 'Pay HUF 5,000.00 to Kati?' }).waitFor()
+  await payout.getByRole('button', { name: 'Create payout' }).click()
+  await checkOnRecord(page)
+  const [made] = (await client.get(`/v1/payouts?recipient_id=${to}`)).body
+  expect(made).toMatchObject({ amount_minor: 500_000, currency: 'huf' })
+
+  await page.goto(`${dashboard.url}/payments/${id}`)
+  await page.getByRole('heading', { level: 1, name: 'HUF 10,000.00' }).waitFor()
+  const refund = await ask(page, 'Refund')
+  expect(await refund.getByLabel('Amount').inputValue()).toBe('10000.00')
+  await refund.getByLabel('Amount').fill('1000.50')
+  await refund.getByRole('button', { name: 'Refund' }).click()
+  await checkOnRecord(page)
+  expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ amount_refunded_minor: 100_050 })
+})
+
+test('a refund offers what no other refund gives back, and none where nothing is left', async () => {
+  const { client } = dashboard.world
+  const { id } = await capturedPayment(client, {
+    amount_minor: 4000,
+    payment_method: 'pm_card_pendingRefund',
+  })
+  const pending = await client.post(`/v1/payments/${id}/refunds`, {
+    idempotency_key: freshKey(),
+    amount_minor: 1200,
+  })
+  expect(pending.body).toMatchObject({ status: 'pending' })
+  const page = await dashboard.open(`/payments/${id}`, { as: 'support' })
+  await page.getByText('$12.00 is being refunded; $28.00 stays captured.').waitFor()
+  const first = await ask(page, 'Refund')
+  expect(await first.getByLabel('Amount').inputValue()).toBe('28.00')
+  await first.getByText('$12.00 is being refunded.').waitFor()
+  await first.getByLabel('Amount').fill('28.01')
+  await first.getByText('Give an amount of at most $28.00.').waitFor()
+  await first.getByLabel('Reason').selectOption('fraudulent')
+  await first.getByRole('button', { name: 'Back' }).click()
+  await first.waitFor({ state: 'hidden' })
+
+  // What was chosen for an act that was not done is not chosen for the next.
+  const second = await ask(page, 'Refund')
+  expect(await second.getByLabel('Amount').inputValue()).toBe('28.00')
+  expect(await second.getByLabel('Reason').inputValue()).toBe('')
+  await second.getByRole('button', { name: 'Refund' }).click()
+  await second.getByText('$28.00 is being refunded').waitFor()
+  await checkOnRecord(page)
+  await page.getByText('$40.00 is being refunded; $0.00 stays captured.').waitFor()
+  expect(await page.getByRole('main').getByRole('button', { name: 'Refund', exact: true }).count()).toBe(0)
+})
+
+test('what the API refuses is said in money', async () => {
+  const { client } = dashboard.world
+  const { id } = await heldPayment(client, { amount_minor: 3300 })
+  const page = await dashboard.open(`/payments/${id}`, { as: 'support', expects: [/status of 422/] })
+  await page.route('**/capture', (route, request) =>
+    route.continue({ postData: JSON.stringify({ ...request.postDataJSON(), amount_minor: 3301 }) }),
+  )
+  const capture = await ask(page, 'Capture')
+  await capture.getByRole('button', { name: 'Capture' }).click()
+  const alert = await capture.getByRole('alert').innerText()
+  expect(alert).toContain('$33.01 is more than the $33.00 that can be captured.')
 })
 
 test('a refund whose answer was lost and whose retry is refused is found again, not made again', async () => {
@@ -278,9 +349,9 @@ test('what the filters show is exported, page after page', async () => {
   ])
   expect(file.suggestedFilename()).toMatch(/^payments-.*authorized.*-\d{4}-\d\d-\d\d\.csv$/)
   const line = (amount: string, description: string, payment: any) =>
-    `${amount},authorized,${description},${of.customer_id},0.00,${payment.id},${payment.created_at},${payment.currency},0.00,${payment.processor_reference}`
+    `${amount},authorized,${description},${of.customer_id},0.00,${payment.id},${payment.created_at},${payment.currency},0.00,${payment.processor_reference},${payment.capture_before}`
   expect((await readFile(await file.path(), 'utf8')).split('\r\n')).toEqual([
-    'Amount,Status,Description,Customer,Refunded,Id,Created,Currency,Captured,Processor reference',
+    'Amount,Status,Description,Customer,Refunded,Id,Created,Currency,Captured,Processor reference,Capture before',
     line('900', '', second).replaceAll(',0.00,', ',0,'),
     line('12.50', `"'=1+1, ""so"""`, first),
     '',
@@ -464,6 +535,60 @@ test('a verification is decided by hand, once', async () => {
     decision_reason: 'Seen in person',
   })
   await expect.poll(() => page.getByRole('button', { name: /^(Approve|Reject)$/ }).count()).toBe(0)
+})
+
+test('the overview compares days that are over, shows all amounts, and says what its reader can do', async () => {
+  const { world } = dashboard
+  const shop = await world.clientOf()
+  const { tenant_id } = shop
+  for (const currency of ['USD', 'EUR', 'GBP', 'JPY', 'HUF']) await fund(shop, 123_456, currency)
+  const held = [await heldPayment(shop), await heldPayment(shop), await heldPayment(shop)]
+  await world.sql`
+    update payments set capture_before = now() + interval '5 hours'
+    where tenant_id = ${tenant_id} and id in (${held[0].id}, ${held[1].id})`
+  await warnOfExpiry(world.sql, 100)
+  // Today, yesterday, and of the week before the day like yesterday and the one like today.
+  await world.sql`
+    insert into payment_days (tenant_id, day, currency, kind, count, amount_minor)
+    select ${tenant_id}, (now() at time zone 'UTC')::date - ago, 'CHF', 'captured', 1000, minor
+    from (values (0, 1), (1, 2000), (7, 900000), (8, 1000)) d(ago, minor)`
+  const owner = await createPerson(world, { role: 'owner', tenant_id })
+  const page = await dashboard.open('/?currency=chf', { as: owner })
+  await page.getByText('100% more than last week, without today').waitFor()
+  const balance = page.getByRole('region', { name: 'Balance' })
+  await balance.getByText('and').waitFor()
+  const note = balance.getByText(/^and /)
+  for (const money of ['$1,234.56', '€1,234.56', '£1,234.56', '¥123,456', /HUF\s1,234\.56/])
+    await expect.poll(() => note.innerText()).toMatch(money)
+  expect(await note.evaluate((it: any) => it.scrollWidth <= it.clientWidth)).toBe(true)
+  await balance.getByRole('img', { name: 'Balance, last 7 days' }).waitFor()
+
+  const line = page.getByRole('list', { name: 'Needs attention' }).getByRole('listitem')
+  await expect.poll(() => line.innerText()).toMatch(/2\s+holds lapse within a day[^]*Capture or cancel/)
+  const reader = await createPerson(world, { role: 'read-only', tenant_id })
+  const other = await dashboard.open('/', { as: reader })
+  const theirs = other.getByRole('list', { name: 'Needs attention' }).getByRole('listitem')
+  await theirs.getByRole('link').waitFor()
+  expect(await theirs.innerText()).not.toContain('Capture')
+
+  await line.getByRole('link').click()
+  await page.getByRole('columnheader', { name: 'Capture before' }).waitFor()
+  const rows = page.getByRole('table', { name: 'Payments' }).getByRole('row')
+  await expect.poll(() => rows.count()).toBe(3)
+  await page.getByRole('button', { name: /^Remove filter Hold lapses: before / }).click()
+  await expect.poll(() => rows.count()).toBe(4)
+})
+
+test('a balance of which nothing is left is not said to be for payouts', async () => {
+  const { world } = dashboard
+  const shop = await world.clientOf()
+  const { id } = await capturedPayment(shop)
+  await shop.post(`/v1/payments/${id}/refunds`, { idempotency_key: freshKey() })
+  const owner = await createPerson(world, { role: 'owner', tenant_id: shop.tenant_id })
+  const page = await dashboard.open('/', { as: owner })
+  const balance = page.getByRole('region', { name: 'Balance' })
+  await balance.getByText('$0.00').waitFor()
+  expect(await balance.innerText()).toContain('Nothing can be paid out')
 })
 
 const focused = (page: Page) => page.evaluate<string>('document.activeElement.textContent.trim()')

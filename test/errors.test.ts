@@ -393,14 +393,23 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   amount_too_large: [
     'POST /v1/payments/{id}/capture',
     async () => client.post(`/v1/payments/${(await heldPayment(client)).id}/capture`, { amount_minor: 1001 }),
-    { param: 'amount_minor', context: { requested_minor: 1001, amount_capturable_minor: 1000 } },
+    {
+      param: 'amount_minor',
+      context: { requested_minor: 1001, amount_capturable_minor: 1000, currency: 'USD' },
+    },
   ],
   refund_exceeds_captured: [
     'POST /v1/payments/{id}/refunds',
     async () => refund(client, (await capturedPayment(client)).id, { amount_minor: 1001 }),
     {
       param: 'amount_minor',
-      context: { requested_minor: 1001, amount_captured_minor: 1000, amount_refunded_minor: 0 },
+      context: {
+        requested_minor: 1001,
+        amount_captured_minor: 1000,
+        amount_refunded_minor: 0,
+        amount_refund_pending_minor: 0,
+        currency: 'USD',
+      },
     },
   ],
   payment_invalid: [

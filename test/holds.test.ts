@@ -3,7 +3,14 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import type { Client } from '#test/client.ts'
-import { capturedPayment, effectsOf, eventually, heldPayment, paymentIn } from '#test/payments.ts'
+import {
+  capturedPayment,
+  createPayment,
+  effectsOf,
+  eventually,
+  heldPayment,
+  paymentIn,
+} from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -24,6 +31,22 @@ async function eventsOf(id: string, type: string): Promise<any[]> {
   const rows = await world.sql`select data from events where subject_id = ${id} and type = ${type}`
   return rows.map(({ data }) => data)
 }
+
+test('what is held is listed by when it lapses', async () => {
+  const shop = await world.clientOf()
+  const held = [await heldPayment(shop), await heldPayment(shop), await capturedPayment(shop)]
+  await createPayment(shop, { payment_method: 'pm_card_threeDSecure2Required' })
+  for (const [nth, { id }] of held.entries())
+    await world.sql`
+      update payments set capture_before = now() + ${12 + 24 * (nth % 2)} * interval '1 hour'
+      where tenant_id = ${shop.tenant_id} and id = ${id}`
+  const before = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString()
+  const listed = async (query: string) =>
+    (await shop.get(`/v1/payments?${query}`)).body.map(({ id }: { id: string }) => id)
+  expect(await listed(`capture_before_to=${before(24)}`)).toEqual([held[0].id])
+  expect(await listed(`capture_before_to=${before(48)}&status=authorized`)).toEqual([held[1].id, held[0].id])
+  expect(await listed(`capture_before_to=${before(48)}&status=captured`)).toEqual([])
+})
 
 test('an event a day before a hold lapses is written once, however many workers look', async () => {
   const soon = await heldPayment(client)

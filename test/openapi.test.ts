@@ -187,6 +187,7 @@ test('parameters have their real types, and answers may get new fields', () => {
     amount_max: 'int64',
     amount_min: 'int64',
     before: 'date-time',
+    capture_before_to: 'date-time',
     created_from: 'date-time',
     created_to: 'date-time',
     currency: 'string',

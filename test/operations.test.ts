@@ -316,6 +316,38 @@ test('drifts and parked notifications of all tenants are listed in pages, and fo
   ])
 })
 
+test('the overview says what a balance was at the end of each day, whatever moved it', async () => {
+  const { sql } = world
+  const { tenant_id } = await world.clientOf()
+  const owner = await signedInAs(world, { role: 'owner', tenant_id })
+  // The last moment of a day is in it, midnight is in the next; several of one day leave what the last one left.
+  const moves = [
+    ['9 days', 5000],
+    ['5 days', 1000],
+    ['5 days -1 microsecond', -300],
+    ['4 days 1 microsecond', -200],
+    ['4 days', 40],
+    ['0 days', -6000],
+  ] as const
+  await sql`
+    insert into ledger_accounts (tenant_id, currency, name, balance_minor, last_seq, last_at)
+    select ${tenant_id}, 'EUR', name, sign * ${moves.reduce((sum, [, minor]) => sum + minor, 0)}::bigint, ${moves.length}, now()
+    from (values ('available', 1), ('processor_clearing', -1)) a(name, sign)`
+  await sql`
+    insert into ledger_transfers (tenant_id, id, kind, subject_id, debit_account, credit_account, currency, amount_minor,
+      seq, balance_after_minor, created_at)
+    select ${tenant_id}, gen_random_uuid(), 'correction', gen_random_uuid(),
+      case when minor < 0 then 'available' else 'processor_clearing' end,
+      case when minor < 0 then 'processor_clearing' else 'available' end, 'EUR', abs(minor), nth, sum(minor) over (order by nth),
+      date_trunc('day', now(), 'UTC') - ago::interval
+    from jsonb_to_recordset(${sql.json(moves.map(([ago, minor], at) => ({ ago, minor, nth: at + 1 })))})
+      as m(ago text, minor bigint, nth bigint)`
+  const { balances } = (await owner.get('/api/overview')).body
+  expect(balances).toMatchObject([
+    { currency: 'eur', balance_minor: -460, days_minor: [5000, 5500, 5540, 5540, 5540, 5540, -460] },
+  ])
+})
+
 test('the overview of a tenant names what needs a person, each kind by itself', async () => {
   const { sql } = world
   const shop = await world.clientOf()

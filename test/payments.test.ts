@@ -51,6 +51,7 @@ describe('authorization', () => {
       amount_capturable_minor: 2500,
       amount_captured_minor: 0,
       amount_refunded_minor: 0,
+      amount_refund_pending_minor: 0,
       processor: 'stripe',
       processor_reference: expect.stringMatching(/^pi_/),
       client_secret: null,

@@ -177,7 +177,19 @@ describe('a refund that takes its time', () => {
     const { status, body } = await refund(client, id, { amount_minor: 600 })
     expect([status, body.status]).toEqual([201, 'pending'])
     expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 600 })
-    expect((await refund(client, id, { amount_minor: 401 })).status).toBe(422)
+    const shown = async () => (await client.get(`/v1/payments/${id}`)).body
+    expect(await shown()).toMatchObject({ amount_refunded_minor: 0, amount_refund_pending_minor: 600 })
+    const more = await refund(client, id, { amount_minor: 401 })
+    expect([more.status, more.body.error.context]).toEqual([
+      422,
+      {
+        requested_minor: 401,
+        amount_captured_minor: 1000,
+        amount_refunded_minor: 0,
+        amount_refund_pending_minor: 600,
+        currency: 'USD',
+      },
+    ])
     const posted = async () =>
       (await world.sql`select kind from ledger_transfers where subject_id = ${body.id}`).map(
         ({ kind }) => kind,
@@ -187,6 +199,7 @@ describe('a refund that takes its time', () => {
     await refundIn(body.id, 'succeeded')
     expect(await posted()).toEqual(['refund'])
     expect(await amountsOf(id)).toEqual({ refunded: 600, reserved: 600 })
+    expect(await shown()).toMatchObject({ amount_refunded_minor: 600, amount_refund_pending_minor: 0 })
   })
 
   test('and then fails frees what was reserved and posts nothing', async () => {

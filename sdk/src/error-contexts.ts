@@ -26,8 +26,13 @@ export interface ErrorContexts {
   payout_not_cancelable: { status?: PayoutStatus }
   payout_not_failable: { status?: PayoutStatus }
   ai_task_not_cancelable: { status?: AiTaskStatus }
-  amount_too_large: { amount_capturable_minor?: number }
-  refund_exceeds_captured: { amount_captured_minor?: number; amount_refunded_minor?: number }
+  amount_too_large: { amount_capturable_minor?: number; currency?: string }
+  refund_exceeds_captured: {
+    amount_captured_minor?: number
+    amount_refunded_minor?: number
+    amount_refund_pending_minor?: number
+    currency?: string
+  }
   insufficient_balance: { available_minor?: number; requested_minor?: number; currency?: string }
   kyc_open: { kyc_id?: string }
   recovery_in_progress: { webhook_recovery_id?: string }

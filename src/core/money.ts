@@ -11,7 +11,21 @@ const CODES = new Set(
     'TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG'
   ).split(' '),
 )
-const THREE_DECIMALS = new Set(['BHD', 'IQD', 'JOD', 'KWD', 'LYD', 'OMR', 'TND'])
+const ZERO_DECIMALS = new Set('BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF'.split(' '))
+const THREE_DECIMALS = new Set('BHD IQD JOD KWD LYD OMR TND'.split(' '))
+
+/**
+ * How many decimals an amount in the smallest unit has, by code: as the processor counts them. What browsers know of a
+ * currency differs: they write HUF, ISK and UGX without any.
+ */
+export const DECIMALS: Readonly<Record<string, number>> = Object.fromEntries(
+  Array.from(CODES, (code) => [code, ZERO_DECIMALS.has(code) ? 0 : THREE_DECIMALS.has(code) ? 3 : 2]),
+)
+
+/** `currency`: in any case. */
+export function decimalsOf(currency: string): number {
+  return DECIMALS[currency.toUpperCase()] ?? 2
+}
 
 /** More than any processor accepts, so a larger amount is a mistake of the caller. */
 export const MAX_AMOUNT_MINOR = 999_999_999_999
@@ -46,5 +60,5 @@ export const lowerCurrency = currencyCode.meta({
 
 /** Processors settle three-decimal currencies in tens of the smallest unit. `currency`: in any case. */
 export function settlesExactly(amount_minor: number, currency: string): boolean {
-  return !THREE_DECIMALS.has(currency.toUpperCase()) || amount_minor % 10 === 0
+  return decimalsOf(currency) !== 3 || amount_minor % 10 === 0
 }

@@ -1,6 +1,7 @@
 // The generated files of the SDK and of the dashboard's pages, as they have to be.
 import { readFile } from 'node:fs/promises'
 import { format, type FormatConfig } from 'oxfmt'
+import { DECIMALS } from '#core/money.ts'
 import { TYPE_PATTERNS } from '#domain/events.ts'
 import { generateSdk } from '../../sdk/generate.ts'
 import { answersFile } from '../../sdk/generate/answers.ts'
@@ -22,12 +23,16 @@ export async function sdkSources(): Promise<Map<string, string>> {
   const patterns = `// What endpoints and filters can name: all events, those of a noun, and each type.
 
 export const EVENT_PATTERNS = ${JSON.stringify(TYPE_PATTERNS)}`
+  const currencies = `// The currencies that the API takes, each with the decimals of its amounts.
+
+export const DECIMALS: Readonly<Record<string, number>> = ${JSON.stringify(DECIMALS)}`
   const texts: [path: string, text: string][] = [
     ...Array.from(
       generateSdk(document),
       ([path, text]) => [`${GENERATED.sdk}/${path}`, text] as [string, string],
     ),
     [`${GENERATED.pages}/answers.ts`, answersFile(document, await dashboardAnswers())],
+    [`${GENERATED.pages}/currencies.ts`, currencies],
     [`${GENERATED.pages}/event-patterns.ts`, patterns],
   ]
   const files = new Map<string, string>()

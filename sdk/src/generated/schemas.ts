@@ -380,7 +380,7 @@ export interface CreateRecipient {
 
 /** What to refund. */
 export interface CreateRefund {
-  /** The amount to refund. Defaults to everything that was captured and not refunded. */
+  /** The amount to refund. Defaults to everything that was captured and that no other refund gives back. */
   amount_minor?: number | null
   /** The reason. It is also sent to the processor. */
   reason?: 'duplicate' | 'fraudulent' | 'requested_by_customer' | null
@@ -1240,6 +1240,8 @@ export interface Payment {
   amount_captured_minor: number
   /** The amount that was refunded. */
   amount_refunded_minor: number
+  /** The amount of `pending` refunds. It cannot be refunded again unless they fail. */
+  amount_refund_pending_minor: number
   /** The processor that moves the money. */
   processor: string
   /** The payment at the processor. */

@@ -20,7 +20,8 @@ import { idParams, nextPage, pageQuery, processorReference, route } from '../rou
 const createBody = z
   .strictObject({
     amount_minor: amountMinor.nullish().meta({
-      description: 'The amount to refund. Defaults to everything that was captured and not refunded.',
+      description:
+        'The amount to refund. Defaults to everything that was captured and that no other refund gives back.',
       example: 300,
     }),
     reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).nullish().meta({
@@ -196,7 +197,8 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
   ): Promise<AppError> {
     const payment = await findPayment(sql, tenant_id, payment_id)
     if (payment === undefined) return new AppError('payment_not_found')
-    const { status, amount_captured_minor, amount_refunded_minor } = payment
+    const { status, currency, amount_captured_minor, amount_refunded_minor } = payment
+    const { amount_refund_pending_minor } = payment
     if (status !== 'captured') {
       return new AppError('payment_not_refundable', {
         message: `The payment cannot be refunded: it is ${status}.`,
@@ -205,7 +207,13 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
     }
     return new AppError('refund_exceeds_captured', {
       param: 'amount_minor',
-      context: { requested_minor: amount_minor, amount_captured_minor, amount_refunded_minor },
+      context: {
+        requested_minor: amount_minor,
+        amount_captured_minor,
+        amount_refunded_minor,
+        amount_refund_pending_minor,
+        currency,
+      },
     })
   }
 

@@ -2,7 +2,7 @@
 import { Sluice, SluiceError } from '#sdk/index.ts'
 import { nextQuery } from '#sdk/pages.ts'
 import type { Answers } from './generated/answers.ts'
-import { formatMoney } from './kit/Money.tsx'
+import { formatMoney } from './kit/amounts.ts'
 import { keyOf, TENANT_HEADER } from './outcomes.ts'
 
 let shown: string | null = null

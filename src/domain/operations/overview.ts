@@ -5,6 +5,7 @@ import type { Sql } from '#core/db.ts'
 import { lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import { listWalletBalances, walletBalanceSchema } from '../wallet/balances.ts'
+import { listBalanceDays } from '../wallet/week.ts'
 import { attentionSchema, findAttention } from './attention.ts'
 import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
@@ -44,7 +45,15 @@ export const overviewSchema = z
         week_before: weekSchema.meta({ description: 'The seven before.' }),
       }),
     ),
-    balances: z.array(walletBalanceSchema),
+    balances: z.array(
+      walletBalanceSchema.extend({
+        days_minor: z.array(z.int()).meta({
+          description:
+            'The balance at the end of each of the last seven days, the oldest first; the last is now.',
+          example: [9_000, 9_000, 11_000, 10_500, 12_000, 12_000, 12_000],
+        }),
+      }),
+    ),
     attention: z.array(attentionSchema),
     oldest_due_s: z.int().meta({
       description: 'For how long the oldest of its jobs has been due, in seconds; 0: none waits.',
@@ -69,7 +78,7 @@ type Counted = {
 
 /** How a tenant is doing. Days are UTC and of the events that they count: a payment may be authorized on one and captured on another. */
 export async function findOverview(sql: Sql, tenant_id: string): Promise<Overview> {
-  const [[now], rows, balances, attention] = await Promise.all([
+  const [[now], rows, balances, balance_days, attention] = await Promise.all([
     sql<{ as_of: string; today: string; oldest_due_s: number; uncounted_events: number }[]>`
       select clock_timestamp() as as_of, (now() at time zone 'UTC')::date::text as today,
         coalesce(s.last_sequence - coalesce(c.sequence, 0), 0) as uncounted_events,
@@ -93,6 +102,7 @@ export async function findOverview(sql: Sql, tenant_id: string): Promise<Overvie
       from payment_days
       where tenant_id = ${tenant_id} and day > (now() at time zone 'UTC')::date - ${DAYS}::integer`,
     listWalletBalances(sql, tenant_id),
+    listBalanceDays(sql, tenant_id, WEEK),
     findAttention(sql, tenant_id),
   ])
   const { as_of, today, oldest_due_s, uncounted_events } = now!
@@ -110,7 +120,14 @@ export async function findOverview(sql: Sql, tenant_id: string): Promise<Overvie
       return { currency, days, week: of(days.slice(-WEEK)), week_before: of(days.slice(0, -WEEK)) }
     },
   ).toSorted((a, b) => (a.currency < b.currency ? -1 : 1))
-  return { currencies, balances, attention, oldest_due_s, uncounted_events, as_of }
+  return {
+    currencies,
+    balances: balances.map((each) => ({ ...each, days_minor: balance_days.get(each.currency) ?? [] })),
+    attention,
+    oldest_due_s,
+    uncounted_events,
+    as_of,
+  }
 }
 
 function daysTogether(rows: Counted[]): Omit<PaymentDay, 'day'> {

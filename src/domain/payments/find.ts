@@ -13,16 +13,19 @@ type PaymentFilters = ListPage & {
   processor_reference?: string
   amount_min?: number
   amount_max?: number
+  /** Only payments that are held, until before this time. */
+  capture_before_to?: string
   metadata: Record<string, string>
 }
 
 /** The payments of a tenant, newest first. */
 export async function listPayments(sql: Sql, tenant_id: string, filters: PaymentFilters): Promise<Payment[]> {
   const { status, customer_id, merchant_id, currency, amount_min = 0 } = filters
-  const { processor_reference, amount_max = Number.MAX_SAFE_INTEGER } = filters
+  const { processor_reference, amount_max = Number.MAX_SAFE_INTEGER, capture_before_to } = filters
   // Open payments are few and have an index of their own, as a customer's and a merchant's payments have, and each
   // reference. Only these filters change the text of the statement: each text costs every connection a plan.
-  const open = status !== undefined && !FINAL_STATUSES.includes(status)
+  const lapsing = capture_before_to !== undefined
+  const open = lapsing || (status !== undefined && !FINAL_STATUSES.includes(status))
   return await sql<Payment[]>`
     select ${paymentColumns(sql)} from payments
     where tenant_id = ${tenant_id} and ${createdWithin(sql, filters)}
@@ -34,6 +37,7 @@ export async function listPayments(sql: Sql, tenant_id: string, filters: Payment
           : sql`and processor = ${PAYMENTS.provider} and processor_reference = ${processor_reference}`
       }
       ${open ? sql`and open` : sql``}
+      ${lapsing ? sql`and capture_before < ${capture_before_to}` : sql``}
       and status = coalesce(${status ?? null}, status)
       and currency = coalesce(${currency?.toUpperCase() ?? null}, currency)
       and amount_minor between ${amount_min} and ${amount_max}
@@ -101,5 +105,8 @@ function knownColumns(sql: Sql): Fragment {
 
 /** The columns of an answer. */
 function paymentColumns(sql: Sql): Fragment {
-  return columnList(sql, Object.keys(paymentSchema.shape))
+  const { amount_refund_pending_minor: _computed, ...stored } = paymentSchema.shape
+  return sql`
+    ${columnList(sql, Object.keys(stored))},
+    amount_refund_reserved_minor - amount_refunded_minor as amount_refund_pending_minor`
 }

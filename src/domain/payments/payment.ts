@@ -60,6 +60,10 @@ export const paymentSchema = z
     amount_capturable_minor: amount('The amount that is held and can be captured.', 1000),
     amount_captured_minor: amount('The amount that was captured.', 0),
     amount_refunded_minor: amount('The amount that was refunded.', 0),
+    amount_refund_pending_minor: amount(
+      'The amount of `pending` refunds. It cannot be refunded again unless they fail.',
+      0,
+    ),
     processor: z
       .string()
       .meta({ description: 'The processor that moves the money.', example: PAYMENTS.provider }),
@@ -113,11 +117,11 @@ export const paymentSchema = z
 export type Payment = z.output<typeof paymentSchema>
 
 /**
- * A payment in events: without the secret, which is only for the buyer's browser; those of earlier versions have no
- * `merchant_id` or `dispute`.
+ * A payment in events: without the secret, which is only for the buyer's browser, and without what refunds under way give
+ * back, of which they tell themselves; those of earlier versions have no `merchant_id` or `dispute`.
  */
 export const paymentEventSchema = paymentSchema
-  .omit({ client_secret: true })
+  .omit({ client_secret: true, amount_refund_pending_minor: true })
   .partial({ merchant_id: true, dispute: true })
   .meta({
     id: 'PaymentEventData',

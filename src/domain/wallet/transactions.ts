@@ -100,7 +100,7 @@ export async function listTransactions(
  * How many transfers of the account `a` are older than `time`, as `seq`: their order is that of their times, without
  * gaps, so a binary search finds it by the index of the order.
  */
-function countBefore(sql: Sql, time: Fragment): Fragment {
+export function countBefore(sql: Sql, time: Fragment): Fragment {
   return sql`
     with recursive search(low, high) as (
       select case when ${time} = 'infinity' then a.last_seq else 0 end,

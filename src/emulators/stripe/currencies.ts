@@ -1,4 +1,5 @@
 // The currencies Stripe takes, their least amounts and how its messages write money.
+import { decimalsOf } from '#core/money.ts'
 
 const SUPPORTED = new Set(
   (
@@ -35,8 +36,6 @@ const LEAST: Record<string, number> = {
   thb: 1000,
 }
 const SIGNS: Record<string, string> = { usd: '$', eur: '€', gbp: '£', jpy: '¥' }
-const NO_DECIMALS = new Set('bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf'.split(' '))
-const THREE_DECIMALS = new Set('bhd jod kwd omr tnd'.split(' '))
 
 /** In the smallest unit. */
 export const LARGEST_AMOUNT = 99_999_999
@@ -56,7 +55,7 @@ export function leastAmount(currency: string): number {
 
 /** 2500, usd -> `$25.00`. */
 export function inWords(amount: number, currency: string): string {
-  const decimals = NO_DECIMALS.has(currency) ? 0 : THREE_DECIMALS.has(currency) ? 3 : 2
+  const decimals = decimalsOf(currency)
   const number = (amount / 10 ** decimals).toLocaleString('en-US', {
     minimumFractionDigits: decimals,
     maximumFractionDigits: decimals,

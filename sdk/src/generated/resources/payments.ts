@@ -42,6 +42,8 @@ export interface ListPaymentsQuery {
   amount_min?: number
   /** Only those with at most this `amount_minor`. */
   amount_max?: number
+  /** Only those that are held, and whose hold lapses before this time. */
+  capture_before_to?: string
   /**
    * `metadata[key]=value`: payments whose metadata has this value at the top level; at most 20 such
    * filters.

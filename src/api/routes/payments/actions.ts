@@ -180,13 +180,13 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
 }
 
 function whyNotCaptured(payment: Payment | undefined, amount_minor: number | null): AppError {
-  const { status, amount_capturable_minor = 0 } = payment ?? {}
+  const { status, currency, amount_capturable_minor = 0 } = payment ?? {}
   if (status !== 'authorized' || amount_minor === null || amount_minor <= amount_capturable_minor)
     return refusalFor(payment, 'payment_not_capturable', 'captured')
   return new AppError('amount_too_large', {
     param: 'amount_minor',
     message: `${amount_minor} is more than the ${amount_capturable_minor} that can be captured.`,
-    context: { requested_minor: amount_minor, amount_capturable_minor },
+    context: { requested_minor: amount_minor, amount_capturable_minor, currency },
   })
 }
 

@@ -4,6 +4,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { currencyCode } from '#core/money.ts'
+import { dateTime } from '#core/time.ts'
 import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
 import { capturePayment } from '#jobs/payments.ts'
@@ -43,6 +44,9 @@ const filters = pageQuery.extend({
   }),
   amount_min: amount('Only those with at least this `amount_minor`.'),
   amount_max: amount('Only those with at most this `amount_minor`.'),
+  capture_before_to: dateTime.optional().meta({
+    description: 'Only those that are held, and whose hold lapses before this time.',
+  }),
   metadata: z
     .record(z.string(), z.string())
     .refine((wanted) => Object.keys(wanted).length <= MAX_METADATA_FILTERS, {

@@ -89,7 +89,21 @@ interface OverviewShape {
       success_rate: number | null
     }
   }[]
-  balances: WalletBalance[]
+  balances: {
+    /** ISO 4217 currency code, in lower case. */
+    currency: string
+    /** What you have: the sum of all transactions. It can be negative, e.g. after a refund. */
+    balance_minor: number
+    /**
+     * The amount that payouts have reserved: those that are `pending` or `processing`, and those that were
+     * failed manually while a call to the processor was in progress, until it is answered.
+     */
+    pending_payouts_minor: number
+    /** `balance_minor` less `pending_payouts_minor`: what can be paid out. */
+    available_minor: number
+    /** The balance at the end of each of the last seven days, the oldest first; the last is now. */
+    days_minor: number[]
+  }[]
   attention: AttentionShape[]
   /** For how long the oldest of its jobs has been due, in seconds; 0: none waits. */
   oldest_due_s: number

@@ -3,7 +3,7 @@ import { NativeSelect, TextInput } from '@mantine/core'
 import { Search, X } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import { useAddressSearch } from '../address.ts'
-import { formatMoney, parseMoney, typedMoney } from './Money.tsx'
+import { formatMoney, parseMoney, typedMoney } from './amounts.ts'
 import { inWords } from './statuses.ts'
 
 export type FilterField =

@@ -2,7 +2,8 @@
 import type { TableColumn } from './DataTable.tsx'
 import { Id } from './Id.tsx'
 import { Instant } from './Instant.tsx'
-import { Money, typedMoney } from './Money.tsx'
+import { typedMoney } from './amounts.ts'
+import { Money } from './Money.tsx'
 import { Status } from './Status.tsx'
 
 type InMoney = { amount_minor: number; currency: string }

@@ -32,9 +32,15 @@ type KindWords = {
   /** Where one of them is, and where all are. */
   one_at: string
   all_at: string
-  search?: AddressSearch
+  search?: (as_of: string) => AddressSearch
+  /** The operation that the act is; who may not do it is only shown where. */
+  needs?: string
   operators_only?: boolean
 }
+
+/** The end of a line for who may not act there, or where nothing is done on these pages. */
+const LOOK = 'See'
+const DAY_MS = 86_400_000
 
 const KINDS: Record<AttentionLine['kind'], KindWords> = {
   hold_lapses: {
@@ -45,7 +51,11 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
     act: 'Capture or cancel',
     one_at: '/payments/',
     all_at: '/payments',
-    search: { status: 'authorized' },
+    search: (as_of) => ({
+      status: 'authorized',
+      capture_before_to: new Date(Date.parse(as_of) + DAY_MS).toISOString(),
+    }),
+    needs: 'capturePayment',
   },
   effect_unknown: {
     icon: CircleHelp,
@@ -55,7 +65,7 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
     act: 'Decide',
     one_at: '/ops/jobs/',
     all_at: '/ops/jobs',
-    search: { state: 'unknown' },
+    search: () => ({ state: 'unknown' }),
     operators_only: true,
   },
   drift: {
@@ -74,6 +84,7 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
     many: 'events were not delivered in the last day',
     since: 'the oldest',
     act: 'Deliver again',
+    needs: 'replayWebhookDelivery',
     one_at: '/webhooks/',
     all_at: '/webhooks',
   },
@@ -83,6 +94,7 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
     many: 'webhook endpoints no longer get events',
     since: 'the oldest',
     act: 'Enable',
+    needs: 'updateWebhookEndpoint',
     one_at: '/webhooks/',
     all_at: '/webhooks',
   },
@@ -103,21 +115,23 @@ const KINDS: Record<AttentionLine['kind'], KindWords> = {
     act: 'Renew the link or decide',
     one_at: '/compliance/',
     all_at: '/compliance',
-    search: { status: 'requires_input' },
+    search: () => ({ status: 'requires_input' }),
+    needs: 'decideKyc',
   },
   dispute_needs_response: {
     icon: Gavel,
     one: 'dispute needs your response',
     many: 'disputes need your response',
     since: 'the oldest',
-    act: 'Respond',
+    act: LOOK,
     one_at: '/disputes/',
     all_at: '/disputes',
-    search: { status: 'needs_response' },
+    search: () => ({ status: 'needs_response' }),
   },
 }
 
-export function AttentionList({ lines }: { lines: AttentionLine[] | undefined }) {
+export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined }) {
+  const lines = of?.attention
   return (
     <section className="section">
       <h2>Needs attention</h2>
@@ -133,11 +147,11 @@ export function AttentionList({ lines }: { lines: AttentionLine[] | undefined })
           <CircleCheck size={16} aria-hidden /> Nothing needs your attention.
         </p>
       )}
-      {lines !== undefined && lines.length > 0 && (
+      {of !== undefined && of.attention.length > 0 && (
         <ul className="attention" aria-label="Needs attention">
-          {lines.map((line) => (
+          {of.attention.map((line) => (
             <li key={line.kind}>
-              <AttentionRow line={line} />
+              <AttentionRow line={line} as_of={of.as_of} />
             </li>
           ))}
         </ul>
@@ -146,12 +160,14 @@ export function AttentionList({ lines }: { lines: AttentionLine[] | undefined })
   )
 }
 
-function AttentionRow({ line: { kind, count, is_more, oldest_at, examples } }: { line: AttentionLine }) {
-  const { is_operator } = useSession()
+function AttentionRow({ line, as_of }: { line: AttentionLine; as_of: string }) {
+  const { is_operator, may } = useSession()
+  const { kind, count, is_more, oldest_at, examples } = line
   // A page that was loaded before the server was updated knows fewer kinds.
   const words = KINDS[kind] as KindWords | undefined
   if (words === undefined) return `${count.toLocaleString()}: ${inWords(kind)}. Reload the page.`
-  const { icon: Icon, one, many, since, act, one_at, all_at, search = {}, operators_only = false } = words
+  const { icon: Icon, one, many, since, one_at, all_at, search, needs, operators_only = false } = words
+  const act = needs === undefined || may.includes(needs) ? words.act : LOOK
   const text = (
     <>
       <Icon size={16} aria-hidden />
@@ -183,7 +199,7 @@ function AttentionRow({ line: { kind, count, is_more, oldest_at, examples } }: {
     <div className="attention-row">
       <Link
         to={is_one ? `${one_at}${first}` : all_at}
-        search={is_one ? {} : search}
+        search={is_one ? {} : (search?.(as_of) ?? {})}
         className="row-link"
         data-row
       >

@@ -5,7 +5,7 @@ import type { Answers } from '../generated/answers.ts'
 import { useFirstPayment } from '../kit/curl.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
-import { formatMoney } from '../kit/Money.tsx'
+import { formatMoney } from '../kit/amounts.ts'
 import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
@@ -69,7 +69,7 @@ export function OverviewPage() {
           Create a payment from your program, or with this command.
         </EmptyState>
       ) : (
-        <AttentionList lines={data?.attention} />
+        <AttentionList of={data} />
       )}
     </>
   )
@@ -88,12 +88,11 @@ type FigureOf = { data: OverviewAnswer | undefined; currency: string }
 
 function VolumeFigure({ data, currency }: FigureOf) {
   const of = data?.currencies.find((each) => each.currency === currency)
-  const [week, before] = [of?.week.captured_minor ?? 0, of?.week_before.captured_minor ?? 0]
   const others = data?.currencies.filter((each) => each !== of && each.week.captured_minor > 0) ?? []
   return (
     <Figure
       name="Volume"
-      value={data && formatMoney(week, currency)}
+      value={data && formatMoney(of?.week.captured_minor ?? 0, currency)}
       note={
         data &&
         (others.length > 0
@@ -101,11 +100,7 @@ function VolumeFigure({ data, currency }: FigureOf) {
           : paymentsCount(of?.week.captured ?? 0))
       }
       line={lastWeek(of).map(({ captured_minor }) => captured_minor)}
-      trend={trendOf(
-        week,
-        before,
-        (change) => `${percent(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than the week before`,
-      )}
+      trend={volumeTrend(of)}
       to="/payments"
     />
   )
@@ -147,7 +142,6 @@ function SuccessFigure({ data }: { data: OverviewAnswer | undefined }) {
 
 function BalanceFigure({ data, currency }: FigureOf) {
   const balance = data?.balances.find((each) => each.currency === currency)
-  const days = lastWeek(data?.currencies.find((each) => each.currency === currency))
   const others = data?.balances.filter((each) => each !== balance && each.balance_minor !== 0) ?? []
   const pending = balance?.pending_payouts_minor ?? 0
   return (
@@ -160,10 +154,11 @@ function BalanceFigure({ data, currency }: FigureOf) {
           ? `and ${others.map((each) => formatMoney(each.balance_minor, each.currency)).join(', ')}`
           : pending > 0
             ? `${formatMoney(pending, currency)} of it reserved for payouts`
-            : 'All of it can be paid out')
+            : (balance?.available_minor ?? 0) > 0
+              ? 'All of it can be paid out'
+              : 'Nothing can be paid out')
       }
-      line={days.map(({ captured_minor, refunded_minor }) => captured_minor - refunded_minor)}
-      over="captures less refunds, last 7 days"
+      line={balance?.days_minor ?? []}
       to="/wallet"
     />
   )
@@ -176,10 +171,18 @@ function percent(part: number, digits = 0): string {
   return new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: digits }).format(part)
 }
 
-function trendOf(now: number, before: number, words: (change: number) => string) {
+/** The days of this week that are over, against the same days of the week before: today would be compared with a whole day. */
+function volumeTrend(of: CurrencyWeeks | undefined) {
+  const captured = (from: number, to: number) =>
+    (of?.days ?? []).slice(from, to).reduce((sum, { captured_minor }) => sum + captured_minor, 0)
+  const [now, before] = [captured(-WEEK, -1), captured(-2 * WEEK, -WEEK - 1)]
   if (before === 0) return undefined
   const change = (now - before) / before
   if (Math.abs(change) < 0.005)
-    return { by: 'none' as const, good: true, text: 'the same as the week before' }
-  return { by: change > 0 ? ('up' as const) : ('down' as const), good: change > 0, text: words(change) }
+    return { by: 'none' as const, good: true, text: 'the same as last week, without today' }
+  return {
+    by: change > 0 ? ('up' as const) : ('down' as const),
+    good: change > 0,
+    text: `${percent(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than last week, without today`,
+  }
 }

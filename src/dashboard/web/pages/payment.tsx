@@ -16,7 +16,7 @@ import { PaymentOutlook } from '../payments/outlook.tsx'
 import { PaymentDisputes, PaymentRefunds } from '../payments/parts.tsx'
 import { usePaymentStory } from '../payments/story.ts'
 import { StoryTimeline } from '../payments/StoryTimeline.tsx'
-import { bankHasMoney, moneyOf, processorName } from '../payments/words.ts'
+import { bankHasMoney, moneyOf, processorName, refundableMinor } from '../payments/words.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 
@@ -27,7 +27,7 @@ export function PaymentPage() {
   const { payment: query, story } = usePaymentStory(id)
   const payment = query.data
   const acts = useActs(payment)
-  const { begin: open, props } = useDialogs<PaymentAct>()
+  const { opening, begin: open, props } = useDialogs<PaymentAct>()
   // What a dialog was about stays in it, whatever becomes of the payment.
   const [about, setAbout] = useState<Payment>()
   const begin = useCallback(
@@ -64,11 +64,11 @@ export function PaymentPage() {
       <PaymentDisputes disputes={story.data?.disputes} />
       <StoryTimeline payment={payment} story={story} />
       {about && (
-        <>
+        <div key={opening}>
           <CaptureDialog payment={about} {...props('Capture')} />
           <CancelDialog payment={about} {...props('Cancel')} />
           <RefundDialog payment={about} {...props('Refund')} />
-        </>
+        </div>
       )}
     </RowPage>
   )
@@ -81,7 +81,7 @@ function useActs(payment: Payment | undefined): PaymentAct[] {
     useMay('cancelPayment'),
     useMay('createRefund'),
   ]
-  const { status, amount_captured_minor = 0, amount_refunded_minor = 0 } = payment ?? {}
+  const status = payment?.status
   const is_capturable = may_capture && status === 'authorized'
   const is_cancelable =
     may_cancel && (status === 'authorized' || status === 'requires_action' || status === 'pending')
@@ -89,7 +89,7 @@ function useActs(payment: Payment | undefined): PaymentAct[] {
     may_refund &&
     payment !== undefined &&
     status === 'captured' &&
-    amount_refunded_minor < amount_captured_minor &&
+    refundableMinor(payment) > 0 &&
     !bankHasMoney(payment)
   return useMemo(
     () => [
@@ -118,6 +118,10 @@ function PaymentFacts({ payment, id }: { payment: Payment | undefined; id: strin
           ),
         Refunded: ({ amount_refunded_minor, currency }) =>
           amount_refunded_minor > 0 && <Money minor={amount_refunded_minor} currency={currency} />,
+        'Being refunded': ({ amount_refund_pending_minor, currency }) =>
+          amount_refund_pending_minor > 0 && (
+            <Money minor={amount_refund_pending_minor} currency={currency} />
+          ),
         Customer: ({ customer_id }) =>
           customer_id === null ? '–' : <PartyName type="customer" id={customer_id} link />,
         Merchant: ({ merchant_id }) => merchant_id && <PartyName type="merchant" id={merchant_id} link />,

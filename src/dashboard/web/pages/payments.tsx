@@ -2,13 +2,14 @@
 import type { Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { Fragment } from 'react'
-import { useAddressSearch } from '../address.ts'
-import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN } from '../kit/columns.tsx'
+import { useAddressSearch, type AddressSearch } from '../address.ts'
+import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN, momentColumn } from '../kit/columns.tsx'
 import { CsvExport } from '../kit/CsvExport.tsx'
 import { useFirstPayment } from '../kit/curl.ts'
 import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { Money, typedMoney } from '../kit/Money.tsx'
+import { typedMoney } from '../kit/amounts.ts'
+import { Money } from '../kit/Money.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -46,11 +47,23 @@ const FIELDS: FilterField[] = [
   },
 ]
 /** Filters that links lead here with; a chip takes them away. */
-const LINKED: FilterField[] = [
-  { kind: 'text', name: 'customer_id', label: 'Customer' },
-  { kind: 'text', name: 'merchant_id', label: 'Merchant' },
-]
-const COLUMNS: TableColumn<Payment>[] = [
+function linkedFields({ customer_id, merchant_id, capture_before_to }: AddressSearch): FilterField[] {
+  const fields: FilterField[] = []
+  if (customer_id !== undefined) fields.push({ kind: 'text', name: 'customer_id', label: 'Customer' })
+  if (merchant_id !== undefined) fields.push({ kind: 'text', name: 'merchant_id', label: 'Merchant' })
+  if (capture_before_to !== undefined)
+    fields.push({
+      kind: 'select',
+      name: 'capture_before_to',
+      label: 'Hold lapses',
+      options: [{ value: capture_before_to, label: `before ${minuteOf(capture_before_to)}` }],
+    })
+  return fields
+}
+const minuteOf = (at: string) =>
+  new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+
+const columnsOf = (held: boolean): TableColumn<Payment>[] => [
   PAYMENT_AMOUNT_COLUMN,
   {
     title: 'Status',
@@ -79,31 +92,35 @@ const COLUMNS: TableColumn<Payment>[] = [
     clip: true,
     csv: ({ customer_id }) => customer_id,
   },
-  {
-    title: 'Refunded',
-    cell: ({ amount_refunded_minor, currency }) =>
-      amount_refunded_minor === 0 ? (
-        <span className="dim">–</span>
-      ) : (
-        <Money minor={amount_refunded_minor} currency={currency} />
-      ),
-    align: 'end',
-    csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
-  },
+  held ? CAPTURE_BEFORE_COLUMN : REFUNDED_COLUMN,
   ID_COLUMN,
   CREATED_COLUMN,
 ]
+const CAPTURE_BEFORE_COLUMN = momentColumn<Payment>('Capture before', ({ capture_before }) => capture_before)
+const REFUNDED_COLUMN: TableColumn<Payment> = {
+  title: 'Refunded',
+  cell: ({ amount_refunded_minor, currency }) =>
+    amount_refunded_minor === 0 ? (
+      <span className="dim">–</span>
+    ) : (
+      <Money minor={amount_refunded_minor} currency={currency} />
+    ),
+  align: 'end',
+  csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
+}
 const FILE_COLUMNS: TableColumn<Payment>[] = [
-  ...COLUMNS,
+  ...columnsOf(false),
   CURRENCY_COLUMN,
   CAPTURED_COLUMN,
   { title: 'Processor reference', cell: () => null, csv: ({ processor_reference }) => processor_reference },
+  CAPTURE_BEFORE_COLUMN,
 ]
 
 export function PaymentsPage() {
   const { list, exported, email } = useSearchedPayments()
   const [search] = useAddressSearch()
-  const linked = LINKED.filter((field) => field.kind === 'text' && search[field.name] !== undefined)
+  // Nothing was refunded yet of what is held; until when it is held decides what is done first.
+  const columns = columnsOf(search['status'] === 'authorized')
   const curl = useFirstPayment()
   return (
     <>
@@ -113,14 +130,14 @@ export function PaymentsPage() {
         actions={<Link to="/disputes">Disputes</Link>}
       />
       <Filters
-        fields={[...FIELDS, ...linked]}
+        fields={[...FIELDS, ...linkedFields(search)]}
         end={exported && <CsvExport list={exported} columns={FILE_COLUMNS} name="payments.csv" />}
       />
       {email && <OfEmail {...email} />}
       <DataTable
         label="Payments"
         list={list}
-        columns={COLUMNS}
+        columns={columns}
         rowKey={({ id }) => id}
         to={({ id }) => `/payments/${id}`}
         empty={

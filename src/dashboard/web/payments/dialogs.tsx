@@ -6,10 +6,10 @@ import { useState } from 'react'
 import { sluice } from '../api.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { formatMoney, parseMoney, typedMoney } from '../kit/Money.tsx'
+import { formatMoney, parseMoney, typedMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
 import { invalidate } from '../queries.ts'
-import { processorName } from './words.ts'
+import { processorName, refundableMinor } from './words.ts'
 
 type ActDialog = { payment: Payment; opened: boolean; onClose: () => void }
 
@@ -59,10 +59,7 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
   return (
     <ConfirmDialog
       opened={opened}
-      onClose={() => {
-        amount.setTyped(undefined)
-        onClose()
-      }}
+      onClose={onClose}
       title={valid ? `Capture ${money(minor)}?` : 'Capture'}
       action="Capture"
       does={
@@ -127,7 +124,8 @@ const REFUND_REASONS: NonNullable<CreateRefund['reason']>[] = [
 
 export function RefundDialog({ payment, opened, onClose }: ActDialog) {
   const { id, currency, amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
-  const left = captured - refunded
+  const { amount_refund_pending_minor: pending } = payment
+  const left = refundableMinor(payment)
   const amount = useAmount(left, currency)
   const [reason, setReason] = useState<CreateRefund['reason']>()
   const minor = amount.minor ?? left
@@ -136,10 +134,7 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
   return (
     <ConfirmDialog
       opened={opened}
-      onClose={() => {
-        amount.setTyped(undefined)
-        onClose()
-      }}
+      onClose={onClose}
       title={valid ? `Refund ${money(minor)}?` : 'Refund'}
       action="Refund"
       tone="bad"
@@ -149,6 +144,7 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
             ? `Refund ${money(minor)} of ${money(captured)} to the ${payment.method} that paid; ${money(left - minor)} stays captured.`
             : `${money(left)} of ${money(captured)} can be refunded to the ${payment.method} that paid.`}
           {refunded > 0 && ` ${money(refunded)} was refunded before.`}
+          {pending > 0 && ` ${money(pending)} is being refunded.`}
         </>
       }
       ready={valid}

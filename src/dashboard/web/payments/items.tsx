@@ -5,7 +5,7 @@ import { BookOpen, Cable, Inbox, ListChecks, Megaphone, Send, Webhook } from 'lu
 import type { ReactNode } from 'react'
 import type { TimelineItem } from '../kit/Timeline.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
-import { formatMoney } from '../kit/Money.tsx'
+import { formatMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
 import type { PaymentStory, StoryDelivery, StoryJob } from './story.ts'
 import {

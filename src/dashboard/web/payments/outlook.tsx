@@ -3,14 +3,14 @@ import type { Dispute, Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { useNow, formatInstant } from '../kit/Instant.tsx'
-import { formatMoney } from '../kit/Money.tsx'
+import { formatMoney } from '../kit/amounts.ts'
 import { toneClass } from '../kit/Status.tsx'
 import { inWords, type Tone } from '../kit/statuses.ts'
 import { useSession } from '../session.tsx'
 import { useIsPaused } from '../operations/held.ts'
 import { inTime } from './items.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
-import { amountOfJob, bankHasMoney, buyerHasTo, jobWords, moneyOf, processorName } from './words.ts'
+import { amountOfJob, buyerHasTo, jobWords, moneyOf, processorName, refundsInWords } from './words.ts'
 
 export type Said = { key: string; tone: Tone; words: ReactNode }
 
@@ -145,21 +145,13 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
       `${amount} was not captured${cancellation_reason === null ? '' : `: ${inWords(cancellation_reason).toLowerCase()}`}. Nothing more happens.`,
     )
   if (status === 'captured') {
-    const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
+    const captured = payment.amount_captured_minor
     const money = (minor: number) => formatMoney(minor, currency)
     const released =
       captured < payment.amount_minor
         ? `, and the other ${money(payment.amount_minor - captured)} was released`
         : ''
-    const back =
-      refunded === 0
-        ? bankHasMoney(payment)
-          ? 'The bank has the money now: it cannot be refunded.'
-          : 'You can refund all or part of it.'
-        : refunded === captured
-          ? 'All of it was refunded.'
-          : `${money(refunded)} was refunded; ${money(captured - refunded)} stays captured.`
-    return say('idle', `${money(captured)} was captured${released}. ${back}`)
+    return say('idle', `${money(captured)} was captured${released}. ${refundsInWords(payment)}`)
   }
   return []
 }

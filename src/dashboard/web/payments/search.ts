@@ -12,6 +12,7 @@ const NAMES = [
   'created_to',
   'customer_id',
   'merchant_id',
+  'capture_before_to',
   'amount_min',
   'amount_max',
 ]

@@ -1,12 +1,33 @@
 // The words that the story of a payment is told in.
 import type { Payment, Refund } from '#sdk/index.ts'
-import { formatMoney } from '../kit/Money.tsx'
+import { formatMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
 import type { PaymentStory } from './story.ts'
 
 /** Whether a buyer's bank has the money: then the processor refuses refunds. An inquiry takes none. */
 export function bankHasMoney({ dispute }: Payment): boolean {
   return dispute !== null && dispute.status !== 'won' && dispute.status !== 'warning'
+}
+
+/** What can still be refunded: a refund that is under way may take its part yet. */
+export const refundableMinor = (payment: Payment): number =>
+  payment.amount_captured_minor - payment.amount_refunded_minor - payment.amount_refund_pending_minor
+
+/** What became of what was captured: what went back, what is on its way back, and what stays. */
+export function refundsInWords(payment: Payment): string {
+  const { amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
+  const { amount_refund_pending_minor: pending } = payment
+  const money = (minor: number) => formatMoney(minor, payment.currency)
+  if (refunded + pending === 0)
+    return bankHasMoney(payment)
+      ? 'The bank has the money now: it cannot be refunded.'
+      : 'It can be refunded, all or in parts.'
+  if (refunded === captured) return 'All of it went back.'
+  const back = [
+    ...(refunded > 0 ? [`${money(refunded)} went back`] : []),
+    ...(pending > 0 ? [`${money(pending)} is being refunded`] : []),
+  ]
+  return `${back.join(', ')}; ${money(refundableMinor(payment))} stays captured.`
 }
 
 /** Whether the buyer had to act before anything was held. */

@@ -4,9 +4,10 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { SluiceError, type TopUp } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
+import { DECIMALS } from '../generated/currencies.ts'
 import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { formatMoney, parseMoney } from '../kit/Money.tsx'
+import { formatMoney, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { invalidate } from '../queries.ts'
 import { useSession } from '../session.tsx'
@@ -124,7 +125,7 @@ function Outcome({ became }: { became: ToppedUp }) {
 
 /** First those in which there is something, then all others. */
 function currencyOptions(known: string[]) {
-  const all = Intl.supportedValuesOf('currency').map((code) => code.toLowerCase())
+  const all = Object.keys(DECIMALS).map((code) => code.toLowerCase())
   const names = new Intl.DisplayNames(undefined, { type: 'currency' })
   return [...new Set([...known, 'usd', 'eur', 'gbp', ...all])].map((code) => {
     const upper = code.toUpperCase()

@@ -1,0 +1,34 @@
+// Amounts of money as text: shown, and typed. The decimals are those that the API counts in; what browsers know of some
+// currencies differs.
+import { DECIMALS } from '../generated/currencies.ts'
+
+/** An amount in minor units (`1200`, `usd`) as money (`$12.00`), for labels and titles. */
+export function formatMoney(minor: number, currency: string, signed = false): string {
+  const decimals = decimalsOf(currency)
+  const format = new Intl.NumberFormat(undefined, {
+    style: 'currency',
+    currency: currency.toUpperCase(),
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+    signDisplay: signed ? 'exceptZero' : 'auto',
+  })
+  return format.format(minor / 10 ** decimals)
+}
+
+/** What somebody typed (`12.50`) in minor units (`1250`); undefined when it is no amount of this currency. */
+export function parseMoney(text: string, currency: string): number | undefined {
+  const decimals = decimalsOf(currency)
+  const [, whole, part = ''] = /^\s*(\d{1,12})(?:[.,](\d*))?\s*$/.exec(text) ?? []
+  if (whole === undefined || part.length > decimals) return undefined
+  return Number(whole + part.padEnd(decimals, '0'))
+}
+
+/** An amount as somebody would type it (`12.50`), to begin a field with. */
+export function typedMoney(minor: number, currency: string): string {
+  const decimals = decimalsOf(currency)
+  return (minor / 10 ** decimals).toFixed(decimals)
+}
+
+function decimalsOf(currency: string): number {
+  return DECIMALS[currency.toUpperCase()] ?? 2
+}
