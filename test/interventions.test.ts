@@ -187,7 +187,7 @@ test('a capture that never happened is resolved as failed, and the hold can be c
   expect([refused.code, refused.stderr]).toEqual([
     1,
     expect.stringMatching(
-      /^Not possible: the job is .+ unknown .+\nWhat its call is about waits for it: use resolve to say/,
+      /^Not possible: the job is .+ unknown .+\nWhat its call is about waits for it: resolve says/,
     ),
   ])
   await world.sql`update jobs set request = '{}' where id = ${job_id}`

@@ -6,17 +6,17 @@ import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
 import {
-  discardJob,
+  PERFORMING,
   resolveAsDone,
   resolveAsFailed,
   retryJob,
-  runJobNow,
   type Act,
   type ActResult,
 } from '#domain/interventions/act.ts'
 import { findCall, findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { JOB_FILTERS } from '#domain/interventions/matching.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
+import { whyNot, type ActName } from '#domain/interventions/why-not.ts'
 import { withDatabase } from './database.ts'
 import { commandOf, queueAndTenant, reasonOf, userName } from './named.ts'
 import { print } from './print.ts'
@@ -36,7 +36,8 @@ list     newest first. --state: one of ${JOB_FILTERS.join(', ')};
          open unless told, all with --subject: those filed under a payment, for example (--payment means the same).
          --queue: one of ${QUEUES.join(', ')}.
 show     a job with its attempts, its calls to the provider and what was done about it.
-retry    makes an open job due. A call is made again under the same key; once the key is 23 hours old it is only looked up.
+retry    makes an open job due, unless it has not been tried yet and waits for its time: that is run-now. A call is made again under
+         the same key; once the key is 23 hours old it is only looked up.
          --state parked: all that are parked, or those of the queue or the tenant.
 run-now  makes a job due that waits for its time, as a message for later. Attempts that failed stay counted.
 discard  ends a job without doing it, unless what its call is about waits for it: then resolve says what became of that.
@@ -112,7 +113,7 @@ async function show(sql: Sql, values: JobOptions, id: string | undefined): Promi
 
 async function retry(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   if (id === undefined) return await retryParked(sql, values)
-  await act(sql, values, await retryJob(sql, actOf(values, id)), id)
+  await act(sql, values, 'retry', id)
 }
 
 /** All that are parked, or those that the filters name. */
@@ -129,18 +130,11 @@ async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
 }
 
 async function runNow(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
-  await act(sql, values, await runJobNow(sql, actOf(values, id)), id, 'It does not wait for a time.')
+  await act(sql, values, 'run_now', id)
 }
 
 async function discard(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
-  const done = await discardJob(sql, actOf(values, id))
-  await act(
-    sql,
-    values,
-    done,
-    id,
-    'What its call is about waits for it: use resolve to say what became of that.',
-  )
+  await act(sql, values, 'discard', id)
 }
 
 async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
@@ -153,10 +147,10 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
     const done = await resolveAsFailed(sql, asked)
     if (done !== undefined && 'settled' in done)
       throw new ConfigError(`Not possible: ${done.settled}; nothing is to be resolved.`)
-    return await act(sql, values, done, id, STRANGE)
+    return done === undefined ? await refuseToResolve(sql, asked, STRANGE) : tell(values, done)
   }
   const call = await findCall(sql, asked.job_id)
-  if (call === undefined) return await act(sql, values, undefined, id, STRANGE)
+  if (call === undefined) return await refuseToResolve(sql, asked, STRANGE)
   const { makes, readable } = call
   if (makes === null && reference !== null)
     throw new ConfigError('--reference is for what is new at the provider; this job changes what is known')
@@ -170,7 +164,8 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
     throw new ConfigError(
       'Not possible: its stored request cannot be read, so it cannot be looked up. See --help.',
     )
-  await act(sql, values, await resolveAsDone(sql, asked, reference), id)
+  const done = await resolveAsDone(sql, asked, reference)
+  return done === undefined ? await refuseToResolve(sql, asked) : tell(values, done)
 }
 
 /** The filters that name a queue and a tenant. */
@@ -188,30 +183,35 @@ function actOf(values: JobOptions, id: string | undefined): Act {
   return { job_id: uuid(id, 'the job'), who: values.by ?? userName(), reason }
 }
 
-/** `hint`: what else there is to do about a job that is open and not being performed. */
-async function act(
-  sql: Sql,
-  values: JobOptions,
-  done: ActResult,
-  id: string | undefined,
-  hint?: string,
-): Promise<void> {
-  if (done !== undefined) {
-    if (values.json) return print(JSON.stringify(done))
-    const next =
-      done.after === 'ready'
-        ? 'It is due now.'
-        : done.look_only
-          ? 'It is looked up now, and not sent.'
-          : 'It is over.'
-    return print(`The job is ${done.after}. ${next}`)
-  }
-  const job = await findJob(sql, uuid(id, 'the job'))
+async function act(sql: Sql, values: JobOptions, name: ActName, id: string | undefined): Promise<void> {
+  const asked = actOf(values, id)
+  const done = await PERFORMING[name](sql, asked)
+  if (done !== undefined) return tell(values, done)
+  const { refused } = await whyNot(sql, name, asked)
+  await refuse(sql, asked, refused)
+}
+
+function tell({ json }: JobOptions, done: NonNullable<ActResult>): void {
+  if (json) return print(JSON.stringify(done))
+  const next =
+    done.after === 'ready'
+      ? 'It is due now.'
+      : done.look_only
+        ? 'It is looked up now, and not sent.'
+        : 'It is over.'
+  print(`The job is ${done.after}. ${next}`)
+}
+
+/** Nothing could be resolved. `open`: why, of a job that is open and not being performed. */
+async function refuseToResolve(sql: Sql, asked: Act, open?: string): Promise<never> {
+  // What every act says of the others.
+  const { before, refused } = await whyNot(sql, 'discard', asked)
+  return await refuse(sql, asked, before === 'ready' || before === 'unknown' ? open : refused)
+}
+
+async function refuse(sql: Sql, { job_id }: Act, why?: string): Promise<never> {
+  const job = await findJob(sql, job_id)
   if (job === undefined) throw new ConfigError('There is no such job.')
-  const why =
-    job.state === 'running'
-      ? 'It is being performed at this moment: ask again.'
-      : job.finished_at === null && hint
   throw new ConfigError([`Not possible: the job is ${lineOf(job)}`, why].filter(Boolean).join('\n'))
 }
 
@@ -231,7 +231,7 @@ function lineOf({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJo
 }
 
 function described(job: ShownJob): string {
-  const { attempts, calls, interventions, ...facts } = job
+  const { attempts, calls, postings, interventions, ...facts } = job
   const lines = Object.entries(facts).map(
     ([name, value]) => `${name.padEnd(16)} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
   )
@@ -248,6 +248,7 @@ function described(job: ShownJob): string {
     ...lines,
     ...rows('attempts', attempts),
     ...rows('calls', calls),
+    ...rows('postings', postings),
     ...rows('done about it', interventions),
   ].join('\n')
 }

@@ -2,8 +2,9 @@
 // nothing is done twice and nothing is left out.
 import { z } from 'zod'
 import { databaseCode, isOfOneRow, type Sql, type Tx } from '#core/db.ts'
-import { discardJob, retryJob, runJobNow, type Act, type ActResult } from '../interventions/act.ts'
-import { matches, matchingJobs } from '../interventions/matching.ts'
+import { PERFORMING, type Act, type ActResult } from '../interventions/act.ts'
+import { matchingJobs } from '../interventions/matching.ts'
+import { whyNot, type ActName } from '../interventions/why-not.ts'
 import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
 
 /** Jobs of one step. Their rows are locked until it ends. */
@@ -11,7 +12,6 @@ const AT_ONCE = 100
 const LOCK_MS = 1_000
 const HOPELESS = 'Its jobs could not be found, or not in time: ask for fewer.'
 const STATEMENT_CANCELED = '57014'
-const PERFORMING = { retry: retryJob, discard: discardJob, run_now: runJobNow }
 
 type OpenAct = Pick<OperatorAct, 'id' | 'act' | 'job_id' | 'state' | 'who' | 'reason'> & {
   filter: unknown
@@ -92,7 +92,7 @@ async function takeStep(tx: Tx, { id, act, filter, who, reason }: OpenAct): Prom
 
 type ItemResult = NonNullable<ActResult> | { before: string | null; refused: string }
 
-async function perform(tx: Tx, act: OpenAct['act'], asked: Act): Promise<ItemResult> {
+async function perform(tx: Tx, act: ActName, asked: Act): Promise<ItemResult> {
   try {
     const done = await tx.savepoint(async (part) => await PERFORMING[act](part, asked))
     return done ?? (await whyNot(tx, act, asked))
@@ -100,35 +100,6 @@ async function perform(tx: Tx, act: OpenAct['act'], asked: Act): Promise<ItemRes
     // One row that cannot be written does not hold up the others.
     if (!isOfOneRow(error)) throw error
     return { before: null, refused: `The database refused it: ${(error as Error).message}`.slice(0, 500) }
-  }
-}
-
-/** Why a job's state did not allow the act. */
-async function whyNot(tx: Tx, act: OpenAct['act'], { job_id, only }: Act): Promise<ItemResult> {
-  const [job] = await tx<
-    { state: string; has_call: boolean; parked: boolean; moved: boolean; meant: boolean }[]
-  >`
-    select state, operation is not null as has_call, run_at = 'infinity' as parked, false as moved,
-      (true ${only === undefined ? tx`` : matches(tx, only)}) as meant
-    from jobs j where id = ${job_id}
-    union all
-    select state, operation is not null, false, true, true from job_history where id = ${job_id}`
-  if (job === undefined) return { before: null, refused: 'There is no such job.' }
-  const { state: before } = job
-  if (before === 'running') return { before, refused: 'It is being performed at this moment: ask again.' }
-  if (before === 'discarded' && act === 'retry' && job.has_call)
-    return { before, refused: 'It was discarded, and has a call to a provider: ask for what it did anew.' }
-  if (job.moved || !['ready', 'unknown'].includes(before))
-    return { before, refused: `It is over: it has the state ${before}.` }
-  if (!job.meant) return { before, refused: 'It no longer matches.' }
-  if (act === 'discard')
-    return { before, refused: 'What its call is about waits for it: resolve says what became of that.' }
-  if (act === 'run_now' && job.parked) return { before, refused: 'It is parked: retry performs it again.' }
-  if (act === 'run_now' && before === 'unknown')
-    return { before, refused: 'The effect of its call is unknown: retry looks it up now.' }
-  return {
-    before,
-    refused: act === 'run_now' ? 'It is due already.' : 'Its state has just changed: ask again.',
   }
 }
 
