@@ -195,7 +195,7 @@ interface QueuesFiguresShape {
     unknown: number
     /** Jobs that wait for an operator. */
     parked: number
-    /** For how long the oldest has been due, in seconds. */
+    /** For how long the oldest is due at this moment, in seconds, also while nothing is counted. */
     oldest_due_s: number
     /** Jobs that came, each second since the last whole minute began. */
     in_per_s_1m: number
@@ -251,11 +251,14 @@ interface QueuesFiguresShape {
     paused: boolean
     /** Of how many tenants nothing of it begins. */
     paused_tenants: number
-    /** Up to when the numbers hold; null before the first count. */
-    as_of: string | null
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface JobNameFiguresShape {
@@ -307,6 +310,11 @@ interface JobNameFiguresShape {
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface JobSeriesShape {
@@ -346,6 +354,11 @@ interface JobSeriesShape {
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface TenantSharesShape {
@@ -369,6 +382,11 @@ interface TenantSharesShape {
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface ProviderHealthShape {
@@ -381,8 +399,8 @@ interface ProviderHealthShape {
     done: number
     /** Those that it declined. */
     declined: number
-    /** Those that were ended without being done. */
-    discarded: number
+    /** Those that ended otherwise: neither done nor declined. */
+    failed: number
     /** Attempts beyond the first. */
     retries: number
     /** How long the last attempt took, from claim to end. */
@@ -403,6 +421,11 @@ interface ProviderHealthShape {
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface TenantsDriftShape {
@@ -781,6 +804,7 @@ export interface Answers {
       state: string
       parked: boolean
       paused: boolean
+      acting: 'retry' | 'discard' | 'run_now' | null
       subject:
         | 'customer'
         | 'recipient'
@@ -807,6 +831,7 @@ export interface Answers {
       error: string | null
       /** ISO 8601 in UTC, with microseconds. */
       created_at: string
+      started_at: string | null
       finished_at: string | null
     }[]
     next: string | null
@@ -835,6 +860,7 @@ export interface Answers {
     state: string
     parked: boolean
     paused: boolean
+    acting: 'retry' | 'discard' | 'run_now' | null
     subject:
       | 'customer'
       | 'recipient'
@@ -861,11 +887,11 @@ export interface Answers {
     error: string | null
     /** ISO 8601 in UTC, with microseconds. */
     created_at: string
+    started_at: string | null
     finished_at: string | null
     payload: unknown
     max_attempts: number
     request_id: string | null
-    started_at: string | null
     worker: string | null
     lease_until: string | null
     works_on: {
@@ -926,6 +952,14 @@ export interface Answers {
       reason: string
       before: string
       after: string
+    }[]
+    postings: {
+      /** ISO 8601 in UTC, with microseconds. */
+      at: string
+      kind: string
+      added: boolean
+      amount_minor: number
+      currency: string
     }[]
   }
   'POST /ops/acts': {
