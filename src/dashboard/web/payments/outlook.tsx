@@ -6,7 +6,7 @@ import { useNow, formatInstant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/Money.tsx'
 import { toneClass } from '../kit/Status.tsx'
 import { inWords, type Tone } from '../kit/statuses.ts'
-import { useSession } from '../session.tsx'
+import { useMay, useRolesThatMay, useSession } from '../session.tsx'
 import { useIsPaused } from '../operations/held.ts'
 import { inTime } from './items.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
@@ -19,10 +19,12 @@ export function PaymentOutlook({ payment, story }: { payment: Payment; story: Pa
   const now = useNow()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
+  const may_capture = useMay('capturePayment')
+  const who_may = useRolesThatMay('capturePayment')
   const jobs = story?.jobs.filter(({ run_at }) => run_at !== null) ?? []
   const said = [
     ...jobs.map((job) => jobSaid({ payment, story: story!, job, now, is_operator, paused })),
-    ...(jobs.length === 0 ? stateSaid(payment, story) : []),
+    ...(jobs.length === 0 ? stateSaid(payment, story, may_capture ? undefined : who_may) : []),
     ...(story?.disputes ?? []).flatMap((dispute) => disputeSaid(dispute)),
   ]
   return <Outlook said={said} />
@@ -61,7 +63,9 @@ export function jobSaid({
   const amount = amountOfJob(payment, story, job)
   const doing = jobWords(job.name, 'doing', amount)
   const to_do = jobWords(job.name, 'to_do', amount)
-  const due = inTime(job.run_at ?? job.created_at, now)
+  const is_held = paused && job.state !== 'running'
+  const held = is_held ? 'The queue is paused. ' : ''
+  const due = is_held ? ' when it is resumed' : inTime(job.run_at ?? job.created_at, now)
   const last = story.entries.findLast(
     ({ kind, details, outcome }) => kind === 'attempt' && details['job_id'] === job.id && outcome !== null,
   )?.outcome
@@ -86,20 +90,20 @@ export function jobSaid({
   if (job.unknown_since !== null || last === 'unknown')
     return say(
       'doubt',
-      `It is not known whether ${at} did ${to_do}. It is looked up${due} and not sent again, so no money moves twice. You need not do anything; if it stays so, an operator decides.`,
+      `${held}It is not known whether ${at} did ${to_do}. It is looked up${due} and not sent again, so no money moves twice. ${is_held ? 'If' : 'You need not do anything; if'} it stays so, an operator decides.`,
     )
   if (last === 'parked')
     return say('warn', `${doing} waits for an operator. Nothing is sent until they decide.`)
   if (last === 'misconfigured')
     return say(
       'bad',
-      `${at} refused our credentials. An operator has to put them right; then it goes on by itself, next${due}.`,
+      `${held}${at} refused our credentials. An operator has to put them right; then it goes on by itself, next${due}.`,
     )
   if (job.state === 'running') return say('going', `${doing}: ${at} is being asked now.`)
   if (last === 'ambiguous')
     return say(
       'doubt',
-      `${at}'s answer was lost. It is asked again with the same key${due}, so no money moves twice. You need not do anything.`,
+      `${held}${at}'s answer was lost. It is asked again with the same key${due}, so no money moves twice.${is_held ? '' : ' You need not do anything.'}`,
     )
   if (paused) return say('warn', `${doing} waits: the queue is paused. It goes on when it is resumed.`)
   if (last === 'retry' || last === 'returned')
@@ -110,8 +114,8 @@ export function jobSaid({
   return say('going', `${doing} waits for a worker and is due${due}.`)
 }
 
-/** What a payment waits for, or how it ended. */
-function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
+/** What a payment waits for, or how it ended. `who_may`: the roles that can act on it, where the reader's cannot. */
+function stateSaid(payment: Payment, story: PaymentStory | undefined, who_may: string | undefined): Said[] {
   const { status, failure, capture_before, amount_capturable_minor, currency, cancellation_reason } = payment
   const say = (tone: Tone, words: string): Said[] => [{ key: status, tone, words }]
   const amount = moneyOf(payment)
@@ -127,9 +131,13 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
     const until = capture_before === null ? '' : ` until ${formatInstant(capture_before)}`
     const soon = capture_before !== null && Date.parse(capture_before) - Date.now() < 86_400_000
     const failed = failure === null ? '' : `The last act failed: ${failure.message} Nothing was taken. `
+    const to_do =
+      who_may === undefined
+        ? 'Capture it before then, or cancel it'
+        : `A member with the role ${who_may} can capture it before then, or cancel it`
     return say(
       failure === null ? (soon ? 'warn' : 'going') : 'bad',
-      `${failed}${held} is held${until}. Capture it before then, or cancel it; after that the hold lapses and nothing can be taken.`,
+      `${failed}${held} is held${until}. ${to_do}; after that the hold lapses and nothing can be taken.`,
     )
   }
   if (status === 'failed')
