@@ -21,11 +21,17 @@ export type ListState<T> = {
 /** What is needed of a list; also of one that comes in one answer. */
 export type TableList<T> = Pick<ListState<T>, 'rows' | 'goNext' | 'goPrevious' | 'filtered'> & {
   query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
+  /** As of when the answer itself says that it holds; undefined: as of when it was read. */
+  as_of?: string | null | undefined
 }
 
 /** What a table needs of a list that comes in one answer. */
-export function wholeList<T>(query: TableList<T>['query'], rows: T[] | undefined): TableList<T> {
-  return { query, rows, filtered: false, goNext: undefined, goPrevious: undefined }
+export function wholeList<T>(
+  query: TableList<T>['query'],
+  rows: T[] | undefined,
+  as_of?: string | null,
+): TableList<T> {
+  return { query, rows, as_of, filtered: false, goNext: undefined, goPrevious: undefined }
 }
 
 /** The words of the address that say which page of a list is shown. */

@@ -8,6 +8,8 @@ import { invalidate, useAnswer } from '../queries.ts'
 import { filterWords, JOB_ACTS, whyNoAct } from './job-acts.ts'
 import { JobActProgress } from './JobActProgress.tsx'
 import { askActed, AuditLink } from '../kit/Acted.tsx'
+import { isUnknown } from '../outcomes.ts'
+import { LatestActs } from './LatestActs.tsx'
 import type { JobActKind, JobActRow, JobCount } from './shapes.ts'
 
 /** About one job, or about all that the filters find. */
@@ -26,7 +28,9 @@ export function JobActDialog({ target, close }: { target: JobActTarget | undefin
 
 function Dialog({ target, opened, close }: { target: JobActTarget; opened: boolean; close: () => void }) {
   const [reason, setReason] = useState('')
-  const { title, does } = JOB_ACTS[target.act]
+  /** Whether it was asked for, and no answer came. */
+  const [lost, setLost] = useState(false)
+  const { title, does, of_all } = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined
   const counted = useAnswer<JobCount>('/ops/jobs/count', filters, {
     enabled: opened && filters !== undefined,
@@ -41,6 +45,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
       onClose={() => {
         close()
         setReason('')
+        setLost(false)
       }}
       title={one === undefined ? `${title} all that the filters find?` : `${title} ${one.name}?`}
       action={title}
@@ -61,17 +66,25 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
             </p>
           )}
           {count?.filter !== null && <p>{one === undefined ? `Each: ${does}` : does}</p>}
+          {count?.filter !== null && one === undefined && of_all !== undefined && <p>{of_all}</p>}
           {error !== null && <DialogError error={error} />}
         </>
       }
       ready={ready}
-      act={() =>
-        askActed<JobActRow>('POST', '/ops/acts', {
-          act: target.act,
-          reason: reason.trim(),
-          ...(one === undefined ? { filter: count?.filter } : { job_id: one.id }),
-        })
-      }
+      act={async () => {
+        const body = one === undefined ? { filter: count?.filter } : { job_id: one.id }
+        try {
+          return await askActed<JobActRow>('POST', '/ops/acts', {
+            act: target.act,
+            reason: reason.trim(),
+            ...body,
+          })
+        } catch (error) {
+          setLost(isUnknown(error as Error))
+          throw error
+        }
+      }}
+      unknown="No answer came: it may have been asked for, and workers may be carrying it out. Look at the latest acts before you ask again."
       outcome={({ data, audit_seq }) => (
         <>
           <JobActProgress id={data.id} />
@@ -81,8 +94,9 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
           </span>
         </>
       )}
-      onDone={() => invalidate('/ops/jobs', '/ops/acts')}
+      onSettled={() => invalidate('/ops/jobs', '/ops/acts')}
     >
+      {lost && <LatestActs />}
       {count?.filter !== null && (
         <Textarea
           label="Reason"

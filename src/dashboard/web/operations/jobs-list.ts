@@ -12,15 +12,20 @@ const JOB_FILTERS = ['queue', 'state', 'name', 'tenant', 'subject_id', 'search']
 const LIMIT = 25
 const EVERY_MS = 5_000
 
-/** `looked_until`: the page is not full because it stopped looking there; the next one goes on. */
-export function useJobsList(): TableList<JobRow> & {
+/**
+ * `looked_until`: the page is not full because it stopped looking there; the next one goes on. `fixed`: the filters of a
+ * list that takes none from the address.
+ */
+export function useJobsList(fixed?: Record<string, string>): TableList<JobRow> & {
   filters: Record<string, string>
   looked_until: string | null
 } {
   const [search, change] = useAddressSearch()
-  const filters = Object.fromEntries(
-    JOB_FILTERS.flatMap((name) => (search[name] ? [[name, search[name]]] : [])),
-  )
+  const chosen = fixed === undefined ? JOB_FILTERS : []
+  const filters = {
+    ...fixed,
+    ...Object.fromEntries(chosen.flatMap((name) => (search[name] ? [[name, search[name]]] : []))),
+  }
   const asked = { ...filters, after: search.after, before: search.before, limit: LIMIT }
   const query = useQuery({
     queryKey: answerKey('/ops/jobs', asked),
@@ -35,7 +40,7 @@ export function useJobsList(): TableList<JobRow> & {
     looked_until,
     query,
     rows: query.data?.items,
-    filtered: Object.keys(filters).length > 0,
+    filtered: fixed === undefined && Object.keys(filters).length > 0,
     goNext: settled && next !== null ? () => change({ after: next, before: undefined }) : undefined,
     goPrevious:
       settled && previous !== null ? () => change({ before: previous, after: undefined }) : undefined,

@@ -45,6 +45,7 @@ export function OperatorAuditPage() {
   const [{ seq }] = useAddressSearch()
   const list = useList<EntryRow>('/ops/audit', ['actor', 'action', 'seq'], {
     cursor: (last) => String(last.seq),
+    every_ms: 10_000,
   })
   const entry = seq === undefined ? undefined : list.rows?.find((row) => String(row.seq) === seq)
   return (

@@ -175,7 +175,7 @@ function storyOf(job: JobDetails, now: number): string {
   if (job.state === 'discarded') return `It was ended without being done. ${failed}`
   if (job.parked) return `${failed}It waits for an operator: retry it or discard it.`
   if (job.unknown_since !== null)
-    return `Whether its call took effect at the provider is not known. ${failed}It is looked up until it is; it is never sent twice by another key.`
+    return `${job.paused ? `${PAUSED} ` : ''}Whether its call took effect at the provider is not known. ${failed}It is looked up until it is; it is never sent twice by another key.`
   if (job.state === 'running') return 'It runs now.'
   if (job.paused) return failed + PAUSED
   const due = job.run_at === null || Date.parse(job.run_at) <= now
