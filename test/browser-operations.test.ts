@@ -154,6 +154,140 @@ test('a call that nobody knows about is resolved on the page of its job, in word
   await page.getByRole('list', { name: 'Attempts' }).getByText('unknown to failed').waitFor()
 })
 
+test('while no worker counts, the pages of operators say since when, and call nothing healthy', async () => {
+  const { sql } = dashboard.world
+  await strangeJob({ queue: 'maintenance', run_at: '2020-01-01' })
+  // No run of the clock is under way, and the next is not due.
+  await eventually(async () => {
+    const held = await sql`
+      update recurring_work set due_at = now() + interval '1 hour', ended_at = now() - interval '2 minutes',
+        position = position || jsonb_build_object('after', '2026-01-01T00:00:00.000000Z', 'sampled', '2026-01-01T00:00:00.000000Z')
+      where name = 'roll-ups' and lease_until is null and position is not null`
+    expect(held.count).toBe(1)
+  })
+  onTestFinished(async () => {
+    await sql`update recurring_work set due_at = now() where name = 'roll-ups'`
+  })
+  const page = await dashboard.open('/ops/queues', { as: 'operator' })
+  for (const path of ['/ops/queues', '/ops/providers', '/ops/queues/payments']) {
+    await page.goto(`${dashboard.url}${path}`)
+    await page.getByText('no worker is counting').waitFor()
+    expect(
+      await page
+        .getByRole('main')
+        .getByText(/Nothing is due|Healthy/)
+        .count(),
+    ).toBe(0)
+  }
+})
+
+test('jobs are listed with what they are about, and what is asked for one is said in its row', async () => {
+  const { world } = dashboard
+  const { id } = await heldPayment(world.client, { amount_minor: 1900 })
+  // Its act waits until the row is released.
+  const job = await strangeJob({ queue: 'compliance', run_at: 'infinity', subject_id: id })
+  const release = await holdJob(job)
+  await world.sql`
+    insert into operator_acts (id, act, job_id, who, reason, matched)
+    values (${newId()}, 'retry', ${job}, 'ada@example.com', 'they wait', 1)`
+  const page = await dashboard.open('/ops/jobs?queue=compliance', { as: 'operator' })
+  const row = page.getByRole('table', { name: 'Jobs' }).getByRole('row').filter({ hasText: 'Retrying' })
+  await row.filter({ hasText: 'nobody.knows' }).waitFor()
+  await release()
+  await row.waitFor({ state: 'detached' })
+  await page
+    .getByRole('link', { name: new RegExp(id.slice(-8)) })
+    .first()
+    .click()
+  const jobs = page.getByRole('table', { name: 'Jobs' }).getByRole('row')
+  await jobs.filter({ hasText: 'payment.authorize' }).waitFor()
+  await page.getByRole('link', { name: 'payment.authorize' }).first().click()
+  await page.getByText('It is done.').waitFor()
+  expect(await page.getByRole('heading', { level: 1 }).textContent()).toContain('payment.authorize')
+})
+
+/** Holds the row of a job until it is released. */
+async function holdJob(id: string): Promise<() => Promise<void>> {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  const { promise: held, resolve: hold } = Promise.withResolvers<void>()
+  const holding = dashboard.world.sql.begin(async (tx) => {
+    await tx`select from jobs where id = ${id} for update`
+    hold()
+    await released
+  })
+  await held
+  return async () => {
+    release()
+    await holding
+  }
+}
+
+test('an act whose answer is lost is said to be perhaps under way, beside the latest acts', async () => {
+  const { sql } = dashboard.world
+  const id = await strangeJob({ queue: 'compliance', run_at: 'infinity' })
+  const page = await dashboard.open(`/ops/jobs/${id}`, {
+    as: 'operator',
+    expects: [/ERR_FAILED|ERR_CONNECTION/],
+  })
+  // It arrives, and its answer does not.
+  await page.route('**/api/ops/acts', async (route) => {
+    if (route.request().method() !== 'POST') return await route.continue()
+    await route.fetch()
+    await route.abort()
+  })
+  await page.getByRole('main').getByRole('button', { name: 'Discard', exact: true }).click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Reason').fill('Lost on the way')
+  await dialog.getByRole('button', { name: 'Discard', exact: true }).click()
+  await dialog.getByText('No answer came').waitFor()
+  await dialog.getByRole('listitem').filter({ hasText: 'Lost on the way' }).waitFor()
+  await eventually(async () =>
+    expect(await sql`select from jobs where id = ${id} and state = 'discarded'`).toHaveLength(1),
+  )
+})
+
+test('unknown jobs are listed in pages', async () => {
+  const { sql } = dashboard.world
+  await Promise.all(
+    Array.from({ length: 26 }, () =>
+      strangeJob({ queue: 'maintenance', state: 'unknown', unknown_since: 'now', run_at: 'infinity' }),
+    ),
+  )
+  onTestFinished(async () => void (await sql`delete from jobs where queue = 'maintenance'`))
+  const page = await dashboard.open('/ops/drifts?tab=unknown', { as: 'operator' })
+  const rows = page.getByRole('table', { name: 'Unknown jobs' }).getByRole('row')
+  await expect.poll(() => rows.count()).toBe(26)
+  await page.getByRole('button', { name: 'Next' }).click()
+  await expect.poll(() => rows.count()).toBe(2)
+  await page.getByRole('button', { name: 'Previous' }).click()
+  await expect.poll(() => rows.count()).toBe(26)
+})
+
+test('under a pause a call whose answer was lost waits for its end, and a reader is told who may capture', async () => {
+  const { world } = dashboard
+  const { client } = world
+  const [lost, held] = await Promise.all([
+    heldPayment(client, { amount_minor: 1700 }),
+    heldPayment(client, { amount_minor: 1800 }),
+  ])
+  const reader = await dashboard.open(`/payments/${held.id}`, { as: 'read-only' })
+  await reader.getByText('A member with the role owner, admin, or support can capture it').waitFor()
+  const failing = await fault(world, {
+    match: { method: 'POST', path: '/capture$' },
+    fault: 'drop_before',
+    times: 100,
+  })
+  expect((await client.post(`/v1/payments/${lost.id}/capture`, {}, ASYNC)).status).toBe(202)
+  await failing.hit()
+  await world.sql`insert into pauses (queue) values ('payments')`
+  onTestFinished(async () => void (await world.sql`delete from pauses`))
+  await failing.remove()
+  const page = await dashboard.open(`/payments/${lost.id}`, { as: 'support' })
+  await page.getByText(/The queue is paused\. .+ when it is resumed/).waitFor()
+  await world.sql`delete from pauses`
+  await paymentIn(client, lost.id, 'captured')
+})
+
 test('no payout leaves while payouts are paused, and what waits goes on after', async () => {
   const { world } = dashboard
   const { client } = world

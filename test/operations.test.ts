@@ -73,6 +73,7 @@ test('only operators see operations, and a mixed run shows on each page', async 
   })
   await world.drain()
   const [parked] = await parkJobs(1, 'mixed.parked')
+  const captured = (await client.post(`/v1/payments/${payment.body.id}/capture`)).body
 
   for (const path of READS) {
     expect((await fetch(`${world.dashboard_url}/api/ops/${path}`)).status, path).toBe(401)
@@ -83,8 +84,9 @@ test('only operators see operations, and a mixed run shows on each page', async 
   expect((await owner.send('POST', '/api/ops/pauses', { queue: 'ai', reason: 'no' })).status).toBe(403)
 
   const [job] = await sql<{ id: string }[]>`
-    select id from jobs where subject_id = ${payment.body.id} union all
-    select id from job_history where subject_id = ${payment.body.id}`
+    select id from (
+      select id, created_at from jobs where subject_id = ${payment.body.id} union all
+      select id, created_at from job_history where subject_id = ${payment.body.id}) j order by created_at`
   const shown = (await operator.get(`/api/ops/jobs/${job!.id}`)).body
   expect(shown).toMatchObject({
     tenant: 'acme',
@@ -92,6 +94,11 @@ test('only operators see operations, and a mixed run shows on each page', async 
     works_on: { noun: 'payment', id: payment.body.id, amount_minor: 4200, idempotency_key: 'mixed-1' },
   })
   expect(shown.attempts).toHaveLength(1)
+  // The money beside it: what was posted for the payment.
+  expect([captured.status, shown.postings]).toEqual([
+    'captured',
+    [{ at: expect.any(String), kind: 'capture', added: true, amount_minor: 4200, currency: 'USD' }],
+  ])
   expect(shown.calls[0].key).toContain(job!.id)
   const found = (await operator.get(`/api/ops/jobs?state=all&search=${payment.body.id}`)).body
   expect(found.items.map(({ id }: { id: string }) => id)).toContain(job!.id)
@@ -414,6 +421,19 @@ test('the overview of a tenant names what needs a person, each kind by itself', 
     ),
   )
   for (const { oldest_at } of seen) expect(Date.parse(oldest_at)).toBeGreaterThan(Date.now() - 7_200_000)
+
+  // Any number of those that wait for somebody else hides none of them.
+  await sql`
+    insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, status, provider)
+    select ${tenant_id}, gen_random_uuid(), 'waits-' || n, 'customer', gen_random_uuid(), 'requires_input', 'stripe'
+    from generate_series(1, 1001) n`
+  await sql`
+    insert into disputes (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency,
+      opened_at, told, created_at)
+    select ${tenant_id}, gen_random_uuid(), ${disputed.id}, 'stripe', 'du_waits_' || n, 'under_review', 1, 'USD',
+      now() - interval '3 days', array['disputed'], now() - interval '3 days' - n * interval '1 ms'
+    from generate_series(1, 1001) n`
+  expect(await attention()).toEqual(seen)
 })
 
 test('a row is found by what its provider or a person calls it, in its own tenant only', async () => {

@@ -191,6 +191,37 @@ test('a job that waits for its time runs now; each of the others says why not', 
   ])
 })
 
+test('a retry leaves alone what waits for its time, and what its delivery no longer waits for', async () => {
+  const { sql, tenant_id } = deployment
+  const [later] = await parked(1, 'ai', '2100-01-01')
+  const [is_parked] = await parked(1, 'ai')
+  const [again] = await parked(1, 'ai', '2100-01-01')
+  const [unknown] = await parked(1, 'ai', '2100-01-01')
+  await sql`update jobs set attempt = 1 where id = ${again!}`
+  await sql`update jobs set state = 'unknown', unknown_since = now() where id = ${unknown!}`
+  const id = await ask({ act: 'retry', filter: { state: 'open', queue: 'ai' }, reason: 'they are back' })
+  await reaches(id, { state: 'done' })
+  const items = await findActItems(dashboard, id, { limit: 200 })
+  const refusals = new Map(items.map(({ job_id, refused }) => [job_id, refused]))
+  expect([later, is_parked, again, unknown].map((job_id) => refusals.get(job_id!))).toEqual([
+    'It waits for its time: Run now makes it due.',
+    null,
+    null,
+    null,
+  ])
+  expect((await findJob(dashboard, later!))!.run_at).toMatch(/^2100/)
+
+  const [ended] = newIdsInOrder(1)
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
+    values (${ended!}, ${tenant_id}, 'deliveries', 'webhook_endpoint.deliver', '{}', 1, 'discarded', now())`
+  const one = await ask({ act: 'retry', job_id: ended!, reason: 'it was wanted' })
+  await reaches(one, { state: 'done', refused: 1 })
+  expect(await findActItems(dashboard, one, { limit: 1 })).toMatchObject([
+    { before: 'discarded', refused: 'Discarding it ended its delivery: replay the delivery.' },
+  ])
+})
+
 test('so many acts may wait, and no more', async () => {
   await deployment.killWorkers()
   const asked = () => ask({ act: 'retry', job_id: newIdsInOrder(1)[0]!, reason: 'again' })

@@ -299,6 +299,116 @@ test('what just came and finished is in the figures of its queue before its minu
   })
 })
 
+test('a kind of jobs of which nothing is open shows nothing open, however long ago it was seen', async () => {
+  const { sql, tenant_id } = world
+  await sql`insert into pauses (queue) values ('payouts')`
+  onTestFinished(async () => void (await sql`delete from pauses`))
+  const due = async (window: '1h' | '24h') => {
+    await countAll()
+    const { names } = await findNameFigures(dashboard, { queue: 'payouts', window })
+    return names.find(({ name }) => name === 'payout.create')?.due
+  }
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
+    select gen_random_uuid(), ${tenant_id}, 'payouts', 'payout.create', '{}', 1 from generate_series(1, 3)`
+  await eventually(async () => expect([await due('1h'), await due('24h')]).toEqual([3, 3]))
+  await sql`delete from jobs where queue = 'payouts'`
+  await eventually(async () => expect([await due('1h'), await due('24h')]).toEqual([0, 0]))
+  // The minutes are over, and their hour keeps the most that were seen.
+  await sql`
+    update job_rollups set at = at - interval '2 hours', sampled_at = sampled_at - interval '2 hours'
+    where queue = 'payouts' and name <> ''`
+  expect(await due('24h')).toBe(0)
+})
+
+/** Changes how far the clock has got, between two of its runs. */
+async function moveClock(position: object): Promise<void> {
+  await world.sql`
+    update recurring_work set position = position || ${world.sql.json(position as never)}::jsonb,
+      due_at = now() + interval '1 hour' where name = 'roll-ups'`
+}
+
+test('rates are of the time that is counted, also while open jobs are counted seldom', async () => {
+  const { sql, tenant_id } = world
+  await countAll()
+  const minute_ms = Math.floor(Date.now() / 60_000) * 60_000
+  const at = (ms: number) => new Date(minute_ms + ms).toISOString().replace('Z', '000Z')
+  await sql`delete from job_rollups where queue = 'payouts'`
+  await sql`
+    insert into job_rollups (resolution, at, queue, name, succeeded, arrived)
+    select 60, at::timestamptz, 'payouts', '', n::integer, arrived::integer
+    from (values (${at(0)}, 45, 0), (${at(-60_000)}, 60, 0), (${at(-120_000)}, 60, 20), (${at(-180_000)}, 60, 120)) r(at, n, arrived)`
+  await moveClock({ after: at(45_000), sampled: at(-110_000) })
+  const { queues } = await findQueueFigures(dashboard)
+  const payouts = queues.find(({ queue }) => queue === 'payouts')!
+  expect(payouts).toMatchObject({ out_per_s_1m: 1, in_per_s_1m: 2 })
+
+  // What came since is of the minutes since, and not of the last alone.
+  await sql`insert into pauses (queue) values ('payouts')`
+  onTestFinished(async () => void (await sql`delete from pauses`))
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
+    select gen_random_uuid(), ${tenant_id}, 'payouts', 'payout.create', '{}', 1 from generate_series(1, 180)`
+  await moveClock({ after: at(-120_000), after_id: LOWEST_ID, sampled: at(-120_000), sample_at_ms: 0 })
+  await sql`delete from job_rollups where queue = 'payouts'`
+  await sql`update jobs set created_at = ${at(-60_000)} where queue = 'payouts'`
+  await eventually(async () => {
+    await countAll()
+    const rows = await sql<{ arrived: number }[]>`
+      select arrived from job_rollups where resolution = 60 and queue = 'payouts' and name = '' and arrived > 0`
+    expect(rows.reduce((sum, { arrived }) => sum + arrived, 0)).toBe(180)
+    for (const { arrived } of rows) expect(arrived).toBeLessThanOrEqual(90)
+  })
+  await sql`delete from jobs where queue = 'payouts'`
+})
+
+test('while nobody counts the figures say so, what is due is read live, and open calls are not forgotten', async () => {
+  const { sql, tenant_id } = world
+  await sql`insert into pauses (queue) values ('payouts')`
+  onTestFinished(async () => {
+    await sql`delete from pauses`
+    await sql`delete from jobs where queue = 'payouts'`
+  })
+  const insert = async (row: object) => {
+    const job = {
+      id: newId(),
+      tenant_id,
+      queue: 'payouts',
+      name: 'payout.create',
+      payload: {},
+      max_attempts: 1,
+    }
+    await sql`insert into jobs ${sql({ ...job, ...row } as never)}`
+  }
+  const unknown = { state: 'unknown', unknown_since: 'now', run_at: '2100-01-01' }
+  await insert(unknown)
+  const doubts = async () => {
+    const { providers, counting } = await findProviderHealth(dashboard)
+    const stripe = providers.find(({ provider }) => provider === 'stripe')!
+    return { unknown: stripe.unknown, counting }
+  }
+  await eventually(async () => {
+    await countAll()
+    expect(await doubts()).toEqual({ unknown: 1, counting: 'current' })
+  })
+  // The worker is gone for 20 minutes.
+  await sql`
+    update job_rollups set at = at - interval '20 minutes', sampled_at = sampled_at - interval '20 minutes'
+    where resolution = 60 and at > now() - interval '5 minutes'`
+  const [gone] = await sql<{ at: string }[]>`select now() - interval '20 minutes' as at`
+  await moveClock({ after: gone!.at, sampled: gone!.at })
+  await sql`update recurring_work set ended_at = ${gone!.at} where name = 'roll-ups'`
+  await insert({ run_at: new Date(Date.now() - 90_000).toISOString() })
+  expect(await doubts()).toEqual({ unknown: 1, counting: 'stopped' })
+  const { queues, as_of, counting } = await findQueueFigures(dashboard)
+  expect([as_of, counting]).toEqual([gone!.at, 'stopped'])
+  expect(queues.find(({ queue }) => queue === 'payouts')!.oldest_due_s).toBeGreaterThanOrEqual(90)
+  // A worker is back, and not up to now yet.
+  await sql`update recurring_work set lease_until = now() + interval '1 minute' where name = 'roll-ups'`
+  expect(await doubts()).toMatchObject({ counting: 'behind' })
+  await sql`update recurring_work set lease_until = null where name = 'roll-ups'`
+})
+
 test('what is kept no longer is forgotten, but no minute of a tenant before its hour is summed', async () => {
   const { sql } = world
   const [kept, gone, counted] = [newId(), newId(), new Date().toISOString()]

@@ -5,19 +5,13 @@ import { ConfigError, loadConfig } from '#core/config.ts'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
-import {
-  discardJob,
-  resolveAsDone,
-  resolveAsFailed,
-  retryJob,
-  runJobNow,
-  type Act,
-} from '#domain/interventions/act.ts'
+import { PERFORMING, resolveAsDone, resolveAsFailed, retryJob, type Act } from '#domain/interventions/act.ts'
 import { findCall, findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { JOB_FILTERS } from '#domain/interventions/matching.ts'
 import { problemOfReference, UNREADABLE } from '#domain/interventions/resolve.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
 import { userName } from '#domain/people/operator-here.ts'
+import { whyNot } from '#domain/interventions/why-not.ts'
 import { withDatabase } from './database.ts'
 import { onRecord, type Done } from './job-acts.ts'
 import { commandOf, queueAndTenant, reasonOf } from './named.ts'
@@ -38,7 +32,8 @@ list     newest first. --state: one of ${JOB_FILTERS.join(', ')}.
          The default is open, or all with --subject, which takes the id of a payment, for example (--payment means the same).
          --queue: one of ${QUEUES.join(', ')}.
 show     a job with its attempts, its calls to the provider and what operators did about it.
-retry    makes an open job due. A call is sent again with the same key; once the key is 23 hours old, it is only looked up.
+retry    makes an open job due, unless it has not been tried yet and waits for its time: use run-now then. A call is sent again with
+         the same key; once the key is 23 hours old, it is only looked up.
          --state parked: all parked jobs, or those of the queue or the tenant.
 run-now  makes a job due that waits for its time, such as a message for later. Failed attempts still count.
 discard  ends a job without doing it. This is refused while what its call is about waits for it: use resolve then.
@@ -114,7 +109,7 @@ async function show(sql: Sql, values: JobOptions, id: string | undefined): Promi
 
 async function retry(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   if (id === undefined) return await retryParked(sql, values)
-  await act(sql, values, await onRecord(sql, 'retry', actOf(values, id), retryJob), id)
+  await act(sql, values, 'retry', id)
 }
 
 /** All that are parked, or those that the filters name. */
@@ -132,19 +127,11 @@ async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
 }
 
 async function runNow(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
-  const done = await onRecord(sql, 'run_now', actOf(values, id), runJobNow)
-  await act(sql, values, done, id, 'It is not waiting for a time.')
+  await act(sql, values, 'run_now', id)
 }
 
 async function discard(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
-  const done = await onRecord(sql, 'discard', actOf(values, id), discardJob)
-  await act(
-    sql,
-    values,
-    done,
-    id,
-    'What its call is about still waits for it: use resolve to say how the call ended.',
-  )
+  await act(sql, values, 'discard', id)
 }
 
 async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
@@ -155,15 +142,15 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
     if (reference !== null)
       throw new ConfigError('--reference names the effect of a call that took place: use it with --as done.')
     const done = await onRecord(sql, 'resolve', asked, resolveAsFailed)
-    return await act(sql, values, done, id, STRANGE)
+    return done === undefined ? await refuseToResolve(sql, asked, STRANGE) : tell(values, done)
   }
   const call = await findCall(sql, asked.job_id)
-  if (call === undefined) return await act(sql, values, undefined, id, STRANGE)
+  if (call === undefined) return await refuseToResolve(sql, asked, STRANGE)
   const problem = problemOfReference(call, reference)
   if (problem !== undefined) throw new ConfigError(`--reference ${problem}`)
   if (!call.readable) throw new ConfigError(`Not possible: ${UNREADABLE} See --help.`)
   const done = await onRecord(sql, 'resolve', asked, (tx) => resolveAsDone(tx, asked, reference))
-  await act(sql, values, done, id)
+  return done === undefined ? await refuseToResolve(sql, asked) : tell(values, done)
 }
 
 /** The filters that name a queue and a tenant. */
@@ -181,30 +168,41 @@ function actOf(values: JobOptions, id: string | undefined): Act {
   return { job_id: uuid(id, 'the job'), who: values.by ?? userName(), reason }
 }
 
-/** `hint`: what else there is to do about a job that is open and not being performed. */
 async function act(
   sql: Sql,
   values: JobOptions,
-  done: Done,
+  name: keyof typeof PERFORMING,
   id: string | undefined,
-  hint?: string,
 ): Promise<void> {
-  if (done !== undefined && 'settled' in done)
-    throw new ConfigError(`Not possible: ${done.settled}; there is nothing to resolve.`)
-  if (done !== undefined) {
-    if (values.json) return print(JSON.stringify(done))
-    const next =
-      done.after === 'ready'
-        ? 'It is due now.'
-        : done.look_only
-          ? 'It is looked up now, and not sent.'
-          : 'It has ended.'
-    return print(`The job is ${done.after}. ${next}`)
-  }
-  const job = await findJob(sql, uuid(id, 'the job'))
+  const asked = actOf(values, id)
+  const done = await onRecord(sql, name, asked, PERFORMING[name])
+  if (done !== undefined) return tell(values, done)
+  const { refused } = await whyNot(sql, name, asked)
+  await refuse(sql, asked, refused)
+}
+
+function tell({ json }: JobOptions, done: NonNullable<Done>): void {
+  if ('settled' in done) throw new ConfigError(`Not possible: ${done.settled}; there is nothing to resolve.`)
+  if (json) return print(JSON.stringify(done))
+  const next =
+    done.after === 'ready'
+      ? 'It is due now.'
+      : done.look_only
+        ? 'It is looked up now, and not sent.'
+        : 'It has ended.'
+  print(`The job is ${done.after}. ${next}`)
+}
+
+/** Nothing could be resolved. `open`: why, of a job that is open and not being performed. */
+async function refuseToResolve(sql: Sql, asked: Act, open?: string): Promise<never> {
+  // What every act says of the others.
+  const { before, refused } = await whyNot(sql, 'discard', asked)
+  return await refuse(sql, asked, before === 'ready' || before === 'unknown' ? open : refused)
+}
+
+async function refuse(sql: Sql, { job_id }: Act, why?: string): Promise<never> {
+  const job = await findJob(sql, job_id)
   if (job === undefined) throw new ConfigError('There is no such job.')
-  const why =
-    job.state === 'running' ? 'It is running right now: try again.' : job.finished_at === null && hint
   throw new ConfigError([`Not possible: the job is ${lineOf(job)}`, why].filter(Boolean).join('\n'))
 }
 
@@ -224,7 +222,7 @@ function lineOf({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJo
 }
 
 function described(job: ShownJob): string {
-  const { attempts, calls, interventions, ...facts } = job
+  const { attempts, calls, postings, interventions, ...facts } = job
   const lines = Object.entries(facts).map(
     ([name, value]) => `${name.padEnd(16)} ${typeof value === 'string' ? value : JSON.stringify(value)}`,
   )
@@ -241,6 +239,7 @@ function described(job: ShownJob): string {
     ...lines,
     ...rows('attempts', attempts),
     ...rows('calls', calls),
+    ...rows('postings', postings),
     ...rows('operator acts', interventions),
   ].join('\n')
 }

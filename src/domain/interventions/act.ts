@@ -19,14 +19,16 @@ export type ActResult = { before: string; after: string; look_only: boolean } | 
 
 /**
  * Makes an open job due, with all its attempts again; also a discarded job, if it has no provider call. The call is
- * sent again with the same key; when the key is too old, it is only looked up.
+ * sent again with the same key; when the key is too old, it is only looked up. Refused before the first attempt of a job
+ * that waits for its own time, and for a discarded attempt of a delivery, which its delivery no longer waits for.
  */
 export async function retryJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.*, coalesce(${keyIsTooOld(sql)}, false) as look_only from jobs j
       where j.id = ${act.job_id}
-        and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null)) ${still(sql, act)}
+        and (j.state in ('ready', 'unknown') or (j.state = 'discarded' and j.operation is null))
+        and not ${waitsForItsTime(sql)} and not ${isEndedAttempt(sql)} ${still(sql, act)}
       for update
     ), attempt as (
       -- The last attempt did not end the job after all.
@@ -65,7 +67,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
       update webhook_deliveries d set status = 'failed', next_attempt_at = null,
         failed_at = coalesce(d.failed_at, clock_timestamp()), updated_at = clock_timestamp()
       from before
-      where before.name in (${sendDelivery.name}, ${testDelivery.name}) and d.tenant_id = before.tenant_id
+      where before.name = any(${ATTEMPTS_OF_DELIVERIES}::text[]) and d.tenant_id = before.tenant_id
         and d.status = 'pending'
         and d.id = (before.payload ->> 'delivery_id')::uuid
         and d.created_at = (before.payload ->> 'created_at')::timestamptz
@@ -79,7 +81,7 @@ export async function discardJob(sql: Sql | Tx, act: Act): Promise<ActResult> {
 }
 
 /** Makes a job due that waits for its time. Its attempts stay counted, and what is parked or unknown is not moved. */
-export async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
+async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
   const [done] = await sql<NonNullable<ActResult>[]>`
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
@@ -93,6 +95,9 @@ export async function runJobNow(sql: Sql | Tx, act: Act): Promise<ActResult> {
     select before.state as before, after.state as after, false as look_only from before cross join after`
   return done
 }
+
+/** What operators do about any job, by its name; the others say what became of a call. */
+export const PERFORMING = { retry: retryJob, discard: discardJob, run_now: runJobNow }
 
 /**
  * Records that the call of a job took effect: a worker looks it up and settles what it finds. `reference` is the
@@ -115,6 +120,9 @@ export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string |
     select before.state as before, after.state as after, true as look_only from before cross join after`
   return done
 }
+
+/** A delivery that is pending waits for one of these. */
+const ATTEMPTS_OF_DELIVERIES = [sendDelivery.name, testDelivery.name]
 
 const NEVER_HAPPENED = { code: 'processor_error', message: 'It did not take effect at the provider.' }
 
@@ -208,6 +216,16 @@ function rowOfCall(sql: Sql | Tx): Fragment {
     ]
   })
   return unionAll(sql, rows)
+}
+
+/** Whether the job `j` has not been tried yet and waits for its own time, as a message for later does. */
+export function waitsForItsTime(sql: Sql | Tx): Fragment {
+  return sql`(j.state = 'ready' and j.attempt = 0 and j.run_at > now() and j.run_at < 'infinity')`
+}
+
+/** Whether the job `j` is a discarded attempt of a delivery: discarding it ended the delivery too. */
+export function isEndedAttempt(sql: Sql | Tx): Fragment {
+  return sql`(j.state = 'discarded' and j.name = any(${ATTEMPTS_OF_DELIVERIES}::text[]))`
 }
 
 function still(sql: Sql | Tx, { only }: Act): Fragment {

@@ -4,13 +4,15 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { CALLS } from '#jobs/index.ts'
 import { isFromNewerVersion, type CallDefinition } from '#jobs/job.ts'
+import { actKind } from '../operator-acts/act.ts'
 import { NOUNS, nounOf, rootOf, rowIdOf, subjectOf, type Noun } from '../subjects.ts'
 
 const noun = z.enum(NOUNS)
 
 /**
- * A job in lists. `parked`: it waits for an operator, and has no `run_at`. `paused`: a pause keeps it from beginning. `subject` and `subject_id`: the row that it is
- * filed under, if any; `subject` is null too where the noun is not known.
+ * A job in lists. `parked`: it waits for an operator, and has no `run_at`. `paused`: a pause keeps it from beginning. `acting`: what an
+ * operator has asked for and is not done yet. `subject` and `subject_id`: the row that it is filed under, if any; `subject`
+ * is null too where the noun is not known. `started_at`: when its last attempt began.
  */
 export const listedJobSchema = z.object({
   id: z.uuid(),
@@ -21,6 +23,7 @@ export const listedJobSchema = z.object({
   state: z.string(),
   parked: z.boolean(),
   paused: z.boolean(),
+  acting: actKind.nullable(),
   subject: noun.nullable(),
   subject_id: z.uuid().nullable(),
   attempt: z.int(),
@@ -29,6 +32,7 @@ export const listedJobSchema = z.object({
   first_sent_at: timestamp.nullable(),
   error: z.string().nullable(),
   created_at: timestamp,
+  started_at: timestamp.nullable(),
   finished_at: timestamp.nullable(),
 })
 export type ListedJob = z.output<typeof listedJobSchema>
@@ -71,6 +75,15 @@ const worksOnSchema = z.object({
   idempotency_key: z.string().nullable(),
 })
 
+/** What was posted of the row that a job works on; `added`: to what is available, else taken from it. */
+const posting = z.object({
+  at: timestamp,
+  kind: z.string(),
+  added: z.boolean(),
+  amount_minor: z.int(),
+  currency: z.string(),
+})
+
 /** The delivery that a job is an attempt of: what becomes of it is its own, not the job's. */
 const deliveryOfJob = z.object({
   id: z.uuid(),
@@ -90,7 +103,6 @@ export const shownJobSchema = listedJobSchema.extend({
   payload: z.unknown(),
   max_attempts: z.int(),
   request_id: z.string().nullable(),
-  started_at: timestamp.nullable(),
   worker: z.string().nullable(),
   lease_until: timestamp.nullable(),
   works_on: worksOnSchema.nullable(),
@@ -100,16 +112,20 @@ export const shownJobSchema = listedJobSchema.extend({
   attempts: z.array(shownAttempt),
   calls: z.array(shownCall),
   interventions: z.array(intervention),
+  postings: z.array(posting),
 })
 export type ShownJob = z.output<typeof shownJobSchema>
 
 /** A job with its attempts, calls and interventions, or undefined. */
 export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefined> {
-  const shown = sql`${jobColumns(sql)}, j.started_at, j.worker, j.lease_until`
+  const shown = sql`${jobColumns(sql)}, j.worker, j.lease_until`
   const [job] = await sql<
-    Omit<ShownJob, 'subject' | 'works_on' | 'delivery' | 'call' | 'attempts' | 'calls' | 'interventions'>[]
+    Omit<
+      ShownJob,
+      'subject' | 'works_on' | 'delivery' | 'call' | 'attempts' | 'calls' | 'interventions' | 'postings'
+    >[]
   >`
-    select ${listed(sql)}, j.payload, j.max_attempts, j.request_id, j.started_at, j.worker, j.lease_until
+    select ${listed(sql)}, j.payload, j.max_attempts, j.request_id, j.worker, j.lease_until
     from (
       select ${shown} from jobs j where j.id = ${id} union all
       select ${shown} from job_history j where j.id = ${id}
@@ -134,6 +150,10 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
     interventions: await sql<ShownJob['interventions']>`
       select at, who, act, reason, before, after from job_interventions
       where tenant_id = ${tenant_id} and job_id = ${id} order by at`,
+    postings: await sql<ShownJob['postings']>`
+      select created_at as at, kind, credit_account = 'available' as added, amount_minor, currency
+      from ledger_transfers where tenant_id = ${tenant_id} and subject_id = ${works_on?.id ?? null}
+      order by created_at`,
   }
 }
 
@@ -215,17 +235,23 @@ export function subjectOfJob(name: string): Noun | null {
 export function jobColumns(sql: Sql | Tx): Fragment {
   return sql`
     j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts,
-    j.unknown_since, j.last_error, j.first_sent_at, j.created_at, j.finished_at, j.request_id, j.provider_reference`
+    j.unknown_since, j.last_error, j.first_sent_at, j.created_at, j.started_at, j.finished_at, j.request_id,
+    j.provider_reference`
 }
 
 /** What lists show of the job `j` of the tenant `t`. */
 export function listed(sql: Sql | Tx): Fragment {
   return sql`
     j.id, t.slug as tenant, j.tenant_id, j.queue, j.name, j.state, j.run_at = 'infinity' as parked,
-    j.state = 'ready' and j.finished_at is null and exists (
+    j.state in ('ready', 'unknown') and j.finished_at is null and j.run_at < 'infinity' and exists (
       select from pauses u
       where (u.queue is null or u.queue = j.queue) and (u.tenant_id is null or u.tenant_id = j.tenant_id)
-    ) as paused, j.subject_id,
+    ) as paused, (
+      select a.act from operator_acts a
+      where a.finished_at is null and (a.job_id = j.id or exists (
+        select from operator_act_items i where i.act_id = a.id and i.job_id = j.id and i.at is null))
+      order by a.created_at limit 1
+    ) as acting, j.subject_id,
     j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error,
-    j.first_sent_at, j.created_at, j.finished_at`
+    j.first_sent_at, j.created_at, j.started_at, j.finished_at`
 }

@@ -21,6 +21,8 @@ import { namedBy, type NamedJobs } from './named.ts'
 const LOOKED_AT = 10_000
 /** A count reads more: it is asked for once, before an act. */
 const COUNTED_AT_ONCE = 300_000
+/** Counting stops here. */
+const MOST_COUNTED = 10_000
 const TIMEOUT_MS = 3_000
 /** Up to this many unknown jobs are sorted; of more the list of all open jobs is full anyway. */
 const FEW = 5_000
@@ -114,8 +116,7 @@ export async function searchJobs(
 export async function countJobs(
   sql: Sql,
   search: JobSearch,
-  most: number,
-  { for_act = false }: { for_act?: boolean } = {},
+  { most = MOST_COUNTED, for_act = false }: { most?: number; for_act?: boolean } = {},
 ): Promise<{ count: number; more: boolean }> {
   return await sql.begin('read only', async (tx) => {
     await limitTime(tx)

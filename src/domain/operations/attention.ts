@@ -92,15 +92,10 @@ const FINDERS: Record<Attention['kind'], (sql: Sql, tenant_id: string) => Fragme
       and failing_since < now() - ${FAILING_MIN} * interval '1 minute'`,
   // The others wait for the person or the provider.
   verification_open: (sql, tenant_id) => sql`
-    select id, updated_at as since, 1 as weight from (
-      select id, updated_at, status, failure from verifications
-      where tenant_id = ${tenant_id} and open order by created_at desc ${enough(sql)}
-    ) v
-    where status = 'requires_input' and failure is not null`,
+    select id, updated_at as since, 1 as weight from verifications
+    where tenant_id = ${tenant_id} and status = 'requires_input' and failure is not null
+    order by updated_at ${enough(sql)}`,
   dispute_needs_response: (sql, tenant_id) => sql`
-    select id, opened_at as since, 1 as weight from (
-      select id, opened_at, status from disputes
-      where tenant_id = ${tenant_id} and closed_at is null order by created_at ${enough(sql)}
-    ) d
-    where status = 'needs_response'`,
+    select id, opened_at as since, 1 as weight from disputes
+    where tenant_id = ${tenant_id} and status = 'needs_response' order by opened_at ${enough(sql)}`,
 }

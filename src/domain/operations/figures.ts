@@ -1,6 +1,5 @@
 // What several pages of the dashboard show alike: windows of time, and sums of the roll-ups of jobs.
 import { z } from 'zod'
-import { timestamp } from '#core/time.ts'
 import type { RollupFigures, STAGES } from '../rollups/columns.ts'
 import { addCounts, percentilesOf, type Percentiles } from '../rollups/histograms.ts'
 
@@ -11,10 +10,6 @@ export const figureWindow = z
   .enum(['5m', '15m', '1h', '24h', '7d'])
   .meta({ description: 'How far back it goes.', example: '1h' })
 export type FigureWindow = z.output<typeof figureWindow>
-
-export const asOf = timestamp
-  .nullable()
-  .meta({ description: 'Up to when the numbers hold; null before the first count.' })
 
 export const countField = (description: string, example = 12) => z.int().meta({ description, example })
 
@@ -28,16 +23,15 @@ export const openFields = {
   oldest_due_s: countField('For how long the oldest has been due, in seconds.', 0),
 } satisfies Record<(typeof STAGES)[number] | 'oldest_due_s', z.ZodInt>
 
-/** What these rows, which are in the order of time, say of open jobs at last. */
-export function openNow(rows: RollupFigures[]): Record<keyof typeof openFields, number> {
-  const last = lastSample(rows)
+/** What this row says of open jobs; without one there are none. */
+export function openNow(row: RollupFigures | undefined): Record<keyof typeof openFields, number> {
   return {
-    due: last?.due ?? 0,
-    later: last?.later ?? 0,
-    running: last?.running ?? 0,
-    unknown: last?.unknown ?? 0,
-    parked: last?.parked ?? 0,
-    oldest_due_s: last?.oldest_due_s ?? 0,
+    due: row?.due ?? 0,
+    later: row?.later ?? 0,
+    running: row?.running ?? 0,
+    unknown: row?.unknown ?? 0,
+    parked: row?.parked ?? 0,
+    oldest_due_s: row?.oldest_due_s ?? 0,
   }
 }
 
@@ -73,17 +67,4 @@ export function sumRollups(rows: RollupFigures[]): RollupSum {
     addCounts(run, row.run)
   }
   return { ...sum, wait: percentilesOf(wait), run: percentilesOf(run) }
-}
-
-/** The last of these rows, which are in the order of time, at which open jobs were counted. */
-export function lastSample(rows: RollupFigures[]): RollupFigures | undefined {
-  return rows.findLast(({ sampled_at }) => sampled_at !== null)
-}
-
-/** The latest of these times; null when there is none. */
-export function latestOf(times: (string | null | undefined)[]): string | null {
-  return times.reduce<string | null>(
-    (last, time) => (time && (last === null || time > last) ? time : last),
-    null,
-  )
 }

@@ -3,18 +3,9 @@ import { z } from 'zod'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
-import {
-  asOf,
-  countField,
-  lastSample,
-  latestOf,
-  openFields,
-  openNow,
-  spanOf,
-  sumRollups,
-  type FigureWindow,
-} from './figures.ts'
-import { NOTHING_COUNTED, rollupColumns, type RollupFigures } from '../rollups/columns.ts'
+import { countedFields, findCounted } from './counted.ts'
+import { countField, openFields, openNow, spanOf, sumRollups, type FigureWindow } from './figures.ts'
+import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 
 export const nameFiguresSchema = z
@@ -33,52 +24,70 @@ export const nameFiguresSchema = z
         ...openFields,
       }),
     ),
-    as_of: asOf,
+    ...countedFields,
   })
   .meta({ id: 'JobNameFigures', description: 'Each kind of job of a queue with its figures.' })
 export type NameFigures = z.output<typeof nameFiguresSchema>
 
-/** The kinds of jobs of a queue that were seen in the window, the busiest first. Windows of over an hour are of whole hours. */
+/** The kinds of jobs of a queue that were seen in the window or are open, the busiest first. Windows of over an hour are of whole hours. */
 export async function findNameFigures(
   sql: Sql,
   { queue, window }: { queue: QueueName; window: FigureWindow },
 ): Promise<NameFigures> {
-  const by_name = Map.groupBy(await findRollups(sql, { queue, names: JOB_NAMES, window }), ({ name }) => name)
-  const names = Array.from(by_name, ([name, rows]) => {
-    const { declined: _, ...sum } = sumRollups(rows)
-    return { name, ...sum, ...openNow(rows) }
+  const of = { queue, names: JOB_NAMES }
+  const [rows, open, counted] = await Promise.all([
+    findRollups(sql, { ...of, window }),
+    findOpenNow(sql, of),
+    findCounted(sql),
+  ])
+  const by_name = Map.groupBy(rows, ({ name }) => name)
+  const names = [...new Set([...by_name.keys(), ...open.keys()])].map((name) => {
+    const { declined: _, ...sum } = sumRollups(by_name.get(name) ?? [])
+    return { name, ...sum, ...openNow(open.get(name)) }
   })
-  const sampled = Array.from(by_name.values(), (rows) => lastSample(rows)?.sampled_at)
   return {
     names: names.toSorted((a, b) => b.out - a.out || (a.name < b.name ? -1 : 1)),
-    as_of: latestOf(sampled),
+    as_of: counted.open,
+    counting: counted.counting,
   }
 }
 
-/**
- * The roll-ups of these names within the window, in the order of time; then the latest minute of each, without what finished
- * in it where the others are hours, for what is open now.
- */
+/** The roll-ups of these names within the window, in the order of time. */
 export async function findRollups(
   sql: Sql,
   { queue, names, window }: { queue: string; names: readonly string[]; window: FigureWindow },
 ): Promise<RollupFigures[]> {
   const { span_s, resolution } = spanOf(window)
-  const rows = await sql<(RollupFigures & { resolution: number })[]>`
-    select resolution, ${rollupColumns(sql)} from unnest(${[...names]}::text[]) as asked(of_name)
+  return await sql<RollupFigures[]>`
+    select ${rollupColumns(sql)} from unnest(${[...names]}::text[]) as asked(of_name)
     cross join lateral (
       select * from job_rollups r
       where r.resolution = ${resolution} and r.queue = ${queue} and r.name = asked.of_name
         and r.at >= now() - ${span_s} * interval '1 second'
-      union all
-      select * from (
-        select * from job_rollups r
-        where r.resolution = 60 and r.queue = ${queue} and r.name = asked.of_name and r.sampled_at is not null
-          and r.at >= now() - interval '1 hour' and ${resolution}::integer <> 60
-        order by r.at desc limit 1
-      ) latest
     ) r
-    order by resolution desc, at`
-  const none = { ...NOTHING_COUNTED, wait: [], run: [] }
-  return rows.map(({ resolution: of_row, ...row }) => (of_row === resolution ? row : { ...row, ...none }))
+    order by at`
+}
+
+/**
+ * Of each of these names the row that the last count of open jobs wrote, however long ago that was. A name without one had
+ * none open then: what an earlier count saw of it is over.
+ */
+export async function findOpenNow(
+  sql: Sql,
+  { queue, names }: { queue: string; names: readonly string[] },
+): Promise<Map<string, RollupFigures>> {
+  const rows = await sql<RollupFigures[]>`
+    select ${rollupColumns(sql)} from (
+      -- Every count writes a row of the whole queue.
+      select l.at as last_at, l.sampled_at as last_sampled_at from job_rollups l
+      where l.resolution = 60 and l.queue = ${queue} and l.name = '' and l.sampled_at is not null
+      order by l.at desc limit 1
+    ) last
+    cross join unnest(${[...names]}::text[]) as asked(of_name)
+    cross join lateral (
+      select * from job_rollups r
+      where r.resolution = 60 and r.queue = ${queue} and r.name = asked.of_name and r.at = last.last_at
+        and r.sampled_at = last.last_sampled_at
+    ) r`
+  return new Map(rows.map((row) => [row.name, row]))
 }

@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { QUEUES, type QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
-import { asOf, countField, latestOf, sumRollups } from './figures.ts'
+import { countedFields, findCounted } from './counted.ts'
+import { countField, sumRollups } from './figures.ts'
 import { rollupColumns, type RollupFigures } from '../rollups/columns.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 import { MINUTES_KEPT_H } from '../rollups/retention.ts'
@@ -49,7 +50,7 @@ export const seriesSchema = z
         run: percentilesSchema.meta({ description: 'From the beginning of that to its end.' }),
       }),
     ),
-    as_of: asOf,
+    ...countedFields,
   })
   .meta({ id: 'JobSeries', description: 'A queue, or one kind of its jobs, over time.' })
 export type Series = z.output<typeof seriesSchema>
@@ -68,11 +69,14 @@ export async function findSeries(
   const resolution = span_s <= BY_MINUTE_S && is_kept ? 60 : 3600
   const step_s = resolution * Math.ceil(span_s / resolution / points)
   const begin_ms = Math.floor(Date.parse(from) / (resolution * 1000)) * resolution * 1000
-  const rows = await sql<RollupFigures[]>`
-    select ${rollupColumns(sql)} from job_rollups
-    where resolution = ${resolution} and queue = ${queue} and name = ${name}
-      and at >= ${new Date(begin_ms).toISOString()} and at < ${new Date(to_ms).toISOString()}
-    order by at`
+  const [{ open, counting }, rows] = await Promise.all([
+    findCounted(sql),
+    sql<RollupFigures[]>`
+      select ${rollupColumns(sql)} from job_rollups
+      where resolution = ${resolution} and queue = ${queue} and name = ${name}
+        and at >= ${new Date(begin_ms).toISOString()} and at < ${new Date(to_ms).toISOString()}
+      order by at`,
+  ])
   const count = Math.max(0, Math.ceil((to_ms - begin_ms) / (step_s * 1000)))
   const steps = Array.from({ length: count }, (): RollupFigures[] => [])
   for (const row of rows) steps[Math.floor((Date.parse(row.at) - begin_ms) / (step_s * 1000))]?.push(row)
@@ -91,7 +95,8 @@ export async function findSeries(
         run,
       }
     }),
-    as_of: latestOf(rows.map(({ sampled_at }) => sampled_at)),
+    as_of: open,
+    counting,
   }
 }
 

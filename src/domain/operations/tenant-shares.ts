@@ -3,7 +3,8 @@ import { z } from 'zod'
 import type { QueueName } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
-import { asOf, countField, figureWindow, spanOf, type FigureWindow } from './figures.ts'
+import { countedFields, findCounted } from './counted.ts'
+import { countField, figureWindow, spanOf, type FigureWindow } from './figures.ts'
 
 const SHOWN = 50
 
@@ -24,7 +25,7 @@ export const tenantSharesSchema = z
         share: z.number().meta({ description: 'The part of all that finished.', example: 0.25 }),
       }),
     ),
-    as_of: asOf,
+    ...countedFields,
   })
   .meta({ id: 'TenantShares', description: 'Whose jobs finished, the busiest tenants first.' })
 export type TenantShares = z.output<typeof tenantSharesSchema>
@@ -57,8 +58,7 @@ export async function findTenantShares(
     )
     select s.*, t.slug from summed s left join tenants t on t.id = s.tenant_id
     order by s.finished desc, s.tenant_id`
-  const [counted] = await sql<{ at: string | null }[]>`
-    select max(at) as at from job_rollups where resolution = 60`
+  const { finished, counting } = await findCounted(sql)
   const total = sumOf(rows)
   const named = rows.filter(({ tenant_id }) => tenant_id !== LOWEST_ID)
   const others = sumOf([...rows.filter(({ tenant_id }) => tenant_id === LOWEST_ID), ...named.slice(SHOWN)])
@@ -68,7 +68,7 @@ export async function findTenantShares(
     .map((row) => ({ ...row, share: share(row.finished) }))
   if (others.finished > 0)
     tenants.push({ tenant_id: null, slug: null, ...others, share: share(others.finished) })
-  return { window, ...total, tenants, as_of: counted?.at ?? null }
+  return { window, ...total, tenants, as_of: finished, counting }
 }
 
 function sumOf(rows: { finished: number; run_ms: number }[]): { finished: number; run_ms: number } {

@@ -5,10 +5,9 @@ import { newId } from '#core/ids.ts'
 import { AppError } from '#core/errors.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
+import { JOB_FILTERS } from '../interventions/matching.ts'
 import { reasonText } from '../jobs/reason.ts'
 
-/** The jobs that an act by filter is for. What is over has no states here: only what was discarded can be opened again. */
-const ACT_STATES = ['open', 'parked', 'ready', 'running', 'unknown', 'discarded'] as const
 /** An act by filter takes no more jobs than this; `more` says that there were more. */
 export const MOST_ITEMS = 100_000
 /** So many acts may be unfinished at once. */
@@ -16,9 +15,10 @@ const MOST_OPEN_ACTS = 20
 /** Acts are kept for so long after they were finished. */
 const KEPT_DAYS = 90
 
-const actKind = z.enum(['retry', 'discard', 'run_now', 'resolve'])
+export const actKind = z.enum(['retry', 'discard', 'run_now', 'resolve'])
 export const actFilterSchema = z.strictObject({
-  state: z.enum(ACT_STATES),
+  // Of what is over only what was discarded can be opened again.
+  state: z.enum(JOB_FILTERS).exclude(['all', 'succeeded', 'failed']),
   queue: z.enum(QUEUES).optional(),
   name: z.string().min(1).max(100).optional(),
   tenant_id: z.uuid().optional(),

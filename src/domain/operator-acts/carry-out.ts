@@ -2,9 +2,10 @@
 // nothing is done twice and nothing is left out.
 import { z } from 'zod'
 import { databaseCode, isOfOneRow, type Sql, type Tx } from '#core/db.ts'
-import { discardJob, retryJob, runJobNow, type Act, type ActResult } from '../interventions/act.ts'
-import { matches, matchingJobs } from '../interventions/matching.ts'
+import { PERFORMING, type Act, type ActResult } from '../interventions/act.ts'
+import { matchingJobs } from '../interventions/matching.ts'
 import { resolveJob } from '../interventions/resolve.ts'
+import { whyNot } from '../interventions/why-not.ts'
 import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
 
 /** Jobs of one step. Their rows are locked until it ends. */
@@ -14,13 +15,11 @@ const HOPELESS = 'Its jobs could not be found, or not in time: narrow the filter
 const STATEMENT_CANCELED = '57014'
 
 /** By the kind of the act. */
-const PERFORMING: Record<
+const CARRYING_OUT: Record<
   OpenAct['act'],
   (tx: Tx, asked: Act, act: OpenAct) => Promise<ActResult | { refused: string }>
 > = {
-  retry: retryJob,
-  discard: discardJob,
-  run_now: runJobNow,
+  ...PERFORMING,
   resolve: (tx, asked, { took_effect, reference }) =>
     resolveJob(tx, asked, { took_effect: took_effect === true, reference }),
 }
@@ -110,64 +109,13 @@ type ItemResult = NonNullable<ActResult> | { before: string | null; refused: str
 
 async function perform(tx: Tx, act: OpenAct, asked: Act): Promise<ItemResult> {
   try {
-    const done = await tx.savepoint(async (part) => await PERFORMING[act.act](part, asked, act))
+    const done = await tx.savepoint(async (part) => await CARRYING_OUT[act.act](part, asked, act))
     if (done !== undefined && 'refused' in done) return { before: null, ...done }
     return done ?? (await whyNot(tx, act.act, asked))
   } catch (error) {
     // One row that cannot be written does not hold up the others.
     if (!isOfOneRow(error)) throw error
     return { before: null, refused: `The database refused it: ${(error as Error).message}`.slice(0, 500) }
-  }
-}
-
-/** Why a job's state did not allow the act. */
-async function whyNot(tx: Tx, act: OpenAct['act'], { job_id, only }: Act): Promise<ItemResult> {
-  const [job] = await tx<
-    {
-      state: string
-      has_call: boolean
-      is_unknown: boolean
-      parked: boolean
-      moved: boolean
-      meant: boolean
-    }[]
-  >`
-    select state, operation is not null as has_call, unknown_since is not null as is_unknown,
-      run_at = 'infinity' as parked, false as moved,
-      (true ${only === undefined ? tx`` : matches(tx, only)}) as meant
-    from jobs j where id = ${job_id}
-    union all
-    select state, operation is not null, false, false, true, true from job_history where id = ${job_id}`
-  if (job === undefined) return { before: null, refused: 'There is no such job.' }
-  const { state: before } = job
-  if (before === 'running') return { before, refused: 'It is running right now: try again.' }
-  if (before === 'discarded' && act === 'retry' && job.has_call)
-    return {
-      before,
-      refused: 'It was discarded and has a call to a provider: repeat the original request instead.',
-    }
-  if (job.moved || !['ready', 'unknown'].includes(before))
-    return { before, refused: `It has ended with the state ${before}.` }
-  if (act === 'resolve')
-    return {
-      before,
-      refused:
-        job.has_call && !job.is_unknown
-          ? 'The outcome of its call is not unknown: retry it instead.'
-          : 'It has no call to a provider that this version knows.',
-    }
-  if (!job.meant) return { before, refused: 'It no longer matches.' }
-  if (act === 'discard')
-    return {
-      before,
-      refused: 'What its call is about still waits for it: use resolve to say how the call ended.',
-    }
-  if (act === 'run_now' && job.parked) return { before, refused: 'It is parked: retry performs it again.' }
-  if (act === 'run_now' && before === 'unknown')
-    return { before, refused: 'The effect of its call is unknown: retry looks it up now.' }
-  return {
-    before,
-    refused: act === 'run_now' ? 'It is already due.' : 'Its state has just changed: try again.',
   }
 }
 

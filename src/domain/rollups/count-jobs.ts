@@ -24,6 +24,8 @@ export const countPositionSchema = z.object({
   /** Of each queue and name: how many were open when they were last counted, and how many finished since. */
   open: numbers.nullable(),
   finished: numbers,
+  /** As of when open jobs were last counted, and with them those that came. */
+  sampled: z.string().nullable().default(null),
   /** Open jobs are not counted before this. */
   sample_at_ms: z.number(),
 })
@@ -45,6 +47,7 @@ export async function beginCounting(sql: Sql): Promise<CountPosition> {
     awaited: null,
     open: is_new ? {} : null,
     finished: {},
+    sampled: null,
     sample_at_ms: 0,
   }
 }
@@ -177,11 +180,35 @@ async function sample(
     const { queue, name, open_then, ...figures } = seen.get(key) ?? none
     const arrived =
       position.open === null ? 0 : open_then - (position.open[key] ?? 0) + (position.finished[key] ?? 0)
-    addToRollups(rows, minute, { queue, name }, { arrived, open: figures })
+    addToRollups(rows, minute, { queue, name }, { open: figures })
+    for (const part of spreadOver(position.sampled ?? at, at, arrived))
+      addToRollups(rows, part.minute, { queue, name }, { arrived: part.count })
     if (open_then > 0 || STAGES.some((stage) => figures[stage] > 0)) open[key] = open_then
   }
   const sample_at_ms = Date.parse(at) + SAMPLE_SHARE * (performance.now() - began_ms)
-  return { ...position, open, finished: {}, sample_at_ms }
+  return { ...position, open, finished: {}, sampled: at, sample_at_ms }
+}
+
+/**
+ * When each job came is not known between two counts: the minutes between them get parts by how much of that time they are.
+ * A longer time than an hour is one in which nobody counted: its last hour gets all.
+ */
+function spreadOver(from: string, to: string, count: number): { minute: string; count: number }[] {
+  const end_ms = Date.parse(to)
+  const begin_ms = Math.max(Date.parse(from), end_ms - 3_600_000)
+  const parts: { minute: string; count: number }[] = []
+  let given = 0
+  for (let ms = begin_ms; ms <= end_ms && given !== count;) {
+    const minute_ms = Math.floor(ms / 60_000) * 60_000
+    const next_ms = Math.min(minute_ms + 60_000, end_ms)
+    const reached =
+      next_ms === end_ms ? count : Math.round((count * (next_ms - begin_ms)) / (end_ms - begin_ms))
+    if (reached !== given)
+      parts.push({ minute: new Date(minute_ms).toISOString().replace('Z', '000Z'), count: reached - given })
+    given = reached
+    ms = minute_ms + 60_000
+  }
+  return parts
 }
 
 function keyOf({ queue, name }: { queue: string; name: string }): string {

@@ -20,8 +20,6 @@ import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
 import { AUDIT_HEADER } from '../../on-record.ts'
 
-const MOST_COUNTED = 10_000
-
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 const listQuery = z.strictObject({
   before: z.uuid().optional(),
@@ -98,7 +96,5 @@ async function countMatching(
   { tenant_id, ...filter }: NonNullable<z.output<typeof askedActSchema>['filter']>,
   sql: DashboardContext['sql'],
 ): Promise<{ count: number }> {
-  return await countJobs(sql, { ...filter, ...(tenant_id && { tenant: tenant_id }) }, MOST_COUNTED, {
-    for_act: true,
-  })
+  return await countJobs(sql, { ...filter, ...(tenant_id && { tenant: tenant_id }) }, { for_act: true })
 }

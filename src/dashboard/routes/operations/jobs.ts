@@ -9,9 +9,6 @@ import { actFilterSchema } from '#domain/operator-acts/act.ts'
 import { findTenant } from '#domain/tenants.ts'
 import type { DashboardContext } from '../../context.ts'
 
-/** Counting stops here. */
-const MOST_COUNTED = 10_000
-
 const searchQuery = jobFiltersSchema.extend({
   after: z.string().max(200).optional(),
   before: z.string().max(200).optional(),
@@ -47,7 +44,7 @@ export function jobRoutes(root: FastifyInstance, { gate }: DashboardContext): vo
       const taken = actFilterSchema.safeParse({ ...filters, ...(tenant_id && { tenant_id }) })
       const unknown_tenant = tenant !== undefined && tenant_id === undefined
       const filter = taken.success && !unknown_tenant ? taken.data : null
-      return { ...(await countJobs(sql, query, MOST_COUNTED, { for_act: filter !== null })), filter }
+      return { ...(await countJobs(sql, query, { for_act: filter !== null })), filter }
     },
   )
 

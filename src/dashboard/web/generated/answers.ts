@@ -209,7 +209,7 @@ interface QueuesFiguresShape {
     unknown: number
     /** Jobs that wait for an operator. */
     parked: number
-    /** For how long the oldest has been due, in seconds. */
+    /** For how long the oldest is due at this moment, in seconds, also while nothing is counted. */
     oldest_due_s: number
     /** Jobs that came, each second since the last whole minute began. */
     in_per_s_1m: number
@@ -265,11 +265,14 @@ interface QueuesFiguresShape {
     paused: boolean
     /** Of how many tenants nothing of it begins. */
     paused_tenants: number
-    /** Up to when the numbers hold; null before the first count. */
-    as_of: string | null
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface JobNameFiguresShape {
@@ -321,6 +324,11 @@ interface JobNameFiguresShape {
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface JobSeriesShape {
@@ -360,6 +368,11 @@ interface JobSeriesShape {
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface TenantSharesShape {
@@ -383,6 +396,11 @@ interface TenantSharesShape {
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface ProviderHealthShape {
@@ -395,8 +413,8 @@ interface ProviderHealthShape {
     done: number
     /** Those that it declined. */
     declined: number
-    /** Those that were ended without being done. */
-    discarded: number
+    /** Those that ended otherwise: neither done nor declined. */
+    failed: number
     /** Attempts beyond the first. */
     retries: number
     /** How long the last attempt took, from claim to end. */
@@ -417,6 +435,11 @@ interface ProviderHealthShape {
   }[]
   /** Up to when the numbers hold; null before the first count. */
   as_of: string | null
+  /**
+   * `current`: what finished up to 30 seconds ago is counted. `behind`: not yet, and a worker goes on
+   * counting. `stopped`: no worker counts.
+   */
+  counting: 'current' | 'behind' | 'stopped'
 }
 
 interface TenantsDriftShape {
@@ -795,6 +818,7 @@ export interface Answers {
       state: string
       parked: boolean
       paused: boolean
+      acting: 'retry' | 'discard' | 'run_now' | 'resolve' | null
       subject:
         | 'customer'
         | 'recipient'
@@ -821,6 +845,7 @@ export interface Answers {
       error: string | null
       /** ISO 8601 in UTC, with microseconds. */
       created_at: string
+      started_at: string | null
       finished_at: string | null
     }[]
     next: string | null
@@ -849,6 +874,7 @@ export interface Answers {
     state: string
     parked: boolean
     paused: boolean
+    acting: 'retry' | 'discard' | 'run_now' | 'resolve' | null
     subject:
       | 'customer'
       | 'recipient'
@@ -875,11 +901,11 @@ export interface Answers {
     error: string | null
     /** ISO 8601 in UTC, with microseconds. */
     created_at: string
+    started_at: string | null
     finished_at: string | null
     payload: unknown
     max_attempts: number
     request_id: string | null
-    started_at: string | null
     worker: string | null
     lease_until: string | null
     works_on: {
@@ -944,6 +970,14 @@ export interface Answers {
       reason: string
       before: string
       after: string
+    }[]
+    postings: {
+      /** ISO 8601 in UTC, with microseconds. */
+      at: string
+      kind: string
+      added: boolean
+      amount_minor: number
+      currency: string
     }[]
   }
   'POST /ops/acts': {

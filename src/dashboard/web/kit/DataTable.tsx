@@ -160,18 +160,19 @@ function LookedUntil({
 }
 
 function TableFoot({
-  list: { query, goNext, goPrevious },
+  list: { query, as_of, goNext, goPrevious },
   paged,
 }: {
-  list: Pick<TableList<unknown>, 'query' | 'goNext' | 'goPrevious'>
+  list: Pick<TableList<unknown>, 'query' | 'as_of' | 'goNext' | 'goPrevious'>
   paged: boolean
 }) {
+  const at = as_of === undefined ? query.dataUpdatedAt : Date.parse(as_of ?? '')
   const page = { variant: 'subtle', color: 'gray' } as const
   return (
     <div className="table-foot">
       <span>
         {query.error !== null && `Not refreshed: ${wordsOf(query.error)} `}
-        {query.dataUpdatedAt > 0 && <AsOf at={query.dataUpdatedAt} />}
+        {at > 0 && <AsOf at={at} />}
       </span>
       {paged && (
         <>

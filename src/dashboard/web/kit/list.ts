@@ -26,11 +26,17 @@ export type TableList<T> = Pick<
   'rows' | 'looked_until' | 'goNext' | 'goPrevious' | 'filtered'
 > & {
   query: Pick<UseQueryResult, 'error' | 'refetch' | 'dataUpdatedAt'>
+  /** As of when the answer itself says that it holds; undefined: as of when it was read. */
+  as_of?: string | null | undefined
 }
 
 /** What a table needs of a list that comes in one answer. */
-export function wholeList<T>(query: TableList<T>['query'], rows: T[] | undefined): TableList<T> {
-  return { query, rows, looked_until: null, filtered: false, goNext: undefined, goPrevious: undefined }
+export function wholeList<T>(
+  query: TableList<T>['query'],
+  rows: T[] | undefined,
+  as_of?: string | null,
+): TableList<T> {
+  return { query, rows, as_of, looked_until: null, filtered: false, goNext: undefined, goPrevious: undefined }
 }
 
 /** The words of the address that say which page of a list is shown. */

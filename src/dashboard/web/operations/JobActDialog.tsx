@@ -4,10 +4,12 @@ import { useState } from 'react'
 import { Bone } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { filterWords, JOB_ACTS, whyNoAct, type JobActOfMany } from './job-acts.ts'
+import { filterWords, JOB_ACTS, whyNoAct, type JobActOfMany, type JobActWords } from './job-acts.ts'
 import { JobActAsked } from './JobActProgress.tsx'
 import { askActed } from '../kit/Acted.tsx'
 import type { JobActRow, JobCount } from './shapes.ts'
+import { isUnknown } from '../outcomes.ts'
+import { LatestActs } from './LatestActs.tsx'
 
 /** About one job, or about all that the filters find. */
 export type JobActTarget = { act: JobActOfMany } & (
@@ -25,7 +27,9 @@ export function JobActDialog({ target, close }: { target: JobActTarget | undefin
 
 function Dialog({ target, opened, close }: { target: JobActTarget; opened: boolean; close: () => void }) {
   const [reason, setReason] = useState('')
-  const { title, of_all, does } = JOB_ACTS[target.act]
+  /** Whether it was asked for, and no answer came. */
+  const [lost, setLost] = useState(false)
+  const { title, does, of_all, of_many }: JobActWords = JOB_ACTS[target.act]
   const filters = 'filters' in target ? target.filters : undefined
   const counted = useAnswer<JobCount>('/ops/jobs/count', filters, {
     enabled: opened && filters !== undefined,
@@ -40,6 +44,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
       onClose={() => {
         close()
         setReason('')
+        setLost(false)
       }}
       title={one === undefined ? `${of_all}?` : `${title} ${one.name}?`}
       action={title}
@@ -60,20 +65,29 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
             </p>
           )}
           {count?.filter !== null && <p>{`${one === undefined ? 'Each job' : 'It'} ${does}`}</p>}
+          {count?.filter !== null && one === undefined && of_many !== undefined && <p>{of_many}</p>}
           {error !== null && <DialogError error={error} />}
         </>
       }
       ready={ready}
-      act={() =>
-        askActed<JobActRow>('POST', '/ops/acts', {
-          act: target.act,
-          reason: reason.trim(),
-          ...(one === undefined ? { filter: count?.filter } : { job_id: one.id }),
-        })
-      }
+      act={async () => {
+        const body = one === undefined ? { filter: count?.filter } : { job_id: one.id }
+        try {
+          return await askActed<JobActRow>('POST', '/ops/acts', {
+            act: target.act,
+            reason: reason.trim(),
+            ...body,
+          })
+        } catch (error) {
+          setLost(isUnknown(error as Error))
+          throw error
+        }
+      }}
+      unknown="No answer came: it may have been asked for, and workers may be carrying it out. Look at the latest acts before you ask again."
       outcome={(asked) => <JobActAsked of={asked} />}
-      onDone={() => invalidate('/ops/jobs', '/ops/acts')}
+      onSettled={() => invalidate('/ops/jobs', '/ops/acts')}
     >
+      {lost && <LatestActs />}
       {count?.filter !== null && (
         <Textarea
           label="Reason"

@@ -36,7 +36,7 @@ export function JobNames({ queue, window }: { queue: string; window: string }) {
   return (
     <DataTable
       label="Jobs by name"
-      list={wholeList(query, query.data?.names)}
+      list={wholeList(query, query.data?.names, query.data?.as_of)}
       columns={columns}
       rowKey={({ name }) => name}
       to={({ name }) => `/ops/jobs?queue=${queue}&name=${name}&state=all`}

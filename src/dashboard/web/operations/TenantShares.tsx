@@ -29,7 +29,7 @@ export function TenantShares({ queue, window }: { queue?: string; window: string
   return (
     <DataTable
       label="Tenants by share"
-      list={wholeList(query, query.data?.tenants)}
+      list={wholeList(query, query.data?.tenants, query.data?.as_of)}
       columns={COLUMNS}
       rowKey={({ tenant_id }) => tenant_id ?? 'others'}
       to={({ slug }) =>

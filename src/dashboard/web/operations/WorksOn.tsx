@@ -5,8 +5,10 @@ import { useState } from 'react'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
+import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
+import { inWords } from '../kit/statuses.ts'
 import { nounWords, pageOfNoun } from '../nouns.ts'
 import { useSession } from '../session.tsx'
 import { useChooseTenant } from '../shell/tenant.ts'
@@ -34,12 +36,23 @@ export function WorksOn({ job }: { job: JobDetails | undefined }) {
             row.provider_reference === null ? null : <Id id={row.provider_reference} label="reference" />,
           'Idempotency key':
             row.idempotency_key === null ? null : <Id id={row.idempotency_key} label="key" />,
+          Postings: job.postings.length === 0 ? null : <Postings postings={job.postings} />,
           Page:
             page === undefined ? null : <InTenant job={job} to={page} words={`Open ${noun.toLowerCase()}`} />,
         }}
       />
     </>
   )
+}
+
+/** What was posted for it: to the balance, or from it. */
+function Postings({ postings }: Pick<JobDetails, 'postings'>) {
+  return postings.map(({ kind, at, added, amount_minor, currency }) => (
+    <div key={kind}>
+      {inWords(kind)}: <Money minor={added ? amount_minor : -amount_minor} currency={currency} />,{' '}
+      <Instant at={at} />
+    </div>
+  ))
 }
 
 /** To the delivery of which a job is an attempt. */

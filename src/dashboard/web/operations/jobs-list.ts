@@ -12,11 +12,16 @@ const JOB_FILTERS = ['queue', 'state', 'name', 'tenant', 'subject_id', 'search']
 const LIMIT = 25
 const EVERY_MS = 5_000
 
-export function useJobsList(): TableList<JobRow> & { filters: Record<string, string> } {
+/** `fixed`: the filters of a list that takes none from the address. */
+export function useJobsList(
+  fixed?: Record<string, string>,
+): TableList<JobRow> & { filters: Record<string, string> } {
   const [search, change] = useAddressSearch()
-  const filters = Object.fromEntries(
-    JOB_FILTERS.flatMap((name) => (search[name] ? [[name, search[name]]] : [])),
-  )
+  const chosen = fixed === undefined ? JOB_FILTERS : []
+  const filters = {
+    ...fixed,
+    ...Object.fromEntries(chosen.flatMap((name) => (search[name] ? [[name, search[name]]] : []))),
+  }
   const asked = { ...filters, after: search.after, before: search.before, limit: LIMIT }
   const query = useQuery({
     queryKey: answerKey('/ops/jobs', asked),
@@ -31,7 +36,7 @@ export function useJobsList(): TableList<JobRow> & { filters: Record<string, str
     looked_until,
     query,
     rows: query.data?.items,
-    filtered: Object.keys(filters).length > 0,
+    filtered: fixed === undefined && Object.keys(filters).length > 0,
     goNext: settled && next !== null ? () => change({ after: next, before: undefined }) : undefined,
     goPrevious:
       settled && previous !== null ? () => change({ before: previous, after: undefined }) : undefined,

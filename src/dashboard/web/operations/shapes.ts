@@ -26,6 +26,25 @@ export type JobActItemRow = Answers['GET /ops/acts/{id}/items'][number]
 export type DriftRow = Answers['GET /ops/drifts'][number]
 export type ParkedRow = Answers['GET /ops/parked'][number]
 
+type ActState = NonNullable<JobCount['filter']>['state']
+const ACT_STATES: Record<ActState, true> = {
+  open: true,
+  parked: true,
+  ready: true,
+  running: true,
+  unknown: true,
+  discarded: true,
+}
+/** The states of jobs that acts can be for. */
+export const STATES_OF_ACTS = Object.keys(ACT_STATES)
+/** The states that jobs are listed by, beside those that are open. */
+export const JOB_STATES = [
+  'all',
+  ...STATES_OF_ACTS.filter((state) => state !== 'open'),
+  'succeeded',
+  'failed',
+]
+
 type QueueName = NonNullable<NonNullable<JobCount['filter']>['queue']>
 const QUEUES: Record<QueueName, true> = {
   payments: true,

@@ -5,6 +5,7 @@ import { Bone } from '../kit/Bone.tsx'
 import { AsOf, useNow } from '../kit/Instant.tsx'
 import { Failed } from '../kit/states.tsx'
 import { Timeline } from '../kit/Timeline.tsx'
+import { useIsPaused } from '../operations/held.ts'
 import { useSession } from '../session.tsx'
 import { storyItems } from './items.tsx'
 import type { PaymentStory } from './story.ts'
@@ -21,6 +22,7 @@ export function StoryTimeline({
 }) {
   const now = useNow()
   const { is_operator } = useSession()
+  const paused = useIsPaused('payments')
   return (
     <section className="section">
       <div className="line">
@@ -34,7 +36,7 @@ export function StoryTimeline({
       {error !== null && data === undefined && <Failed error={error} retry={refetch} />}
       {data?.is_part && <p className="dim">Only the latest entries. There were more before them.</p>}
       {payment !== undefined && data !== undefined ? (
-        <Timeline items={storyItems({ payment, story: data, now, is_operator }, part)} />
+        <Timeline items={storyItems({ payment, story: data, now, is_operator, paused }, part)} />
       ) : (
         error === null && (
           <div className="stack" aria-busy="true">

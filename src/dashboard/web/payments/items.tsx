@@ -19,7 +19,7 @@ import {
   TELLING_EVENTS,
 } from './words.ts'
 
-type Told = { payment: Payment; story: PaymentStory; now: number; is_operator: boolean }
+type Told = { payment: Payment; story: PaymentStory; now: number; is_operator: boolean; paused: boolean }
 
 /** Oldest first. `part` keeps what is of one refund or dispute; left out, all of the payment is told. */
 export function storyItems(told: Told, part?: { id: string; reference: string | null }): TimelineItem[] {
@@ -199,7 +199,7 @@ export function inTime(at: string, now: number): string {
 }
 
 /** A job as what was asked for, and how long it then waited for its first attempt. */
-function jobItem({ payment, story, now, is_operator }: Told, job: StoryJob): TimelineItem {
+function jobItem({ payment, story, now, is_operator, paused }: Told, job: StoryJob): TimelineItem {
   const amount = amountOfJob(payment, story, job)
   const first = story.entries.find(({ kind, details }) => kind === 'attempt' && details['job_id'] === job.id)
   const waits = first === undefined && job.run_at !== null
@@ -213,7 +213,7 @@ function jobItem({ payment, story, now, is_operator }: Told, job: StoryJob): Tim
       ? jobWords(job.name, 'asked', amount)
       : `The ${jobWords(job.name, 'noun', amount)} waited for a worker`,
     note: waits
-      ? `waits for a worker, due${inTime(job.run_at!, now)}`
+      ? `waits ${paused ? 'until its queue is resumed' : `for a worker, due${inTime(job.run_at!, now)}`}`
       : told
         ? 'then waited for a worker'
         : job.name,

@@ -6,7 +6,7 @@ import { useNow, formatInstant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { toneClass } from '../kit/Status.tsx'
 import { inWords, type Tone } from '../kit/statuses.ts'
-import { useSession } from '../session.tsx'
+import { useMay, useRolesThatMay, useSession } from '../session.tsx'
 import { useIsPaused } from '../operations/held.ts'
 import { inTime } from './items.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
@@ -19,10 +19,12 @@ export function PaymentOutlook({ payment, story }: { payment: Payment; story: Pa
   const now = useNow()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
+  const may_capture = useMay('capturePayment')
+  const who_may = useRolesThatMay('capturePayment')
   const jobs = story?.jobs.filter(({ run_at }) => run_at !== null) ?? []
   const said = [
     ...jobs.map((job) => jobSaid({ payment, story: story!, job, now, is_operator, paused })),
-    ...(jobs.length === 0 ? stateSaid(payment, story) : []),
+    ...(jobs.length === 0 ? stateSaid(payment, story, may_capture ? undefined : who_may) : []),
     ...(story?.disputes ?? []).flatMap((dispute) => disputeSaid(dispute)),
   ]
   return <Outlook said={said} />
@@ -61,7 +63,9 @@ export function jobSaid({
   const amount = amountOfJob(payment, story, job)
   const doing = jobWords(job.name, 'doing', amount)
   const to_do = jobWords(job.name, 'to_do', amount)
-  const due = inTime(job.run_at ?? job.created_at, now)
+  const is_held = paused && job.state !== 'running'
+  const held = is_held ? 'The queue is paused. ' : ''
+  const due = is_held ? ' when it is resumed' : inTime(job.run_at ?? job.created_at, now)
   const last = story.entries.findLast(
     ({ kind, details, outcome }) => kind === 'attempt' && details['job_id'] === job.id && outcome !== null,
   )?.outcome
@@ -86,20 +90,20 @@ export function jobSaid({
   if (job.unknown_since !== null || last === 'unknown')
     return say(
       'doubt',
-      `It is not known whether ${at} did ${to_do}. It is looked up${due} and not sent again, so no money moves twice. You need not do anything. If it stays unknown, an operator decides.`,
+      `${held}It is not known whether ${at} did ${to_do}. It is looked up${due} and not sent again, so no money moves twice. ${is_held ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
     )
   if (last === 'parked')
     return say('warn', `${doing} is waiting for an operator. Nothing is sent until they decide.`)
   if (last === 'misconfigured')
     return say(
       'bad',
-      `${at} refused our credentials. An operator has to correct them. It is then retried automatically, next${due}.`,
+      `${held}${at} refused our credentials. An operator has to correct them. It is then retried automatically, next${due}.`,
     )
   if (job.state === 'running') return say('going', `${doing}: waiting for ${at} to answer.`)
   if (last === 'ambiguous')
     return say(
       'doubt',
-      `${at}'s answer was lost. It is retried with the same key${due}, so no money moves twice. You need not do anything.`,
+      `${held}${at}'s answer was lost. It is retried with the same key${due}, so no money moves twice.${is_held ? '' : ' You need not do anything.'}`,
     )
   if (paused)
     return say('warn', `${doing} is waiting: the queue is paused. It continues when the queue is resumed.`)
@@ -111,8 +115,8 @@ export function jobSaid({
   return say('going', `${doing} is waiting for a worker and is due${due}.`)
 }
 
-/** What a payment waits for, or how it ended. */
-function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
+/** What a payment waits for, or how it ended. `who_may`: the roles that can act on it, where the reader's cannot. */
+function stateSaid(payment: Payment, story: PaymentStory | undefined, who_may: string | undefined): Said[] {
   const { status, failure, capture_before, amount_capturable_minor, currency, cancellation_reason } = payment
   const say = (tone: Tone, words: string): Said[] => [{ key: status, tone, words }]
   const amount = moneyOf(payment)
@@ -129,9 +133,13 @@ function stateSaid(payment: Payment, story: PaymentStory | undefined): Said[] {
     const soon = capture_before !== null && Date.parse(capture_before) - Date.now() < 86_400_000
     const failed =
       failure === null ? '' : `The last request failed: ${failure.message} Nothing was captured. `
+    const to_do =
+      who_may === undefined
+        ? 'Capture or cancel it before then'
+        : `A member with the role ${who_may} can capture it before then, or cancel it`
     return say(
       failure === null ? (soon ? 'warn' : 'going') : 'bad',
-      `${failed}${held} is held${until}. Capture or cancel it before then. After that the hold lapses and nothing can be captured.`,
+      `${failed}${held} is held${until}. ${to_do}. After that the hold lapses and nothing can be captured.`,
     )
   }
   if (status === 'failed')

@@ -43,7 +43,7 @@ const COLUMNS: TableColumn<EntryRow>[] = [
 
 export function OperatorAuditPage() {
   const [{ seq }] = useAddressSearch()
-  const list = useList<EntryRow>('/ops/audit', ['actor', 'action', 'seq'])
+  const list = useList<EntryRow>('/ops/audit', ['actor', 'action', 'seq'], { every_ms: 10_000 })
   const entry = seq === undefined ? undefined : list.rows?.find((row) => String(row.seq) === seq)
   return (
     <>

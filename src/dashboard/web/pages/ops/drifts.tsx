@@ -5,14 +5,14 @@ import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
 import { Id, shortId } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { useList, wholeList } from '../../kit/list.ts'
+import { useList } from '../../kit/list.ts'
 import { formatMoney } from '../../kit/amounts.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { nounWords } from '../../nouns.ts'
+import { useJobsList } from '../../operations/jobs-list.ts'
 import type { DriftRow, JobRow, ParkedRow } from '../../operations/shapes.ts'
-import { useAnswer } from '../../queries.ts'
 
 const TABS = [
   { value: 'drifts', title: 'Drifts' },
@@ -36,6 +36,7 @@ export function DriftsPage() {
           change({
             tab: value ?? undefined,
             before: undefined,
+            after: undefined,
             state: undefined,
             subject: undefined,
             reason: undefined,
@@ -126,23 +127,19 @@ const UNKNOWN_COLUMNS: TableColumn<JobRow>[] = [
 ]
 
 function UnknownJobs() {
-  const query = useAnswer<{ items: JobRow[] }>(
-    '/ops/jobs',
-    { state: 'unknown', limit: 100 },
-    { every_ms: 10_000 },
-  )
   return (
     <DataTable
       label="Unknown jobs"
-      list={wholeList(query, query.data?.items)}
+      list={useJobsList(UNKNOWN)}
       columns={UNKNOWN_COLUMNS}
       rowKey={({ id }) => id}
       to={({ id }) => `/ops/jobs/${id}`}
-      paged={false}
       empty={<EmptyState title="No unknown jobs">The effect of each call is known.</EmptyState>}
     />
   )
 }
+
+const UNKNOWN = { state: 'unknown' }
 
 const PARKED_FIELDS: FilterField[] = [{ kind: 'text', name: 'reason', label: 'Reason' }]
 const PARKED_COLUMNS: TableColumn<ParkedRow>[] = [

@@ -7,19 +7,19 @@ import { useFirstPayment } from '../../kit/curl.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Filters, type FilterField } from '../../kit/Filters.tsx'
 import { shortId } from '../../kit/Id.tsx'
-import { Instant } from '../../kit/Instant.tsx'
+import { formatDuration, Instant, useNow } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { inWords } from '../../kit/statuses.ts'
+import { nounWords } from '../../nouns.ts'
 import { JOB_ACT_KINDS, JOB_ACTS, whyNever } from '../../operations/job-acts.ts'
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import { useJobsList } from '../../operations/jobs-list.ts'
-import { QUEUE_NAMES, type JobActRow, type JobRow } from '../../operations/shapes.ts'
-import { useAnswer } from '../../queries.ts'
+import { LatestActs } from '../../operations/LatestActs.tsx'
+import { JOB_STATES, QUEUE_NAMES, type JobRow } from '../../operations/shapes.ts'
 import { usePaletteActs } from '../../shell/acts.ts'
 
-const STATES = ['all', 'parked', 'ready', 'running', 'unknown', 'succeeded', 'failed', 'discarded']
 const FIELDS: FilterField[] = [
   { kind: 'select', name: 'queue', label: 'Queue', options: QUEUE_NAMES },
   {
@@ -27,10 +27,11 @@ const FIELDS: FilterField[] = [
     name: 'state',
     label: 'State',
     unset: 'Open',
-    options: STATES.map((value) => ({ value, label: inWords(value) })),
+    options: JOB_STATES.map((value) => ({ value, label: inWords(value) })),
   },
   { kind: 'text', name: 'name', label: 'Name', placeholder: 'payment.capture' },
   { kind: 'text', name: 'tenant', label: 'Tenant', placeholder: 'Slug or id' },
+  { kind: 'text', name: 'subject_id', label: 'About', placeholder: 'Id of a payment' },
   { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, key, reference or error' },
 ]
 
@@ -56,12 +57,13 @@ const COLUMNS: TableColumn<JobRow>[] = [
       </>
     ),
   },
+  { title: 'About', cell: (job) => <About job={job} /> },
   { title: 'Queue', cell: ({ queue }) => queue },
   { title: 'Tenant', cell: ({ tenant, tenant_id }) => tenant ?? shortId(tenant_id), clip: true },
   { title: 'Attempt', align: 'end', cell: ({ attempt }) => attempt },
-  { title: 'Next run', cell: (job) => <NextRun job={job} /> },
+  { title: 'Next run or end', cell: (job) => <NextRunOrEnd job={job} /> },
+  { title: 'Run time', align: 'end', cell: (job) => <RunTime job={job} /> },
   CREATED_COLUMN,
-  { title: 'Finished', cell: ({ finished_at }) => <Instant at={finished_at} /> },
 ]
 
 export function JobsPage() {
@@ -108,55 +110,54 @@ export function JobsPage() {
         columns={COLUMNS}
         rowKey={({ id }) => id}
         to={({ id }) => `/ops/jobs/${id}`}
+        acting={({ acting }) => (acting === null ? undefined : JOB_ACTS[acting].going)}
         empty={
           <EmptyState title="No open jobs" curl={curl}>
             Nothing is waiting. To see finished jobs, set State to All.
           </EmptyState>
         }
       />
-      <RecentActs />
+      <LatestActs />
       <JobActDialog target={target} close={() => setTarget(undefined)} />
     </>
   )
 }
 
-function NextRun({ job: { finished_at, paused, run_at } }: { job: JobRow }) {
-  if (finished_at !== null) return '–'
+/** The row that it is filed under: to all of its jobs. */
+function About({ job: { subject, subject_id, tenant, tenant_id } }: { job: JobRow }) {
+  if (subject_id === null) return '–'
+  return (
+    <Link
+      to="/ops/jobs"
+      search={{ subject_id, tenant: tenant ?? tenant_id, state: 'all' }}
+      title={`All jobs of ${subject_id}`}
+    >
+      {subject === null ? 'Row' : nounWords(subject)} <span className="mono">{shortId(subject_id)}</span>
+    </Link>
+  )
+}
+
+/** How long its last attempt took, or has run so far. */
+function RunTime({ job: { state, started_at, finished_at } }: { job: JobRow }) {
+  const now = useNow()
+  const end = finished_at === null ? (state === 'running' ? now : null) : Date.parse(finished_at)
+  return started_at === null || end === null ? '–' : formatDuration(Math.max(0, end - Date.parse(started_at)))
+}
+
+function NextRunOrEnd({ job: { finished_at, paused, run_at } }: { job: JobRow }) {
+  if (finished_at !== null) return <Instant at={finished_at} />
   return paused ? 'When resumed' : <Instant at={run_at} />
 }
 
 /** The state of a job, with what its name does not say. */
 export function JobState({ job, pill = false }: { job: JobRow; pill?: boolean }) {
   if (job.parked && job.finished_at === null) return <Status status="parked" pill={pill} />
-  if (job.paused) return <Status status="paused" pill={pill} />
+  // That its effect is not known matters more.
+  if (job.paused && job.unknown_since === null) return <Status status="paused" pill={pill} />
   // What becomes of the delivery is not known in a list.
   if (job.state === 'failed' && job.name.startsWith('webhook_endpoint.'))
     return <Status status="retry" pill={pill} word="Attempt failed" />
   if (job.state === 'ready' && job.attempt > 0)
     return <Status status="retrying" pill={pill} word="Ready to retry" />
   return <Status status={job.state} pill={pill} />
-}
-
-function RecentActs() {
-  const { data = [] } = useAnswer<JobActRow[]>('/ops/acts', undefined, { every_ms: 10_000 })
-  if (data.length === 0) return null
-  return (
-    <section className="section">
-      <h2>Recent acts</h2>
-      <ul className="act-list">
-        {data.slice(0, 5).map((act) => (
-          <li key={act.id} className="line">
-            <Status status={act.state} />
-            <Link to={`/ops/acts/${act.id}`}>
-              {JOB_ACTS[act.act].title}{' '}
-              {act.job_id === null ? `${act.found.toLocaleString()} jobs` : 'one job'}
-            </Link>
-            <span className="dim">
-              {act.who}, <Instant at={act.created_at} />: {act.reason}
-            </span>
-          </li>
-        ))}
-      </ul>
-    </section>
-  )
 }

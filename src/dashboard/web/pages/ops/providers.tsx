@@ -6,6 +6,7 @@ import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
+import { NotCounted } from '../../operations/Counting.tsx'
 import { formatMs } from '../../operations/words.ts'
 import { useAnswer } from '../../queries.ts'
 
@@ -26,12 +27,13 @@ const count = (
   ),
 })
 
-const COLUMNS: TableColumn<ProviderRow>[] = [
+const columnsOf = (is_current: boolean): TableColumn<ProviderRow>[] => [
   { title: 'Provider', cell: ({ provider }) => <strong>{provider}</strong> },
-  { title: 'State', cell: (row) => <ProviderState row={row} /> },
+  { title: 'State', cell: (row) => <ProviderState row={row} is_current={is_current} /> },
   count('Calls', ({ calls }) => calls),
   count('Done', ({ done }) => done),
   count('Declined', ({ declined }) => declined),
+  { title: 'Failed', align: 'end', cell: (row) => <FailedCalls row={row} /> },
   count('Retries', ({ retries }) => retries),
   { title: 'Duration p50', align: 'end', cell: ({ took }) => formatMs(took.p50_ms) },
   { title: 'Duration p95', align: 'end', cell: ({ took }) => formatMs(took.p95_ms) },
@@ -55,11 +57,18 @@ export function ProvidersPage() {
   const query = useAnswer<ProvidersAnswer>('/ops/providers', undefined, { every_ms: 10_000 })
   return (
     <>
-      <PageHeader title="Providers" description="Calls in the last 15 minutes, and jobs that are open now." />
+      <PageHeader
+        title="Providers"
+        description={
+          <>
+            <NotCounted of={query.data} /> Calls in the last 15 minutes, and jobs that are open now.
+          </>
+        }
+      />
       <DataTable
         label="Providers"
-        list={wholeList(query, query.data?.providers)}
-        columns={COLUMNS}
+        list={wholeList(query, query.data?.providers, query.data?.as_of)}
+        columns={columnsOf(query.data?.counting === 'current')}
         rowKey={({ provider }) => provider}
         paged={false}
         empty={<EmptyState title="This version calls no provider" />}
@@ -68,9 +77,28 @@ export function ProvidersPage() {
   )
 }
 
-function ProviderState({ row: { calls, refused, unknown, in_doubt } }: { row: ProviderRow }) {
+/** Neither done nor declined, with their part of all calls. */
+function FailedCalls({ row: { failed, calls } }: { row: ProviderRow }) {
+  if (failed === 0) return <span className="dim">0</span>
+  return (
+    <span className={toneClass('bad', 'figures')}>
+      {failed.toLocaleString()} ({PERCENT.format(failed / calls)})
+    </span>
+  )
+}
+
+const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })
+
+function ProviderState({
+  row: { calls, refused, unknown, in_doubt },
+  is_current,
+}: {
+  row: ProviderRow
+  is_current: boolean
+}) {
   if (refused > 0) return <Status status="refused" word="Refuses calls" />
   if (unknown + in_doubt > 0) return <Status status="unknown" word="Unknown effects" />
+  if (!is_current) return <Status status="none" word="Not counted" />
   if (calls === 0) return <Status status="none" word="No recent calls" />
   return <Status status="healthy" />
 }

@@ -11,6 +11,7 @@ import { NotFound } from '../../kit/NotFound.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { Failed } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
+import { NotCounted } from '../../operations/Counting.tsx'
 import { JobNames } from '../../operations/JobNames.tsx'
 import { LiveMark } from '../../operations/LiveMark.tsx'
 import { PauseDialog, TenantField, type PauseTarget } from '../../operations/PauseDialog.tsx'
@@ -64,7 +65,8 @@ function KnownQueue({ queue }: { queue: string }) {
           </span>
         }
         above={ABOVE}
-        as_of={row?.as_of ? Date.parse(row.as_of) : undefined}
+        as_of={queues.data?.as_of ? Date.parse(queues.data.as_of) : undefined}
+        description={<NotCounted of={queues.data} />}
         actions={
           <>
             <LiveMark />
@@ -98,7 +100,13 @@ function KnownQueue({ queue }: { queue: string }) {
         />
         <Figure
           name="Failed"
-          value={row && row.failed_1h.toLocaleString()}
+          value={
+            row && (
+              <Link to="/ops/jobs" search={{ queue, state: 'failed' }}>
+                {row.failed_1h.toLocaleString()}
+              </Link>
+            )
+          }
           line={known(series.data?.points.map(({ failed }) => failed))}
           over="last hour"
         />

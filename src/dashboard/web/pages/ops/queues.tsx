@@ -9,6 +9,7 @@ import { PageHeader } from '../../kit/PageHeader.tsx'
 import { Sparkline } from '../../kit/Sparkline.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
+import { NotCounted } from '../../operations/Counting.tsx'
 import { LiveMark } from '../../operations/LiveMark.tsx'
 import { PauseDialog, type PauseTarget } from '../../operations/PauseDialog.tsx'
 import { PauseList } from '../../operations/PauseList.tsx'
@@ -23,19 +24,20 @@ export function QueuesPage() {
   const query = useAnswer<QueuesAnswer>('/ops/queues', undefined, { every_ms: 10_000 })
   const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
   const [target, setTarget] = useState<PauseTarget>()
-  const list = wholeList(query, query.data?.queues)
+  const list = wholeList(query, query.data?.queues, query.data?.as_of)
   const columns: TableColumn<QueueRow>[] = [
     {
       title: 'Queue',
       cell: ({ queue }) => <strong>{queue}</strong>,
     },
     { title: 'Oldest due', cell: (row) => <OldestDue row={row} /> },
-    { title: 'Due', align: 'end', cell: ({ due }) => due.toLocaleString() },
+    { title: 'Due', align: 'end', cell: (row) => <Due row={row} /> },
     { title: 'Running', align: 'end', cell: ({ running }) => running.toLocaleString() },
     { title: 'In /s', align: 'end', cell: ({ in_per_s_1m }) => formatPerSecond(in_per_s_1m) },
     { title: 'Out /s', align: 'end', cell: ({ out_per_s_1m }) => formatPerSecond(out_per_s_1m) },
     { title: 'Wait p50', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p50_ms" /> },
     { title: 'Wait p95', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p95_ms" /> },
+    { title: 'Failed, 1 h', align: 'end', cell: (row) => <FailedLink row={row} /> },
     {
       title: 'Finished, last hour',
       cell: ({ queue, out_by_minute }) => (
@@ -65,16 +67,16 @@ export function QueuesPage() {
     },
   ]
   const worst = oldestOf(query.data?.queues ?? [])
+  const is_current = query.data?.counting === 'current'
   return (
     <>
       <PageHeader
         title="Queues"
         description={
           <>
-            {worst === undefined
-              ? 'Nothing is due.'
-              : `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}{' '}
-            Updated every 10 seconds.
+            <NotCounted of={query.data} />{' '}
+            {worst !== undefined && `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}
+            {worst === undefined && is_current && 'Nothing is due.'}
           </>
         }
         actions={<LiveMark />}
@@ -123,6 +125,29 @@ function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: Que
   )
 }
 
+/** What is due, and what waits for its time, a retry or an operator. */
+function Due({ row: { due, later, parked } }: { row: QueueRow }) {
+  const others = [
+    ...(later > 0 ? [`${later.toLocaleString()} later`] : []),
+    ...(parked > 0 ? [`${parked.toLocaleString()} parked`] : []),
+  ]
+  return (
+    <span className="figures">
+      {due.toLocaleString()}
+      <small className="dim against">{others.join(', ')}</small>
+    </span>
+  )
+}
+
+function FailedLink({ row: { queue, failed_1h } }: { row: QueueRow }) {
+  if (failed_1h === 0) return <span className="dim">0</span>
+  return (
+    <Link to="/ops/jobs" search={{ queue, state: 'failed' }}>
+      {failed_1h.toLocaleString()}
+    </Link>
+  )
+}
+
 /** The last five minutes against the last hour: an arrow where they differ by half. */
 function Wait({ wait: { last_5m, last_1h }, of }: { wait: QueueRow['wait']; of: 'p50_ms' | 'p95_ms' }) {
   const [now, hour] = [last_5m[of], last_1h[of]]
@@ -144,5 +169,5 @@ function Wait({ wait: { last_5m, last_1h }, of }: { wait: QueueRow['wait']; of: 
 
 function oldestOf(queues: QueueRow[]): QueueRow | undefined {
   const [oldest] = queues.toSorted((a, b) => b.oldest_due_s - a.oldest_due_s)
-  return oldest !== undefined && oldest.due > 0 ? oldest : undefined
+  return oldest !== undefined && oldest.oldest_due_s > 0 ? oldest : undefined
 }

@@ -1,0 +1,24 @@
+// Whether figures still are of now: workers count them, and may have stopped.
+import { formatInstant } from '../kit/Instant.tsx'
+import { toneClass } from '../kit/Status.tsx'
+import type { QueuesAnswer } from './shapes.ts'
+
+type Counted = Pick<QueuesAnswer, 'as_of' | 'counting'>
+
+/** Says what is wrong with the figures; nothing while they are counted in time, or before they are there. */
+export function NotCounted({ of }: { of: Counted | undefined }) {
+  if (of === undefined || of.counting === 'current') return null
+  return (
+    <strong className={toneClass(of.counting === 'stopped' ? 'bad' : 'warn')} role="status">
+      {wordsOf(of)}
+    </strong>
+  )
+}
+
+function wordsOf({ as_of, counting }: Counted): string {
+  if (as_of === null)
+    return counting === 'stopped' ? 'Not counted yet: no worker is counting.' : 'Not counted yet.'
+  return counting === 'stopped'
+    ? `Not counted since ${formatInstant(as_of)}: no worker is counting.`
+    : `Counted up to ${formatInstant(as_of)}; a worker is catching up.`
+}

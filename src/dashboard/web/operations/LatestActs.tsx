@@ -1,0 +1,33 @@
+// The latest acts of operators about jobs, each with who asked for it and how it stands.
+import { Link } from '@tanstack/react-router'
+import { Instant } from '../kit/Instant.tsx'
+import { Status } from '../kit/Status.tsx'
+import { useAnswer } from '../queries.ts'
+import { JOB_ACTS } from './job-acts.ts'
+import type { JobActRow } from './shapes.ts'
+
+const SHOWN = 5
+
+export function LatestActs() {
+  const { data = [] } = useAnswer<JobActRow[]>('/ops/acts', undefined, { every_ms: 10_000 })
+  if (data.length === 0) return null
+  return (
+    <section className="section">
+      <h2>Recent acts</h2>
+      <ul className="act-list">
+        {data.slice(0, SHOWN).map((act) => (
+          <li key={act.id} className="line">
+            <Status status={act.state} />
+            <Link to={`/ops/acts/${act.id}`}>
+              {JOB_ACTS[act.act].title}{' '}
+              {act.job_id === null ? `${act.found.toLocaleString()} jobs` : 'one job'}
+            </Link>
+            <span className="dim">
+              {act.who}, <Instant at={act.created_at} />: {act.reason}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}

@@ -1,0 +1,53 @@
+// Why the state of a job does not allow what an operator asks for, in one sentence.
+import type { Sql, Tx } from '#core/db.ts'
+import { isEndedAttempt, type PERFORMING, waitsForItsTime, type Act } from './act.ts'
+import { matches } from './matching.ts'
+
+export type ActName = keyof typeof PERFORMING | 'resolve'
+
+/** `waits`: for its time, before its first attempt. `ended`: it was an attempt of a delivery that ended with it. */
+type Standing = Record<
+  'has_call' | 'is_unknown' | 'parked' | 'waits' | 'ended' | 'moved' | 'meant',
+  boolean
+> & {
+  state: string
+}
+
+/** The job's state, null where there is no such job, and why nothing was done about it. */
+export async function whyNot(
+  sql: Sql | Tx,
+  act: ActName,
+  { job_id, only }: Pick<Act, 'job_id' | 'only'>,
+): Promise<{ before: string | null; refused: string }> {
+  const [job] = await sql<Standing[]>`
+    select state, operation is not null as has_call, unknown_since is not null as is_unknown, run_at = 'infinity' as parked, ${waitsForItsTime(sql)} as waits,
+      ${isEndedAttempt(sql)} as ended, false as moved,
+      (true ${only === undefined ? sql`` : matches(sql, only)}) as meant
+    from jobs j where id = ${job_id}
+    union all
+    select state, operation is not null, false, false, false, ${isEndedAttempt(sql)}, true, true from job_history j
+    where id = ${job_id}`
+  if (job === undefined) return { before: null, refused: 'There is no such job.' }
+  return { before: job.state, refused: reasonOf(act, job) }
+}
+
+function reasonOf(act: ActName, job: Standing): string {
+  if (job.state === 'running') return 'It is running right now: try again.'
+  if (act === 'retry' && job.ended) return 'Discarding it ended its delivery: replay the delivery.'
+  if (act === 'retry' && job.state === 'discarded' && job.has_call)
+    return 'It was discarded and has a call to a provider: repeat the original request instead.'
+  if (job.moved || !['ready', 'unknown'].includes(job.state))
+    return `It has ended with the state ${job.state}.`
+  if (act === 'resolve')
+    return job.has_call && !job.is_unknown
+      ? 'The outcome of its call is not unknown: retry it instead.'
+      : 'It has no call to a provider that this version knows.'
+  if (!job.meant) return 'It no longer matches.'
+  if (act === 'discard')
+    return 'What its call is about still waits for it: use resolve to say how the call ended.'
+  if (act === 'retry' && job.waits) return 'It waits for its time: Run now makes it due.'
+  if (act === 'run_now' && job.parked) return 'It is parked: retry performs it again.'
+  if (act === 'run_now' && job.state === 'unknown')
+    return 'The effect of its call is unknown: retry looks it up now.'
+  return act === 'run_now' ? 'It is already due.' : 'Its state has just changed: try again.'
+}

@@ -1,0 +1,31 @@
+// For how long the oldest due job of each queue has waited, read from the jobs themselves: true also while nobody counts.
+import type { Sql } from '#core/db.ts'
+import { LOWEST_ID } from '#core/ids.ts'
+import { openStage } from '../jobs/states.ts'
+
+/**
+ * Queues in which nothing is due are left out; what is paused is due too. A walk from tenant to tenant in the index of open
+ * jobs.
+ */
+export async function findOldestDueNow(sql: Sql, queues: readonly string[]): Promise<Map<string, number>> {
+  const rows = await sql<{ queue: string; age_s: number }[]>`
+    with recursive visit as (
+      select q.queue, ${LOWEST_ID}::uuid as tenant_id from unnest(${[...queues]}::text[]) as q(queue)
+      union all
+      select v.queue, next.tenant_id from visit v
+      cross join lateral (
+        select j.tenant_id from jobs j where j.queue = v.queue and j.finished_at is null and j.tenant_id > v.tenant_id
+        order by j.tenant_id limit 1
+      ) next
+    )
+    select v.queue, floor(extract(epoch from now() - min(oldest.run_at)))::integer as age_s
+    from visit v
+    cross join lateral (
+      select j.run_at from jobs j
+      where j.queue = v.queue and j.tenant_id = v.tenant_id and j.finished_at is null and j.run_at <= now()
+        and ${openStage(sql)} = 'due'
+      order by j.priority, j.run_at limit 1
+    ) oldest
+    group by v.queue`
+  return new Map(rows.map(({ queue, age_s }) => [queue, age_s]))
+}
