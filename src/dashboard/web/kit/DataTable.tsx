@@ -98,6 +98,7 @@ export function DataTable<T>({
                       data-clip={clip}
                       data-title={at === 0 ? undefined : title || undefined}
                       data-acts={title === '' || undefined}
+                      data-empty={(at > 0 && cell(row) === '–') || undefined}
                     >
                       {at === 0 && to !== undefined ? (
                         <Link
@@ -139,7 +140,7 @@ function TableFoot({
         {query.error !== null && `Not renewed: ${wordsOf(query.error)} `}
         {query.dataUpdatedAt > 0 && <AsOf at={query.dataUpdatedAt} />}
       </span>
-      {paged && (
+      {paged && (goPrevious ?? goNext) !== undefined && (
         <>
           <Button
             {...page}
