@@ -64,6 +64,7 @@ function KnownQueue({ queue }: { queue: string }) {
           </span>
         }
         above={ABOVE}
+        read={queues}
         as_of={row?.as_of ? Date.parse(row.as_of) : undefined}
         actions={
           <>
