@@ -49,6 +49,11 @@ test('a job that the processor turns away is seen, and goes on once it is retrie
   )
   await paymentIn(client, id, 'captured')
   await page.getByText('It is done.').waitFor()
+  // When the provider answered a call is not known, so the call has no duration.
+  const call = page
+    .getByRole('list', { name: 'Attempts' })
+    .getByRole('button', { name: /Call to the provider/ })
+  expect(await call.last().locator('.timeline-took').textContent()).toBe('')
 })
 
 /** A job that no version performs, as it stands in its row; its id. */

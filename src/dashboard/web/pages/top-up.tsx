@@ -7,8 +7,8 @@ import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { formatMoney, Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Note } from '../parties/Note.tsx'
-import { TimelineSection } from '../parties/timeline-items.tsx'
 import { useAnswer } from '../queries.ts'
+import { TimelineSection } from '../timeline/TimelineSection.tsx'
 
 export function TopUpPage() {
   const id = usePathParam('id')
