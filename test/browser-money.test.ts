@@ -6,7 +6,7 @@ import { warnOfExpiry } from '#domain/payments/expiry.ts'
 import { createPerson, PASSWORD } from '#test/people.ts'
 import { askInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
-import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn } from '#test/payments.ts'
+import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import { fund, payoutIn, recipient } from '#test/payouts.ts'
 import { getVerification, verificationOf } from '#test/verifications.ts'
 
@@ -132,6 +132,54 @@ test('what the API refuses is said in money', async () => {
   const alert = await capture.getByRole('alert').innerText()
   expect(alert).toContain('$33.01 is more than the $33.00 that can be captured.')
 })
+
+test('a payment with more entries than a page is told from its beginning, and so is its first refund', async () => {
+  const { client } = dashboard.world
+  const { id } = await capturedPayment(client, { amount_minor: 9000 })
+  const [first] = await Promise.all(
+    Array.from({ length: 24 }, () => refund(client, id, { amount_minor: 100 })),
+  )
+  const { headers } = await client.get(`/v1/payments/${id}/timeline?limit=100`)
+  expect(headers.get('link')).toContain('rel="next"')
+
+  const page = await dashboard.open(`/payments/${id}`, { as: 'support' })
+  const refunds = page.getByRole('table', { name: 'Refunds' })
+  await page.getByRole('button', { name: 'Show all 24 refunds' }).waitFor()
+  expect(await refunds.getByRole('row').count()).toBe(6)
+  const timeline = page.getByRole('list', { name: 'Timeline' })
+  await timeline.getByText('Payment of $90.00 requested').waitFor()
+  expect(await timeline.getByText('Held $90.00 at Stripe').count()).toBe(0)
+  const earlier = timeline.getByRole('button', { name: 'Show earlier entries' })
+  while ((await timeline.getByText('Held $90.00 at Stripe').count()) === 0) {
+    const shown = await timeline.getByRole('listitem').count()
+    await earlier.click()
+    await expect
+      .poll(() => timeline.getByRole('listitem').count(), { timeout: 10_000 })
+      .toBeGreaterThan(shown + 5)
+  }
+  await timeline.getByText('Captured $90.00 at Stripe').waitFor()
+  await earlier.waitFor({ state: 'hidden' })
+  expect(await timeline.getByText('Payment of $90.00 requested').count()).toBe(1)
+  expect(await timeline.getByText('Refunded $1.00 at Stripe').count()).toBe(24)
+
+  await page.goto(`${dashboard.url}/refunds/${first!.body.id}`)
+  await timeline.getByText('Refund of $1.00 requested').waitFor()
+  expect(await timeline.getByText('Refunded $1.00 at Stripe').count()).toBe(1)
+})
+
+test('a page that cannot be read again says so, with a way to try', async () => {
+  const { id } = await heldPayment(dashboard.world.client, { amount_minor: 3300 })
+  const page = await dashboard.open(`/payments/${id}`, { as: 'support', expects: [/ERR_FAILED/] })
+  await page.getByRole('heading', { level: 1, name: '$33.00 Authorized' }).waitFor()
+  await page.route('**/api/**', (route) => route.abort())
+  const alert = page.getByRole('alert').filter({ hasText: 'Not updated since' })
+  await alert.waitFor({ timeout: 20_000 })
+  expect(await alert.textContent()).toContain('was not answered')
+  await alert.getByText('Request').waitFor()
+  await page.unroute('**/api/**')
+  await alert.getByRole('button', { name: 'Try again' }).click()
+  await alert.waitFor({ state: 'hidden' })
+}, 40_000)
 
 test('a refund whose answer was lost and whose retry is refused is found again, not made again', async () => {
   const { client, sql, tenant_id } = dashboard.world
@@ -447,7 +495,12 @@ test('a payout, a top-up and a verification are begun by the pages', async () =>
   await start.getByLabel('Subject type').selectOption('recipient')
   await start.getByLabel('Subject id').fill(to)
   await start.getByRole('button', { name: 'Start verification' }).click()
-  expect(await start.getByLabel('Link for the person').inputValue()).toMatch(/^http/)
+  const link = start.getByLabel('Link for the person')
+  expect(await link.inputValue()).toMatch(/^http/)
+  // It is shown once, and a slip of the finger does not lose it.
+  await page.keyboard.press('Escape')
+  await page.waitForTimeout(300)
+  expect(await link.isVisible()).toBe(true)
   expect(await getVerification(client, await made('verification'))).toMatchObject({ subject_id: to })
 })
 

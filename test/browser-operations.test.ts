@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
-import { BROWSER_TIMEOUT_MS, checkAccessible, createDashboard, type Dashboard } from '#test/browser.ts'
+import { BROWSER_TIMEOUT_MS, checkAccessible, createDashboard, PHONE, type Dashboard } from '#test/browser.ts'
 import { LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
 import { ASYNC, eventually, fault, heldPayment, paymentIn, unknownRefund } from '#test/payments.ts'
 import { fund, payoutIn, payOut, recipient } from '#test/payouts.ts'
@@ -49,6 +49,11 @@ test('a job that the processor turns away is seen, and goes on once it is retrie
   )
   await paymentIn(client, id, 'captured')
   await page.getByText('It is done.').waitFor()
+  // When the provider answered a call is not known, so the call has no duration.
+  const call = page
+    .getByRole('list', { name: 'Attempts' })
+    .getByRole('button', { name: /Call to the provider/ })
+  expect(await call.last().locator('.timeline-took').textContent()).toBe('')
 })
 
 /** A job that no version performs, as it stands in its row; its id. */
@@ -320,6 +325,8 @@ test('a delivery that failed is sent again by hand', async () => {
   await page.getByRole('link', { name: 'customer.created' }).first().click()
   await page.waitForURL('**/webhooks/deliveries/*')
   await page.getByText('Status 500').first().waitFor()
+  const list = await dashboard.open('/webhooks', { as: 'developer' })
+  await list.getByRole('row').filter({ hasText: hook.url }).getByText('Failing').waitFor({ timeout: 20_000 })
   const operators = await dashboard.open(`/ops/jobs?state=all&queue=deliveries`, { as: 'operator' })
   await operators
     .getByRole('row', { name: /Attempt failed/ })
@@ -367,6 +374,33 @@ test('once a recovery is completed, what stands below it is read again', async (
   complete()
   await page.getByText('0 of 0 deliveries sent again').waitFor()
   await again
+})
+
+test('a dialog that disables an endpoint stays one that disables it, whatever becomes of the endpoint', async () => {
+  const { client } = dashboard.world
+  const { id } = await makeEndpoint(client, { url: 'http://127.0.0.1:9/switch', types: ['customer.created'] })
+  const page = await dashboard.open(`/webhooks/${id}`, { as: 'developer' })
+  await page.getByRole('button', { name: 'Disable', exact: true }).click()
+  const dialog = page.getByRole('dialog', { name: 'Disable this endpoint?' })
+  await dialog.waitFor()
+  await client.patch(`/v1/webhook_endpoints/${id}`, { status: 'disabled' })
+  await page.locator('h1').getByText('Disabled').waitFor({ timeout: 20_000 })
+  await dialog.getByRole('button', { name: 'Disable', exact: true }).click()
+  await dialog.getByText('The endpoint is disabled.').waitFor()
+  expect((await client.get(`/v1/webhook_endpoints/${id}`)).body.status).toBe('disabled')
+}, 40_000)
+
+test('where a table is wider than the page its buttons are in sight, and on a phone they fit a finger', async () => {
+  const page = await dashboard.open('/ops/queues', { as: 'operator', viewport: { width: 1024, height: 768 } })
+  const pause = page.getByRole('row').filter({ hasText: 'payouts' }).getByRole('button', { name: 'Pause' })
+  const { x, width } = (await pause.boundingBox())!
+  expect(x + width).toBeLessThanOrEqual(1024)
+  await page.setViewportSize(PHONE)
+  expect((await pause.boundingBox())!.height).toBeGreaterThanOrEqual(44)
+  // All of it is there: there is no page to go to.
+  await page.goto(`${dashboard.url}/ops/schedules`)
+  await page.getByRole('table').first().waitFor()
+  expect(await page.getByRole('button', { name: /^(Next|Previous)$/ }).count()).toBe(0)
 })
 
 test('members are told what is paused for them, and of the pages of operators only that these are not theirs', async () => {

@@ -83,6 +83,24 @@ test('a row is a link with a name before the name of its party has come', async 
   await checkAccessible(page, 'link-name')
 })
 
+test('a part of a page that cannot be read says so in its place', async () => {
+  const failing = /\/(stats|hours|timeline)(\?|$)/
+  const page = await dashboard.open('/settings', { as: 'operator', expects: [/status of 500/] })
+  const error = { code: 'internal_error', message: 'It broke.', request_id: 'broken-1' }
+  await page.route(failing, (route) => route.fulfill({ status: 500, json: { error } }))
+  const parts = details.filter((path) => /^\/(webhooks|messages|payouts)\/[0-9a-f-]{36}$/.test(path))
+  expect(parts.length).toBeGreaterThan(1)
+  for (const path of parts) {
+    await page.goto(`${dashboard.url}${path}`)
+    const alert = page.getByRole('main').getByRole('alert').filter({ hasText: 'It broke.' })
+    await alert.getByText('broken-1').waitFor()
+    await alert.getByRole('button', { name: 'Try again' }).waitFor()
+    await page.waitForFunction(
+      () => (globalThis as any).document.querySelector('main .figures-row .bone') === null,
+    )
+  }
+}, 60_000)
+
 async function checkPage(page: Page, path: string): Promise<void> {
   await page.goto(`${dashboard.url}${path}`)
   const heading = page.getByRole('heading', { level: 1 })

@@ -24,7 +24,7 @@ const UNLISTED = {
   calls: ['done', 'declined', 'rotated', 'discarded'],
   notifications: ['received', 'waiting', 'applied', 'parked', 'ignored'],
   // The last are of rows, keys, operators' acts, processes and providers.
-  pages: ['parked', 'paused', 'retrying', 'lost', 'none', 'done', 'refused'].concat([
+  pages: ['parked', 'paused', 'retrying', 'lost', 'failing', 'none', 'done', 'refused'].concat([
     'archived',
     'deleted',
     'revoked',

@@ -186,6 +186,37 @@ test('the story of a payment has its jobs and the deliveries of its events, and 
     const { id: endpoint_id } = endpoint.body
     expect(deliveries).toMatchObject([{ endpoint_id, url, type: 'payment.captured' }])
   })
+  const { jobs, events } = await findStory(dashboard, shop.tenant_id, payment.id)
+  expect(new Set(events.map(({ about_id }) => about_id))).toEqual(new Set([payment.id]))
+  // Of a stretch of time: a job is of each in which it was open.
+  const [authorize, capture] = jobs.map(({ created_at, finished_at }) => ({ created_at, finished_at }))
+  const namesOf = async (stretch: object) => {
+    const part = await findStory(dashboard, shop.tenant_id, payment.id, stretch)
+    return [part.jobs.map(({ name }) => name), part.deliveries.length]
+  }
+  expect(await namesOf({ before: capture!.created_at })).toEqual([['payment.authorize'], 0])
+  expect(await namesOf({ since: capture!.created_at })).toEqual([['payment.capture'], 1])
+  expect((await namesOf({ since: authorize!.finished_at }))[0]).toEqual([
+    'payment.authorize',
+    'payment.capture',
+  ])
   const foreign = await findStory(dashboard, world.tenant_id, payment.id)
-  expect([foreign.jobs, foreign.deliveries]).toEqual([[], []])
+  expect([foreign.jobs, foreign.events, foreign.deliveries]).toEqual([[], [], []])
+})
+
+test('what waits is in the latest stretch of a story, however much there is', async () => {
+  const shop = await world.clientOf()
+  const { id } = await capturedPayment(shop)
+  await world.sql`
+    insert into jobs (id, tenant_id, queue, name, payload, subject_id, max_attempts, run_at, created_at)
+    select gen_random_uuid(), tenant_id, queue, name, payload, subject_id, 1, now() + interval '1 day',
+      now() - interval '1 day'
+    from (select * from all_jobs where tenant_id = ${shop.tenant_id} and subject_id = ${id} limit 1) one
+    cross join generate_series(1, 230)`
+  const waits = async (stretch: object) => {
+    const { jobs } = await findStory(dashboard, shop.tenant_id, id, stretch)
+    return jobs.filter(({ run_at }) => run_at !== null).length
+  }
+  expect(await waits({ since: new Date().toISOString() })).toBe(230)
+  expect(await waits({})).toBe(230)
 })

@@ -2,12 +2,15 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { dateTime } from '#core/time.ts'
 import { findRows, foundRowSchema } from '#domain/operations/find-row.ts'
 import { findOverview, overviewSchema } from '#domain/operations/overview.ts'
 import { findStory, storySchema } from '#domain/operations/story.ts'
 import { inTenant } from '../context.ts'
 
 const params = z.strictObject({ id: z.uuid() })
+/** A stretch of time; without it, all of it. */
+const stretch = z.strictObject({ since: dateTime.optional(), before: dateTime.optional() })
 const querystring = z.strictObject({ q: z.string().trim().min(1).max(255) })
 
 export function overviewRoutes(root: FastifyInstance): void {
@@ -19,8 +22,11 @@ export function overviewRoutes(root: FastifyInstance): void {
   )
   app.get(
     '/api/stories/:id',
-    { schema: { params, response: { 200: storySchema } }, config: { look: 'readStory' } },
-    async (request) => findStory(request.sql, inTenant(request).tenant.id, request.params.id),
+    {
+      schema: { params, querystring: stretch, response: { 200: storySchema } },
+      config: { look: 'readStory' },
+    },
+    async (request) => findStory(request.sql, inTenant(request).tenant.id, request.params.id, request.query),
   )
   app.get(
     '/api/find',

@@ -2,6 +2,7 @@
 import { QueryCache, QueryClient, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { SluiceError } from '#sdk/index.ts'
 import { read, type ApiQuery, type PathTo } from './api.ts'
+import { pace } from './pace.ts'
 
 export const SESSION_KEY = ['session'] as const
 
@@ -13,6 +14,12 @@ function worthRetrying(failures: number, error: Error): boolean {
   return failures < 2 && error instanceof SluiceError && (error.status === null || error.status >= 502)
 }
 
+/** While there is nothing to show. What is shown is read again before long anyway. */
+export const retryFirst =
+  (queryKey: readonly unknown[]) =>
+  (failures: number, error: Error): boolean =>
+    queryClient.getQueryData(queryKey) === undefined && worthRetrying(failures, error)
+
 /** The one client of the page. A 401 anywhere has the session looked at again, which leads to the sign-in. */
 export const queryClient: QueryClient = new QueryClient({
   queryCache: new QueryCache({
@@ -23,6 +30,8 @@ export const queryClient: QueryClient = new QueryClient({
   }),
   defaultOptions: {
     queries: {
+      // Without a network requests fail, and say so, as they do without the server.
+      networkMode: 'always',
       retry: worthRetrying,
       retryDelay: (failures, error) =>
         ((error instanceof SluiceError ? error.retry_after_s : undefined) ?? 2 ** failures / 2) * 1000,
@@ -40,12 +49,16 @@ export function useAnswer<T>(
   query?: ApiQuery,
   { every_ms, enabled = true }: { every_ms?: number; enabled?: boolean } = {},
 ): UseQueryResult<T> {
+  const queryKey = answerKey(path, query)
   return useQuery({
-    queryKey: answerKey(path, query),
+    queryKey,
     queryFn: ({ signal }) => read<T>(path, query, signal),
     // What is not there is not asked for again and again.
     refetchInterval: ({ state }) =>
-      state.data === undefined && state.error !== null ? false : (every_ms ?? false),
+      every_ms === undefined || (state.data === undefined && state.error !== null)
+        ? false
+        : pace(every_ms, state),
+    ...(every_ms !== undefined && { retry: retryFirst(queryKey) }),
     enabled,
   })
 }

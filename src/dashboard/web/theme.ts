@@ -9,6 +9,7 @@ import {
   Modal,
   NativeSelect,
   PasswordInput,
+  Popover,
   Select,
   Switch,
   Tabs,
@@ -119,6 +120,9 @@ export const theme = createTheme({
     }),
     NativeSelect: NativeSelect.extend({ defaultProps: { size: 'xs' } }),
     PasswordInput: PasswordInput.extend({ defaultProps: { size: 'xs' } }),
+    Popover: Popover.extend({
+      defaultProps: { shadow: 'sm', position: 'bottom-end', transitionProps: { duration: 80 } },
+    }),
     Select: Select.extend({ defaultProps: { size: 'xs' } }),
     Switch: Switch.extend({ defaultProps: { size: 'xs' } }),
     Tabs: Tabs.extend({ defaultProps: { keepMounted: false } }),

@@ -1,11 +1,8 @@
-// What belongs to the story of a row and is not in its timeline: its jobs with what they do next, and the deliveries of its events.
+// What belongs to the story of a row and is not in its timeline: its jobs with what they do next, what its events are of, and their deliveries.
 import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { deliverySchema } from '../deliveries/delivery.ts'
-
-const MOST_JOBS = 200
-const MOST_DELIVERIES = 200
 
 export const storySchema = z
   .object({
@@ -25,6 +22,14 @@ export const storySchema = z
         unknown_since: timestamp.nullable().meta({ description: 'Since when its effect is not known.' }),
       }),
     ),
+    events: z.array(
+      z.object({
+        id: z.uuid(),
+        about_id: z.string().meta({
+          description: 'What it is of: the row itself or a part of it, e.g. a refund or dispute.',
+        }),
+      }),
+    ),
     deliveries: z.array(
       deliverySchema.omit({ tenant_id: true, sequence: true }).extend({
         url: z.string().meta({ description: 'Where it goes.' }),
@@ -32,12 +37,27 @@ export const storySchema = z
     ),
     as_of: timestamp,
   })
-  .meta({ id: 'Story', description: 'The jobs of a row and the deliveries of its events, oldest first.' })
+  .meta({
+    id: 'Story',
+    description:
+      'The jobs of a row, its events and their deliveries, oldest first: those of a stretch of time.',
+  })
 export type Story = z.output<typeof storySchema>
 
-/** The story of a row, whatever its noun; empty where there is no such row. */
-export async function findStory(sql: Sql, tenant_id: string, subject_id: string): Promise<Story> {
-  const [[now], jobs, deliveries] = await Promise.all([
+/**
+ * The story of a row, whatever its noun, from `since` up to `before`; empty where there is no such row. A job belongs to
+ * every stretch in which it was open: so whoever reads the latest one has all that still wait.
+ */
+export async function findStory(
+  sql: Sql,
+  tenant_id: string,
+  subject_id: string,
+  {
+    since = '-infinity',
+    before = 'infinity',
+  }: { since?: string | undefined; before?: string | undefined } = {},
+): Promise<Story> {
+  const [[now], jobs, events, deliveries] = await Promise.all([
     sql<{ as_of: string }[]>`select clock_timestamp() as as_of`,
     sql<Story['jobs']>`
       select a.id, a.name, (a.payload ->> 'refund_id')::uuid as refund_id, a.state, a.attempt, a.created_at,
@@ -45,7 +65,16 @@ export async function findStory(sql: Sql, tenant_id: string, subject_id: string)
       from all_jobs a
       left join jobs j on j.tenant_id = a.tenant_id and j.id = a.id and j.finished_at is null
       where a.tenant_id = ${tenant_id} and a.subject_id = ${subject_id}
-      order by a.created_at, a.id limit ${MOST_JOBS}`,
+        and a.created_at < ${before} and (a.finished_at is null or a.finished_at >= ${since})
+      order by a.created_at, a.id`,
+    sql<Story['events']>`
+      select e.id, coalesce(
+        case when e.type like 'payment.dispute%' then e.data #>> '{dispute,id}' end,
+        e.data ->> 'id', e.subject_id::text) as about_id
+      from events e
+      where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
+        and e.created_at >= ${since} and e.created_at < ${before}
+      order by e.created_at, e.id`,
     sql<Story['deliveries']>`
       select d.id, d.endpoint_id, p.url, d.event_id, d.type, d.status, d.attempts, d.next_attempt_at,
         d.last_status_code, d.last_error, d.delivered_at, d.created_at, d.updated_at
@@ -53,7 +82,8 @@ export async function findStory(sql: Sql, tenant_id: string, subject_id: string)
       join webhook_deliveries d on d.tenant_id = e.tenant_id and d.event_id = e.id
       join webhook_endpoints p on p.tenant_id = d.tenant_id and p.id = d.endpoint_id and p.deleted_at is null
       where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
-      order by d.created_at, d.id limit ${MOST_DELIVERIES}`,
+        and e.created_at >= ${since} and e.created_at < ${before}
+      order by d.created_at, d.id`,
   ])
-  return { jobs, deliveries, as_of: now!.as_of }
+  return { jobs, events, deliveries, as_of: now!.as_of }
 }

@@ -161,6 +161,11 @@ interface StoryShape {
     /** Since when its effect is not known. */
     unknown_since: string | null
   }[]
+  events: {
+    id: string
+    /** What it is of: the row itself or a part of it, e.g. a refund or dispute. */
+    about_id: string
+  }[]
   deliveries: {
     /** The id of the delivery. */
     id: string

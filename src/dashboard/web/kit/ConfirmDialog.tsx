@@ -22,7 +22,7 @@ import { toneClass } from './Status.tsx'
  * Asks before an act. `title` is the question (`Capture $12.00?`), `action` the name of the act, which its button
  * repeats (`Capture`); the way out is `Back`. `does` says what will happen, to what and for how much. `act` gets the
  * idempotency key, which is the same for as long as the dialog is open, and longer where `about` is given. `outcome` says what became of it; left out, the
- * dialog closes. `ready` false: the fields (`children`) are not complete; `missing` says what of them. `children` as a function gets `errorOf`, which
+ * dialog closes. `ready` false: the fields (`children`) are not complete; `missing` says what of them, once something was filled in. `children` as a function gets `errorOf`, which
  * says what the API found wrong with a parameter; what stands at a field is not said again below.
  */
 export function ConfirmDialog<T>(props: {
@@ -84,6 +84,7 @@ function ConfirmBody<T>({
   onBusy,
 }: Parameters<typeof ConfirmDialog<T>>[0] & { onBusy: (busy: boolean) => void }) {
   const missing_id = useId()
+  const [touched, setTouched] = useState(false)
   const { user, tenant } = useSession()
   const subject = about === undefined ? undefined : `${user.id} ${tenant?.id ?? ''} ${about}`
   const keyed = useMemo(() => {
@@ -135,6 +136,7 @@ function ConfirmBody<T>({
   const in_doubt = look.status === 'pending' || look.status === 'error'
   const { status } = asked
   const done = status === 'success' || arrived
+  const lacks = touched && !done && !ready ? missing : undefined
   const at_fields = new Set<string>()
   const errorOf = (param: string) => {
     const words = wordsAt(asked.error, param)
@@ -144,6 +146,7 @@ function ConfirmBody<T>({
   const fields = typeof children === 'function' ? children(errorOf) : children
   return (
     <form
+      onChange={() => setTouched(true)}
       onSubmit={(event) => {
         event.preventDefault()
         if (look.status === 'error') lookUp(keyed)
@@ -176,9 +179,9 @@ function ConfirmBody<T>({
           </div>
         )}
       </div>
-      {!done && !ready && missing !== undefined && (
+      {lacks !== undefined && (
         <p className="dim" id={missing_id}>
-          {missing}
+          {lacks}
         </p>
       )}
       <div className="dialog-foot">
@@ -194,7 +197,7 @@ function ConfirmBody<T>({
             type="submit"
             variant="filled"
             color={tone === 'bad' ? 'red' : 'accent'}
-            aria-describedby={!ready && missing !== undefined ? missing_id : undefined}
+            aria-describedby={lacks === undefined ? undefined : missing_id}
             disabled={look.status === 'error' ? false : !ready || status === 'pending' || in_doubt}
           >
             {look.status === 'error' ? 'Check again' : action}

@@ -109,6 +109,7 @@ export function DataTable<T>({
                       data-clip={clip}
                       data-title={at === 0 ? undefined : title || undefined}
                       data-acts={title === '' || undefined}
+                      data-empty={(at > 0 && cell(row) === '–') || undefined}
                     >
                       {at === 0 && to !== undefined ? (
                         <Link
@@ -174,7 +175,7 @@ function TableFoot({
         {query.error !== null && `Not refreshed: ${wordsOf(query.error)} `}
         {at > 0 && <AsOf at={at} />}
       </span>
-      {paged && (
+      {paged && (goPrevious ?? goNext) !== undefined && (
         <>
           <Button
             {...page}

@@ -8,7 +8,7 @@ import { useSyncExternalStore } from 'react'
  */
 export function Instant({ at, none = '–' }: { at: string | null | undefined; none?: string }) {
   const now = useNow()
-  if (at === null || at === undefined) return <span className="dim">{none}</span>
+  if (at === null || at === undefined) return <span className="dim nothing">{none}</span>
   return (
     <Tooltip label={formatInstant(at)}>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the exact moment is also for the keyboard */}

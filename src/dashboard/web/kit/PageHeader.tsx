@@ -1,12 +1,12 @@
 // The head of a page: its heading, what it is, what can be done, and as of when it is true.
 import { Link, useRouterState } from '@tanstack/react-router'
 import { useEffect, useRef, type ReactNode } from 'react'
-import { AsOf } from './Instant.tsx'
+import { Freshness, type ReadState } from './Freshness.tsx'
 
 /**
  * Every page has one. `title` is also the title of the window and gets the focus when the page was gone to. `heading`
  * stands in its place where a text is not enough (an amount with its status). `above`: the list that it belongs to.
- * `as_of`: when what it shows was read, in ms (`dataUpdatedAt` of a query).
+ * `read`: the query of what it shows. `as_of`: when that was true, in ms, where the server says so.
  */
 export function PageHeader({
   title,
@@ -14,6 +14,7 @@ export function PageHeader({
   description,
   actions,
   above,
+  read,
   as_of,
 }: {
   title: string
@@ -21,6 +22,7 @@ export function PageHeader({
   description?: ReactNode
   actions?: ReactNode
   above?: { to: string; title: string }
+  read?: ReadState
   as_of?: number | undefined
 }) {
   const focused = useRef<HTMLHeadingElement>(null)
@@ -57,11 +59,7 @@ export function PageHeader({
           {heading ?? title}
         </h1>
         {description !== undefined && <p>{description}</p>}
-        {as_of !== undefined && as_of > 0 && (
-          <div className="page-as-of">
-            <AsOf at={as_of} />
-          </div>
-        )}
+        {read && <Freshness of={read} as_of={as_of} />}
       </div>
       {actions !== undefined && <div className="line">{actions}</div>}
     </header>

@@ -1,6 +1,7 @@
 // The page of one thing: its heading, what happened to it, its facts and its metadata.
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
+import { Bone } from './Bone.tsx'
 import { FailedPage } from './FailedPage.tsx'
 import { shownOf, type Shown } from './Facts.tsx'
 import { Id } from './Id.tsx'
@@ -14,7 +15,7 @@ import { Status } from './Status.tsx'
  * the second one. What is a function is made of the row, and not there before it.
  */
 export function RowPage<T extends { metadata?: unknown }>({
-  query: { data: row, error, refetch, dataUpdatedAt },
+  query,
   id,
   above,
   word,
@@ -42,6 +43,7 @@ export function RowPage<T extends { metadata?: unknown }>({
   side?: Shown<T>
   children?: Shown<T>
 }) {
+  const { data: row, error, refetch } = query
   if (error !== null && row === undefined)
     return <FailedPage title={word} above={above} error={error} retry={refetch} />
   const beside = shownOf(side, row)
@@ -51,7 +53,7 @@ export function RowPage<T extends { metadata?: unknown }>({
         title={row === undefined ? word : title(row)}
         heading={row && <Heading text={(heading ?? title)(row)} status={status?.(row)} />}
         above={above}
-        as_of={dataUpdatedAt}
+        read={query}
         description={shownOf(description, row)}
         actions={row && actions?.(row)}
       />
@@ -61,7 +63,7 @@ export function RowPage<T extends { metadata?: unknown }>({
         <section>
           {beside}
           <h2 className={side === undefined ? 'side-title' : 'side-title section'}>Metadata</h2>
-          <Json value={row?.metadata ?? {}} label="metadata" />
+          {row === undefined ? <Bone width="60%" /> : <Json value={row.metadata ?? {}} label="metadata" />}
         </section>
       </div>
       {shownOf(children, row)}

@@ -3,7 +3,8 @@ import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react
 import { useNavigate, useRouterState } from '@tanstack/react-router'
 import { readPage, type ApiQuery, type ListPage, type PathTo } from '../api.ts'
 import { useAddressSearch, type AddressSearch } from '../address.ts'
-import { answerKey } from '../queries.ts'
+import { pace } from '../pace.ts'
+import { answerKey, retryFirst } from '../queries.ts'
 
 /** A list as `DataTable` and `CsvExport` take it. */
 export type ListState<T> = {
@@ -71,8 +72,9 @@ export function useList<T>(
   const cursor = pick(search, CURSORS)
   const filters = { ...fixed, ...chosen }
   const asked = { ...filters, ...cursor, limit }
+  const queryKey = answerKey(path, asked)
   const query = useQuery({
-    queryKey: answerKey(path, asked),
+    queryKey,
     queryFn: async ({ signal }) => {
       if (cursorOf === undefined) return await readPage<T>(path, asked, signal)
       // One more than is shown says whether there is a next page.
@@ -81,7 +83,8 @@ export function useList<T>(
       return { rows: shown, next: rows.length > limit ? { before: cursorOf(shown.at(-1)!) } : null }
     },
     placeholderData: keepPreviousData,
-    refetchInterval: every_ms ?? false,
+    ...(every_ms !== undefined && { retry: retryFirst(queryKey) }),
+    refetchInterval: ({ state }) => every_ms !== undefined && pace(every_ms, state),
     enabled,
   })
 

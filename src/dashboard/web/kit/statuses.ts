@@ -34,7 +34,7 @@ export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?:
   received: is('idle', Clock),
   waiting: is('idle', Clock),
   returned: is('idle', Undo2),
-  rotated: is('idle', Undo2),
+  rotated: is('idle', Undo2, 'Replaced'),
   ignored: is('idle', CircleSlash),
   running: is('going', LoaderCircle),
   sending: is('going', LoaderCircle),
@@ -78,6 +78,7 @@ export const STATUS_TABLE: Record<string, { tone: Tone; icon: LucideIcon; word?:
   refused: is('bad', CircleX),
   bounced: is('bad', CircleX),
   lost: is('bad', CircleX),
+  failing: is('bad', CircleX),
   misconfigured: is('bad', CircleAlert),
   // What nobody knows yet.
   unknown: is('doubt', CircleHelp),

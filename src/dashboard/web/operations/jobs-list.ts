@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useAddressSearch } from '../address.ts'
 import { read } from '../api.ts'
 import type { TableList } from '../kit/list.ts'
+import { pace } from '../pace.ts'
 import { answerKey } from '../queries.ts'
 import type { JobRow, JobsAnswer } from './shapes.ts'
 
@@ -27,7 +28,7 @@ export function useJobsList(
     queryKey: answerKey('/ops/jobs', asked),
     queryFn: ({ signal }) => read<JobsAnswer>('/ops/jobs', asked, signal),
     placeholderData: keepPreviousData,
-    refetchInterval: EVERY_MS,
+    refetchInterval: ({ state }) => pace(EVERY_MS, state),
   })
   const { next = null, previous = null, looked_until = null } = query.data ?? {}
   const settled = !query.isPlaceholderData

@@ -13,9 +13,9 @@ import { Json } from '../kit/Json.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
-import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
+import { Timeline, type TimelineItem } from '../timeline/Timeline.tsx'
 
 export function AiTaskPage() {
   const id = usePathParam('id')

@@ -63,7 +63,7 @@ export function DisputePage() {
       <StoryTimeline
         payment={query.data && payment.data}
         story={story}
-        part={{ id, reference: query.data?.processor_reference ?? null }}
+        part={query.data && { id, reference: query.data.processor_reference, since: query.data.opened_at }}
       />
     </RowPage>
   )

@@ -1,7 +1,7 @@
 // One message: what was sent, to whom, and what became of it.
 import { Button } from '@mantine/core'
 import { CircleAlert } from 'lucide-react'
-import type { Message, TimelineEntry } from '#sdk/index.ts'
+import type { Message } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
@@ -14,11 +14,10 @@ import { Id } from '../kit/Id.tsx'
 import { formatInstant, Instant } from '../kit/Instant.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { Timeline } from '../kit/Timeline.tsx'
 import { MessageContent } from '../messages/MessageContent.tsx'
-import { messageTimeline } from '../messages/timeline.ts'
 import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
+import { TimelineSection } from '../timeline/TimelineSection.tsx'
 
 const OVER = ['delivered', 'undelivered', 'failed', 'canceled', 'suppressed']
 
@@ -27,9 +26,6 @@ export function MessagePage() {
   const path = `/v1/messages/${id}` as const
   const query = useAnswer<Message>(path, undefined, { every_ms: 5_000 })
   const message = query.data
-  const { data: entries } = useAnswer<TimelineEntry[]>(`${path}/timeline`, undefined, {
-    every_ms: message !== undefined && OVER.includes(message.status) ? 30_000 : 5_000,
-  })
   const may_cancel = useMay('cancelMessage')
   const { begin, props } = useDialogs<'cancel'>()
   const to = message === undefined ? [] : [message.to].flat()
@@ -61,10 +57,10 @@ export function MessagePage() {
               <Recipients recipients={message.recipients} />
             </section>
           )}
-          <section className="section">
-            <h2>Timeline</h2>
-            {entries && <Timeline items={messageTimeline(entries)} />}
-          </section>
+          <TimelineSection
+            path={`${path}/timeline`}
+            every_ms={message !== undefined && OVER.includes(message.status) ? 30_000 : 5_000}
+          />
         </>
       }
       side={

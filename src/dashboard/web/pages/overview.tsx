@@ -23,7 +23,8 @@ export function OverviewPage() {
   const { tenant, is_operator } = useSession()
   const payments = useAreaState('payments') === 'deployed'
   const wallet = useAreaState('wallet') === 'deployed'
-  const { data, error, refetch } = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
+  const query = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
+  const { data, error, refetch } = query
   const [search, change] = useAddressSearch()
   const curl = useFirstPayment()
   if (error !== null && data === undefined)
@@ -40,6 +41,7 @@ export function OverviewPage() {
             ? `${tenant?.name ?? ''} · ${data.uncounted_events.toLocaleString()} recent events are not counted yet`
             : tenant?.name
         }
+        read={query}
         as_of={data && Date.parse(data.as_of)}
         actions={
           known.length > 1 && (

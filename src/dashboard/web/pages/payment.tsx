@@ -57,7 +57,15 @@ export function PaymentPage() {
           </Button>
         ))
       }
-      head={(row) => <PaymentOutlook payment={row} story={story.data} />}
+      head={
+        payment === undefined ? (
+          <div className="outlook">
+            <Bone width="60%" />
+          </div>
+        ) : (
+          <PaymentOutlook payment={payment} story={story.data} />
+        )
+      }
       main={<PaymentFacts payment={payment} id={id} />}
     >
       <PaymentRefunds refunds={story.data?.refunds} />

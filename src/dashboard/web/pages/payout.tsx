@@ -13,10 +13,10 @@ import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
-import { TimelineSection } from '../parties/timeline-items.tsx'
 import { CancelPayoutDialog, FailPayoutDialog } from '../payouts/dialogs.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
+import { TimelineSection } from '../timeline/TimelineSection.tsx'
 
 export function PayoutPage() {
   const id = usePathParam('id')

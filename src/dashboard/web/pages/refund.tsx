@@ -70,7 +70,7 @@ export function RefundPage() {
       <StoryTimeline
         payment={query.data && payment.data}
         story={story}
-        part={{ id, reference: query.data?.processor_reference ?? null }}
+        part={query.data && { id, reference: query.data.processor_reference, since: query.data.created_at }}
       />
     </RowPage>
   )

@@ -8,8 +8,8 @@ import { formatMoney } from '../kit/amounts.ts'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Note } from '../parties/Note.tsx'
-import { TimelineSection } from '../parties/timeline-items.tsx'
 import { useAnswer } from '../queries.ts'
+import { TimelineSection } from '../timeline/TimelineSection.tsx'
 
 export function TopUpPage() {
   const id = usePathParam('id')

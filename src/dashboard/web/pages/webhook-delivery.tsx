@@ -1,7 +1,7 @@
 // One delivery: its event, its attempts as a waterfall, and what comes next.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { Clock, Hand, Send } from 'lucide-react'
+import { Clock } from 'lucide-react'
 import { useState } from 'react'
 import type { WebhookDeliveryDetail, WebhookEndpoint } from '#sdk/index.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
@@ -15,21 +15,16 @@ import { Json } from '../kit/Json.tsx'
 import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Status } from '../kit/Status.tsx'
-import { Timeline, type TimelineItem } from '../kit/Timeline.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
+import { attemptName, KIND_ICONS } from '../timeline/items.tsx'
+import { Timeline, type TimelineItem } from '../timeline/Timeline.tsx'
 
 export function WebhookDeliveryPage() {
   const id = usePathParam('id')
   const path = `/v1/webhook_deliveries/${id}` as const
-  const {
-    data: delivery,
-    error,
-    refetch,
-    dataUpdatedAt,
-  } = useAnswer<WebhookDeliveryDetail>(path, undefined, {
-    every_ms: 3_000,
-  })
+  const query = useAnswer<WebhookDeliveryDetail>(path, undefined, { every_ms: 3_000 })
+  const { data: delivery, error, refetch } = query
   const endpoint_id = delivery?.endpoint_id
   const { data: endpoint } = useAnswer<WebhookEndpoint>(
     `/v1/webhook_endpoints/${endpoint_id ?? ''}`,
@@ -56,7 +51,7 @@ export function WebhookDeliveryPage() {
           )
         }
         above={above}
-        as_of={dataUpdatedAt}
+        read={query}
         description={delivery && <Story delivery={delivery} />}
         actions={may_replay && delivery && <Button onClick={() => setReplaying(true)}>Replay</Button>}
       />
@@ -161,13 +156,13 @@ function attemptsOf({ attempts, attempts_log }: WebhookDeliveryDetail): string {
 
 function itemsOf({ attempts_log, created_at, next_attempt_at }: WebhookDeliveryDetail): TimelineItem[] {
   return [
-    { id: 'created', at: created_at, icon: Clock, name: 'Delivery created' },
+    { id: 'created', at: created_at, icon: KIND_ICONS.delivery, name: 'Delivery created' },
     ...attempts_log.map(({ at, duration_ms, status_code, error, response_excerpt, manual }, number) => ({
       id: `${at} ${number}`,
       at,
       ended_at: new Date(Date.parse(at) + duration_ms).toISOString(),
-      icon: manual ? Hand : Send,
-      name: `Attempt ${number + 1}`,
+      icon: manual ? KIND_ICONS.person : KIND_ICONS.attempt,
+      name: attemptName(number + 1),
       note: manual ? 'by hand' : undefined,
       outcome: status_code !== null && status_code >= 200 && status_code < 300 ? 'delivered' : 'failed',
       changed: status_code === null ? (error ?? 'No response') : `Status ${status_code}`,

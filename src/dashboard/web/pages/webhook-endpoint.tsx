@@ -45,8 +45,9 @@ export function WebhookEndpointPage() {
   const navigate = useNavigate()
   const [search, change] = useAddressSearch()
   const path = `/v1/webhook_endpoints/${id}` as const
-  const { data: endpoint, error, refetch, dataUpdatedAt } = useAnswer<WebhookEndpoint>(path)
-  const { data: stats } = useAnswer<WebhookEndpointStats>(`${path}/stats`, undefined, { every_ms: 10_000 })
+  const query = useAnswer<WebhookEndpoint>(path, undefined, { every_ms: 10_000 })
+  const { data: endpoint, error, refetch } = query
+  const stats = useAnswer<WebhookEndpointStats>(`${path}/stats`, undefined, { every_ms: 10_000 })
   const list = useList<WebhookDelivery>(`${path}/deliveries`, ['status', 'type', 'event_id'], {
     every_ms: 5_000,
   })
@@ -69,10 +70,14 @@ export function WebhookEndpointPage() {
           )
         }
         above={above}
-        as_of={dataUpdatedAt}
+        read={query}
         description={endpoint?.description ?? undefined}
         actions={acts.map(([act, title]) => (
-          <Button key={act} onClick={() => begin(act)}>
+          <Button
+            key={act}
+            {...(act === 'delete' && { variant: 'subtle', color: 'red' })}
+            onClick={() => begin(act)}
+          >
             {title}
           </Button>
         ))}
@@ -88,7 +93,7 @@ export function WebhookEndpointPage() {
       <EndpointFigures id={id} stats={stats} />
       <section className="section">
         <h2>Details</h2>
-        <EndpointFacts endpoint={endpoint} stats={stats} />
+        <EndpointFacts endpoint={endpoint} stats={stats.error === null ? stats.data : (stats.data ?? null)} />
       </section>
       <section className="section">
         <h2>Deliveries</h2>
@@ -113,7 +118,7 @@ export function WebhookEndpointPage() {
         <div key={opening}>
           <TestDialog {...props('test')} endpoint={endpoint} />
           <RotateSecretDialog {...props('rotate')} endpoint={endpoint} />
-          <SwitchDialog {...props('switch')} endpoint={endpoint} pending={stats?.pending} />
+          <SwitchDialog {...props('switch')} endpoint={endpoint} pending={stats.data?.pending} />
           <EditEndpointDialog {...props('edit')} endpoint={endpoint} />
           <RecoverDialog
             {...props('recover')}
@@ -158,7 +163,8 @@ function EndpointFacts({
   stats,
 }: {
   endpoint: WebhookEndpoint | undefined
-  stats: WebhookEndpointStats | undefined
+  /** Null: it could not be read. */
+  stats: WebhookEndpointStats | null | undefined
 }) {
   const headers = Object.keys(endpoint?.headers ?? {})
   return (

@@ -17,7 +17,7 @@ import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 import { AddEndpointDialog } from '../webhooks/EndpointFields.tsx'
-import { successRate } from '../webhooks/EndpointFigures.tsx'
+import { rateOf, successRate } from '../webhooks/EndpointFigures.tsx'
 
 type EndpointLine = Answers['GET /webhook_endpoints/lines'][number]
 
@@ -46,14 +46,17 @@ export function WebhooksPage() {
     { title: 'URL', cell: ({ url }) => <span className="mono">{url}</span>, clip: true },
     {
       title: 'Status',
-      cell: ({ status, disabled_reason }) => (
-        <Status
-          status={status}
-          noun="endpoint"
-          pill={status === 'disabled'}
-          word={wordOf(disabled_reason, status)}
-        />
-      ),
+      cell: ({ id, status, disabled_reason }) =>
+        status === 'enabled' && rateOf(fared(lineOf(id))) === 0 ? (
+          <Status status="failing" pill />
+        ) : (
+          <Status
+            status={status}
+            noun="endpoint"
+            pill={status === 'disabled'}
+            word={wordOf(disabled_reason, status)}
+          />
+        ),
     },
     {
       title: 'Types',
@@ -68,7 +71,7 @@ export function WebhooksPage() {
     {
       title: 'Success, 7 days',
       align: 'end',
-      cell: ({ id }) => <Success line={lineOf(id)} />,
+      cell: ({ id }) => successRate(fared(lineOf(id))),
     },
     {
       title: 'Failed attempts',
@@ -114,13 +117,12 @@ export function WebhooksPage() {
   )
 }
 
-function Success({ line }: { line: EndpointLine['line'] | undefined }) {
-  const of = (name: 'delivered' | 'failed' | 'failed_attempts') => total(line, name) ?? 0
-  return successRate({
-    delivered: of('delivered'),
-    failed: of('failed'),
-    attempts_failed: of('failed_attempts'),
-  })
+function fared(line: EndpointLine['line'] | undefined) {
+  return {
+    delivered: total(line, 'delivered') ?? 0,
+    failed: total(line, 'failed') ?? 0,
+    attempts_failed: total(line, 'failed_attempts') ?? 0,
+  }
 }
 
 function total(

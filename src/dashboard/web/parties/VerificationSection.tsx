@@ -10,6 +10,7 @@ import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
 import { wholeList } from '../kit/list.ts'
 import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
+import { pace } from '../pace.ts'
 import { answerKey } from '../queries.ts'
 import { useAreaState, useMay } from '../session.tsx'
 import { StartVerification } from '../verifications/StartVerification.tsx'
@@ -40,7 +41,7 @@ export function VerificationSection({
   const query = useQuery({
     queryKey: answerKey(path, asked),
     queryFn: ({ signal }) => readPage<Verification>(path, asked, signal),
-    refetchInterval: 10_000,
+    refetchInterval: ({ state }) => pace(10_000, state),
     enabled: deployed,
   })
   const may_start = useMay('createKyc')

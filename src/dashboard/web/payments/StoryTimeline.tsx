@@ -1,51 +1,45 @@
 // The timeline of a payment, or of one refund or dispute of it.
 import type { Payment } from '#sdk/index.ts'
-import type { UseQueryResult } from '@tanstack/react-query'
-import { Bone } from '../kit/Bone.tsx'
-import { AsOf, useNow } from '../kit/Instant.tsx'
-import { Failed } from '../kit/states.tsx'
-import { Timeline } from '../kit/Timeline.tsx'
+import { useEffect } from 'react'
+import { useNow } from '../kit/Instant.tsx'
 import { useIsPaused } from '../operations/held.ts'
 import { useSession } from '../session.tsx'
-import { storyItems } from './items.tsx'
-import type { PaymentStory } from './story.ts'
+import { earlierOf, TimelineFrame } from '../timeline/TimelineSection.tsx'
+import { requestItem, storyItems, type StoryPart } from './items.tsx'
+import type { StoryQuery } from './story.ts'
 
 /** `part`: only what is of that refund or dispute. */
 export function StoryTimeline({
   payment,
-  story: { data, error, refetch, dataUpdatedAt },
+  story,
   part,
 }: {
   payment: Payment | undefined
-  story: UseQueryResult<PaymentStory>
-  part?: { id: string; reference: string | null }
+  story: StoryQuery
+  part?: StoryPart | undefined
 }) {
   const now = useNow()
   const { is_operator } = useSession()
   const paused = useIsPaused('payments')
+  const { data, hasNextPage, isFetching, fetchNextPage } = story
+  const earlier = earlierOf(story)
+  const since = data?.entries[0]?.at
+  const is_cut = hasNextPage && since !== undefined && part !== undefined && part.since < since
+  // What is of a part may be long past: then it is read as far back as its beginning.
+  useEffect(() => {
+    if (is_cut && !isFetching) void fetchNextPage()
+  }, [is_cut, isFetching, fetchNextPage])
   return (
-    <section className="section">
-      <div className="line">
-        <h2>Timeline</h2>
-        {dataUpdatedAt > 0 && (
-          <span className="page-as-of">
-            <AsOf at={dataUpdatedAt} />
-          </span>
-        )}
-      </div>
-      {error !== null && data === undefined && <Failed error={error} retry={refetch} />}
-      {data?.is_part && <p className="dim">Only the latest entries. There were more before them.</p>}
-      {payment !== undefined && data !== undefined ? (
-        <Timeline items={storyItems({ payment, story: data, now, is_operator, paused }, part)} />
-      ) : (
-        error === null && (
-          <div className="stack" aria-busy="true">
-            {['72%', '64%', '80%', '58%'].map((width) => (
-              <Bone key={width} width={width} height={20} />
-            ))}
-          </div>
-        )
-      )}
-    </section>
+    <TimelineFrame
+      query={story}
+      items={
+        payment &&
+        data &&
+        storyItems({ payment, story: data, now, is_operator, paused, is_whole: !hasNextPage }, part)
+      }
+      earlier={
+        part === undefined && earlier && payment ? { ...earlier, start: requestItem(payment) } : undefined
+      }
+    />
   )
 }

@@ -1,12 +1,12 @@
 // The story of a payment as entries of the waterfall: in sentences, with what each changed.
 import type { Payment, TimelineEntry } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
-import { BookOpen, Cable, Inbox, ListChecks, Megaphone, Send, Webhook } from 'lucide-react'
 import type { ReactNode } from 'react'
-import type { TimelineItem } from '../kit/Timeline.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
+import { entryItem, KIND_ICONS } from '../timeline/items.tsx'
+import type { TimelineItem } from '../timeline/Timeline.tsx'
 import type { PaymentStory, StoryDelivery, StoryJob } from './story.ts'
 import {
   amountOfJob,
@@ -19,11 +19,31 @@ import {
   TELLING_EVENTS,
 } from './words.ts'
 
-type Told = { payment: Payment; story: PaymentStory; now: number; is_operator: boolean; paused: boolean }
+type Told = {
+  payment: Payment
+  story: PaymentStory
+  now: number
+  is_operator: boolean
+  paused: boolean
+  /** Nothing happened before its first entry. */
+  is_whole: boolean
+}
+
+/** A refund or a dispute, with its id at the processor and when it began. */
+export type StoryPart = { id: string; reference: string | null; since: string }
+
+/** How a payment began, where the entry that says so is not read yet. */
+export const requestItem = (payment: Payment): TimelineItem => ({
+  id: 'request',
+  at: payment.created_at,
+  icon: KIND_ICONS.event,
+  name: `Payment of ${moneyOf(payment)} requested`,
+})
 
 /** Oldest first. `part` keeps what is of one refund or dispute; left out, all of the payment is told. */
-export function storyItems(told: Told, part?: { id: string; reference: string | null }): TimelineItem[] {
+export function storyItems(told: Told, part?: StoryPart): TimelineItem[] {
   const { story } = told
+  const since = told.is_whole ? '' : (story.entries[0]?.at ?? '')
   const jobs = part === undefined ? story.jobs : story.jobs.filter(({ refund_id }) => refund_id === part.id)
   const known = new Set(jobs.map(({ id }) => id))
   const isOfPart = (entry: TimelineEntry): boolean => {
@@ -38,56 +58,44 @@ export function storyItems(told: Told, part?: { id: string; reference: string | 
     ({ event_id }) => part === undefined || story.about.get(event_id) === part.id,
   )
   return [
-    ...story.entries.filter(isOfPart).map((entry) => entryItem(told, entry)),
-    ...jobs.map((job) => jobItem(told, job)),
+    ...story.entries.filter(isOfPart).map((entry) => toldItem(told, entry)),
+    ...jobs
+      .filter(({ created_at, run_at }) => created_at >= since || run_at !== null)
+      .map((job) => jobItem(told, job)),
     ...deliveries.map(deliveryItem),
   ].toSorted((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
 }
 
-function entryItem(told: Told, entry: TimelineEntry): TimelineItem {
-  const { kind, name, details } = entry
-  const { transfer_id, event_id, job_id, attempt, generation } = details
-  const id = JSON.stringify([kind, name, transfer_id, event_id, job_id, attempt, generation]).replaceAll(
-    ' ',
-    '',
-  )
-  const item = { id, at: entry.at, outcome: entry.outcome, details: entry }
-  if (kind === 'attempt') return { ...item, ...attemptParts(told, entry) }
-  if (kind === 'provider_call') {
-    const to = processorName(told.payment.processor)
-    const again = details['last_sent_at'] !== entry.at
-    return {
-      ...item,
-      icon: Cable,
-      name: `Asked ${to}: ${name}`,
-      note: again ? 'sent more than once, with the same key' : undefined,
-      ended_at: again ? String(details['last_sent_at']) : null,
-      matters: entry.outcome === 'rotated' || entry.outcome === 'discarded',
+/** An entry as any timeline shows it, in the words of a payment. */
+function toldItem(told: Told, entry: TimelineEntry): TimelineItem {
+  const item = entryItem(entry)
+  switch (entry.kind) {
+    case 'attempt':
+      return { ...item, ...attemptParts(told, entry) }
+    case 'provider_call':
+      return {
+        ...item,
+        name: `Asked ${processorName(told.payment.processor)}: ${entry.name}`,
+        note:
+          entry.details['last_sent_at'] === entry.at ? undefined : 'sent more than once, with the same key',
+        matters: entry.outcome === 'rotated' || entry.outcome === 'discarded',
+      }
+    case 'notification':
+      return {
+        ...item,
+        name: `${processorName(String(entry.details['provider']))} reported: ${inWords(entry.name).toLowerCase()}`,
+        note: undefined,
+        matters: entry.outcome === 'parked' || entry.outcome === 'received',
+        changed: entry.outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
+      }
+    case 'posting': {
+      const { amount_minor, credit_account, currency } = entry.details
+      const amount = typeof amount_minor === 'number' ? formatMoney(amount_minor, String(currency)) : ''
+      return { ...item, name: postingWords(entry.name, credit_account, amount), changed: undefined }
     }
+    default:
+      return { ...item, ...eventParts(told, entry) }
   }
-  if (kind === 'notification')
-    return {
-      ...item,
-      icon: Inbox,
-      name: `${processorName(String(details['provider']))} reported: ${inWords(name).toLowerCase()}`,
-      ended_at: typeof details['applied_at'] === 'string' ? details['applied_at'] : null,
-      matters: entry.outcome === 'parked' || entry.outcome === 'received',
-      changed: entry.outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
-    }
-  if (kind === 'posting') {
-    const minor = details['amount_minor']
-    const amount = typeof minor === 'number' ? formatMoney(minor, String(details['currency'])) : ''
-    return {
-      ...item,
-      icon: BookOpen,
-      name: postingWords(name, details['credit_account'], amount),
-      note: `${String(details['debit_account'])} to ${String(details['credit_account'])}`.replaceAll(
-        '_',
-        ' ',
-      ),
-    }
-  }
-  return { ...item, ...eventParts(told, entry) }
 }
 
 function eventParts({ payment, story }: Told, { name, details }: TimelineEntry) {
@@ -96,7 +104,6 @@ function eventParts({ payment, story }: Told, { name, details }: TimelineEntry) 
   const amount = name === 'payment.created' ? moneyOf(payment) : refund && moneyOf(refund)
   const words = EVENT_WORDS[name] ?? inWords(name)
   return {
-    icon: Megaphone,
     name:
       amount !== undefined && name.endsWith('.created')
         ? words.replace(' requested', ` of ${amount} requested`)
@@ -153,7 +160,6 @@ function attemptParts(told: Told, entry: TimelineEntry) {
       : `The worker was lost before ${at} answered`,
   ]
   return {
-    icon: Send,
     name: words,
     note: attempt > 1 ? `${name}, attempt ${attempt}` : name,
     ended_at:
@@ -208,7 +214,7 @@ function jobItem({ payment, story, now, is_operator, paused }: Told, job: StoryJ
     id: `job-${job.id}`,
     at: job.created_at,
     ended_at: first?.at ?? (waits ? new Date(now).toISOString() : null),
-    icon: ListChecks,
+    icon: KIND_ICONS.job,
     name: told
       ? jobWords(job.name, 'asked', amount)
       : `The ${jobWords(job.name, 'noun', amount)} waited for a worker`,
@@ -237,7 +243,7 @@ function deliveryItem(delivery: StoryDelivery): TimelineItem {
     id: `delivery-${id}`,
     at: delivery.created_at,
     ended_at: delivery.delivered_at,
-    icon: Webhook,
+    icon: KIND_ICONS.delivery,
     name: `${delivered ? 'Delivered' : 'Delivery of'} ${type}`,
     note: `to ${URL.canParse(url) ? new URL(url).host : url}`,
     outcome: status === 'pending' && delivery.attempts > 0 ? 'retrying' : status,

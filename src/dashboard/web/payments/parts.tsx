@@ -1,6 +1,8 @@
 // The refunds and disputes of a payment, on its page.
 import type { Dispute, Refund } from '#sdk/index.ts'
+import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
 import { Instant } from '../kit/Instant.tsx'
 import { Money } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
@@ -20,6 +22,9 @@ export function PaymentDisputes({ disputes }: { disputes: Dispute[] | undefined 
   )
 }
 
+/** How many are shown at first. */
+const SHOWN = 5
+
 type Part = Pick<Refund, 'id' | 'amount_minor' | 'currency' | 'status' | 'reason'>
 
 function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
@@ -35,6 +40,7 @@ function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
   last: string
   at: (row: T) => string
 }) {
+  const [all, setAll] = useState(false)
   return (
     <section className="section">
       <h2>{title}</h2>
@@ -49,7 +55,7 @@ function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
             </tr>
           </thead>
           <tbody>
-            {rows.map((row) => (
+            {(all ? rows : rows.slice(0, SHOWN)).map((row) => (
               <tr key={row.id} data-link>
                 <td>
                   <Link to={`${path}/${row.id}`} className="row-link" data-row>
@@ -68,6 +74,11 @@ function PartTable<T extends Omit<Part, 'status'> & { status: string }>({
           </tbody>
         </table>
       </div>
+      {rows.length > SHOWN && (
+        <Button variant="subtle" mt="xs" aria-expanded={all} onClick={() => setAll(!all)}>
+          {all ? `Show the last ${SHOWN}` : `Show all ${rows.length} ${title.toLowerCase()}`}
+        </Button>
+      )}
     </section>
   )
 }

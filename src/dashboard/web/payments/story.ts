@@ -1,27 +1,42 @@
 // Everything that is known of how a payment came to be as it is: read together, and again while something is under way.
-import type { Dispute, FeedEvent, Payment, Refund, TimelineEntry } from '#sdk/index.ts'
-import { useQuery } from '@tanstack/react-query'
+import type { Dispute, Payment, Refund, TimelineEntry } from '#sdk/index.ts'
+import {
+  useInfiniteQuery,
+  useQuery,
+  type InfiniteData,
+  type UseInfiniteQueryResult,
+} from '@tanstack/react-query'
 import { read, readPage, type PathTo } from '../api.ts'
 import type { Answers } from '../generated/answers.ts'
-import { answerKey, useAnswer } from '../queries.ts'
+import { pace } from '../pace.ts'
+import { answerKey, retryFirst, useAnswer } from '../queries.ts'
 
 type StoryAnswer = Answers['GET /stories/{id}']
 export type StoryJob = StoryAnswer['jobs'][number]
 export type StoryDelivery = StoryAnswer['deliveries'][number]
 
 export type PaymentStory = {
+  /** The latest, oldest first. There are others before them while the query has a next page. */
   entries: TimelineEntry[]
+  /** Those that were open at some time since the first entry. */
   jobs: StoryJob[]
+  /** Of the events since the first entry. */
   deliveries: StoryDelivery[]
   /** Of what each event is: the payment, a refund or a dispute; by the event's id. */
   about: Map<string, string>
   refunds: Refund[]
   disputes: Dispute[]
-  /** Not all of its entries are here: there were more than a page. */
-  is_part: boolean
 }
+export type StoryQuery = UseInfiniteQueryResult<PaymentStory>
 
-/** Entries and events of one page; a payment has hardly ever more. */
+/** A page of the timeline with what belongs to the same stretch of time. */
+type StoryPage = Pick<StoryAnswer, 'jobs' | 'deliveries' | 'events'> & {
+  entries: TimelineEntry[]
+  /** Where the page before it ends; undefined: there is none. */
+  since: string | undefined
+}
+type StoryData = { page: StoryPage; parts: Pick<PaymentStory, 'refunds' | 'disputes'> | null }
+
 const LIMIT = 100
 const UNDER_WAY = ['pending', 'capturing', 'canceling']
 
@@ -42,46 +57,59 @@ const everyMs = (under_way: boolean) => (under_way ? 1000 : 10_000)
 export function usePaymentStory(id: string | undefined) {
   const enabled = id !== undefined
   const path = `/v1/payments/${id ?? ''}` as const
-  const story = useQuery({
-    queryKey: answerKey(`${path}/story`),
-    queryFn: ({ signal }) => readStory(id!, signal),
+  const [payment_key, story_key] = [answerKey(path), answerKey(`${path}/story`)]
+  const story: StoryQuery = useInfiniteQuery({
+    queryKey: story_key,
+    queryFn: ({ pageParam, signal }) => readStory(id!, pageParam, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ page }) => page.since,
+    select: together,
     enabled,
-    refetchInterval: ({ state }) => everyMs(isUnderWay(undefined, state.data)),
+    refetchInterval: ({ state }) =>
+      pace(everyMs(isUnderWay(undefined, state.data && together(state.data))), state),
+    retry: retryFirst(story_key),
   })
   const payment = useQuery({
-    queryKey: answerKey(path),
+    queryKey: payment_key,
     queryFn: ({ signal }) => read<Payment>(path, undefined, signal),
     enabled,
-    refetchInterval: ({ state }) => everyMs(isUnderWay(state.data, story.data)),
+    refetchInterval: ({ state }) => pace(everyMs(isUnderWay(state.data, story.data)), state),
+    retry: retryFirst(payment_key),
   })
   return { payment, story }
 }
 
-async function readStory(id: string, signal: AbortSignal): Promise<PaymentStory> {
+/** The last entries before `before` with all that is of the same time; with the latest also what there is of it now. */
+async function readStory(id: string, before: string | undefined, signal: AbortSignal): Promise<StoryData> {
   const path = `/v1/payments/${id}` as const
-  const [timeline, { jobs, deliveries }, events, refunds, disputes] = await Promise.all([
-    readPage<TimelineEntry>(`${path}/timeline`, { limit: LIMIT }, signal),
-    read<StoryAnswer>(`/stories/${id}`, undefined, signal),
-    readPage<FeedEvent>(`${path}/events`, { limit: LIMIT }, signal),
-    readPage<Refund>(`${path}/refunds`, { limit: LIMIT }, signal),
-    readPage<Dispute>('/v1/disputes', { payment_id: id, limit: LIMIT }, signal),
-  ])
-  return {
-    entries: timeline.rows,
-    is_part: timeline.rows.length >= LIMIT,
-    jobs,
-    deliveries,
-    about: new Map(events.rows.map((event) => [event.id, idOf(event)])),
-    refunds: refunds.rows,
-    disputes: disputes.rows,
+  async function readPageOfStory(): Promise<StoryPage> {
+    const { rows, next } = await readPage<TimelineEntry>(`${path}/timeline`, { before, limit: LIMIT }, signal)
+    const since = next?.['before']
+    const of = await read<StoryAnswer>(`/stories/${id}`, { since, before }, signal)
+    return { ...of, entries: rows, since }
   }
+  async function readParts() {
+    const [refunds, disputes] = await Promise.all([
+      readPage<Refund>(`${path}/refunds`, { limit: LIMIT }, signal),
+      readPage<Dispute>('/v1/disputes', { payment_id: id, limit: LIMIT }, signal),
+    ])
+    return { refunds: refunds.rows, disputes: disputes.rows }
+  }
+  const [page, parts] = await Promise.all([readPageOfStory(), before === undefined ? readParts() : null])
+  return { page, parts }
 }
 
-/** What an event is of: refunds are announced with their own id, disputes with that of the payment. */
-function idOf({ data, subject_id, type }: FeedEvent): string {
-  const { id, dispute } = Object(data) as { id?: unknown; dispute?: { id?: unknown } | null }
-  if (type.startsWith('payment.dispute') && typeof dispute?.id === 'string') return dispute.id
-  return typeof id === 'string' ? id : subject_id
+/** The pages as one; the latest comes first. A job can be in several. */
+function together({ pages }: InfiniteData<StoryData>): PaymentStory {
+  const all = pages.map(({ page }) => page).toReversed()
+  const jobs = new Map(all.flatMap((page) => page.jobs).map((job) => [job.id, job]))
+  return {
+    entries: all.flatMap((page) => page.entries),
+    jobs: [...jobs.values()],
+    deliveries: all.flatMap((page) => page.deliveries),
+    about: new Map(all.flatMap((page) => page.events).map(({ id, about_id }) => [id, about_id])),
+    ...(pages[0]?.parts ?? { refunds: [], disputes: [] }),
+  }
 }
 
 /** One refund or dispute, read again while its payment's story goes on. */

@@ -3,6 +3,7 @@ import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
+import { useAsOpened } from '../dialogs.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney } from '../kit/amounts.ts'
@@ -14,7 +15,8 @@ type PayoutDialog = { opened: boolean; onClose: () => void; payout: Payout }
 
 const again = () => invalidate('/v1/payouts', '/v1/wallet')
 
-export function CancelPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
+export function CancelPayoutDialog({ opened, onClose, payout: now }: PayoutDialog) {
+  const payout = useAsOpened(opened, now)
   const money = formatMoney(payout.amount_minor, payout.currency)
   return (
     <ConfirmDialog

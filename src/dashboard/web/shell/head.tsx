@@ -1,7 +1,8 @@
 // The head of every page: in which colours, and as whom.
-import { ActionIcon, Menu, useMantineColorScheme } from '@mantine/core'
+import { ActionIcon, Button, Menu, Popover, useMantineColorScheme } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { Check, CircleUserRound, Keyboard, LogOut, Monitor, Moon, Sun, UserRound } from 'lucide-react'
+import { useState } from 'react'
 import { post } from '../api.ts'
 import { notify } from '../kit/notices.tsx'
 import { queryClient } from '../queries.ts'
@@ -14,21 +15,8 @@ const SCHEMES = [
 ] as const
 
 export function HeadActions({ openHelp }: { openHelp: () => void }) {
-  const { user, version } = useSession()
   const { colorScheme, setColorScheme } = useMantineColorScheme()
-  const navigate = useNavigate()
   const Icon = SCHEMES.find(({ value }) => value === colorScheme)?.icon ?? Monitor
-
-  async function signOut(): Promise<void> {
-    try {
-      await post('/auth/sign-out', {})
-    } catch (error) {
-      return notify({ tone: 'bad', text: String(error) })
-    }
-    await navigate({ to: '/sign-in' })
-    queryClient.clear()
-  }
-
   return (
     <>
       <Menu>
@@ -50,34 +38,63 @@ export function HeadActions({ openHelp }: { openHelp: () => void }) {
           ))}
         </Menu.Dropdown>
       </Menu>
-      <Menu>
-        <Menu.Target>
-          <ActionIcon aria-label="Account">
-            <CircleUserRound size={18} />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Label>
-            {user.name}
-            <br />
-            {user.email}
-          </Menu.Label>
-          <Menu.Item
-            leftSection={<UserRound size={14} />}
-            onClick={() => void navigate({ to: '/settings/profile' })}
-          >
-            Profile
-          </Menu.Item>
-          <Menu.Item leftSection={<Keyboard size={14} />} onClick={openHelp}>
-            Keyboard
-          </Menu.Item>
-          <Menu.Item leftSection={<LogOut size={14} />} onClick={() => void signOut()}>
-            Sign out
-          </Menu.Item>
-          <Menu.Divider />
-          <Menu.Label>Sluice {version}</Menu.Label>
-        </Menu.Dropdown>
-      </Menu>
+      <Account openHelp={openHelp} />
     </>
+  )
+}
+
+/** Who is signed in. It is no menu, so that its buttons are buttons. */
+function Account({ openHelp }: { openHelp: () => void }) {
+  const { user, version } = useSession()
+  const navigate = useNavigate()
+  const [opened, setOpened] = useState(false)
+
+  async function signOut(): Promise<void> {
+    try {
+      await post('/auth/sign-out', {})
+    } catch (error) {
+      return notify({ tone: 'bad', text: String(error) })
+    }
+    await navigate({ to: '/sign-in' })
+    queryClient.clear()
+  }
+
+  const acts = [
+    { title: 'Profile', icon: UserRound, run: () => void navigate({ to: '/settings/profile' }) },
+    { title: 'Keyboard', icon: Keyboard, run: openHelp },
+    { title: 'Sign out', icon: LogOut, run: () => void signOut() },
+  ]
+  return (
+    <Popover opened={opened} onChange={setOpened} trapFocus returnFocus>
+      <Popover.Target>
+        <ActionIcon aria-label="Account" onClick={() => setOpened(!opened)}>
+          <CircleUserRound size={18} />
+        </ActionIcon>
+      </Popover.Target>
+      <Popover.Dropdown className="account" aria-label="Account">
+        <p className="dim">
+          {user.name}
+          <br />
+          {user.email}
+        </p>
+        {acts.map(({ title, icon: Shown, run }) => (
+          <Button
+            key={title}
+            variant="subtle"
+            color="gray"
+            fullWidth
+            justify="flex-start"
+            leftSection={<Shown size={14} />}
+            onClick={() => {
+              setOpened(false)
+              run()
+            }}
+          >
+            {title}
+          </Button>
+        ))}
+        <p className="dim">Sluice {version}</p>
+      </Popover.Dropdown>
+    </Popover>
   )
 }

@@ -60,6 +60,7 @@ export function StartVerification({
       does="Opens a session at the identity provider and gives you a link for the person. The link is shown once and works for one visit within 48 hours."
       ready={of.id !== ''}
       act={start}
+      shown_once
       onDone={() => invalidate('/v1/compliance', '/v1/customers', '/v1/recipients', '/v1/merchants')}
       outcome={(became) => <Outcome became={became} />}
     >

@@ -93,6 +93,7 @@ export function RenewLinkDialog({
       action="Renew link"
       does="Asks the provider for a new link for the person, if the last one was used, lost or has expired. It is shown once and works for one visit within 48 hours."
       act={(idempotency_key) => acted(sluice.compliance.kyc.link(id, {}, { idempotency_key }))}
+      shown_once
       onDone={again}
       outcome={(result) => (
         <ActedOutcome of={result}>

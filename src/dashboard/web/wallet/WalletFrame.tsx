@@ -34,7 +34,7 @@ export function WalletFrame({ tab, children }: { tab: (typeof TABS)[number]['tab
         title={tab === 'transactions' ? 'Wallet' : 'Top-ups · Wallet'}
         heading="Wallet"
         description="Your balance in each currency, and what changed it."
-        as_of={balances.dataUpdatedAt}
+        read={balances}
         actions={
           may_top_up && (
             <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => setOpen(true)}>

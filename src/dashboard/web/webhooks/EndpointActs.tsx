@@ -5,6 +5,7 @@ import { useState } from 'react'
 import type { EventType, WebhookEndpoint } from '#sdk/index.ts'
 import { acted, ActedOutcome, noteActed } from '../kit/Acted.tsx'
 import { sluice } from '../api.ts'
+import { useAsOpened } from '../dialogs.ts'
 import { EVENT_PATTERNS } from '../generated/event-patterns.ts'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatInstant } from '../kit/Instant.tsx'
@@ -94,9 +95,10 @@ export function RotateSecretDialog({ opened, onClose, endpoint: { id } }: ActPro
 export function SwitchDialog({
   opened,
   onClose,
-  endpoint: { id, url, status },
+  endpoint,
   pending,
 }: ActProps & { pending: number | undefined }) {
+  const { id, url, status } = useAsOpened(opened, endpoint)
   const disables = status === 'enabled'
   const action = disables ? 'Disable' : 'Enable'
   return (

@@ -1,26 +1,46 @@
 // How an endpoint fared in the last seven days: its statistics, and the same over time.
 import type { WebhookEndpointStats } from '#sdk/index.ts'
+import type { UseQueryResult } from '@tanstack/react-query'
 import type { Answers } from '../generated/answers.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { LineChart } from '../kit/LineChart.tsx'
+import { Failed } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 
 type Hour = Answers['GET /webhook_endpoints/{id}/hours'][number]
 
-export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpointStats | undefined }) {
-  const { data: hours } = useAnswer<Hour[]>(`/webhook_endpoints/${id}/hours`, undefined, { every_ms: 60_000 })
+export function EndpointFigures({
+  id,
+  stats,
+}: {
+  id: string
+  stats: Pick<UseQueryResult<WebhookEndpointStats>, 'data' | 'error' | 'refetch'>
+}) {
+  const hours = useAnswer<Hour[]>(`/webhook_endpoints/${id}/hours`, undefined, { every_ms: 60_000 })
+  const failed = [stats, hours].find(({ data, error }) => data === undefined && error !== null)
+  if (failed?.error)
+    return (
+      <section className="section">
+        <Failed error={failed.error} retry={failed.refetch} />
+      </section>
+    )
+  return <Figures stats={stats.data} hours={hours.data} />
+}
+
+function Figures({ stats, hours }: { stats: WebhookEndpointStats | undefined; hours: Hour[] | undefined }) {
   const attempts_failed = hours?.reduce((sum, { failed_attempts }) => sum + failed_attempts, 0)
   const took = (ms: number | null | undefined) =>
     ms === null ? '–' : ms === undefined ? undefined : formatDuration(ms)
-  const lineOf = (name: keyof Omit<Hour, 'at'>) => hours?.map((hour) => hour[name] ?? 0) ?? []
+  const lineOf = (name: keyof Omit<Hour, 'at'>) => hours?.map((hour) => hour[name]) ?? []
   return (
     <>
       <div className="figures-row">
         <Figure
           name="Success rate"
           value={stats && attempts_failed !== undefined && successRate({ ...stats, attempts_failed })}
-          line={lineOf('delivered')}
+          line={hours?.map((hour) => rateOf({ ...hour, attempts_failed: hour.failed_attempts })) ?? []}
+          top={1}
           over={
             stats
               ? `${stats.delivered.toLocaleString()} delivered, ${stats.failed.toLocaleString()} failed, ${(attempts_failed ?? 0).toLocaleString()} failed attempts`
@@ -48,8 +68,8 @@ export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpo
           at={hours?.map(({ at }) => at)}
           format={formatDuration}
           series={[
-            { name: 'p50', values: hours?.map(({ p50_ms }) => p50_ms) ?? [] },
-            { name: 'p95', values: hours?.map(({ p95_ms }) => p95_ms) ?? [] },
+            { name: 'p50', values: lineOf('p50_ms') },
+            { name: 'p95', values: lineOf('p95_ms') },
           ]}
         />
       </section>
@@ -57,10 +77,14 @@ export function EndpointFigures({ id, stats }: { id: string; stats: WebhookEndpo
   )
 }
 
-/** The share of deliveries that arrived; where none has ended yet, that every attempt failed counts. */
-export function successRate(of: { delivered: number; failed: number; attempts_failed: number }): string {
-  const { delivered, failed, attempts_failed } = of
-  if (delivered + failed + attempts_failed === 0) return '–'
-  const rate = delivered === 0 ? 0 : delivered / (delivered + failed)
-  return rate.toLocaleString(undefined, { style: 'percent', maximumFractionDigits: 1 })
+type Fared = { delivered: number; failed: number; attempts_failed: number }
+
+/** The share of deliveries that arrived; where none has ended yet, that every attempt failed counts. Null: nothing was sent. */
+export function rateOf({ delivered, failed, attempts_failed }: Fared): number | null {
+  if (delivered + failed + attempts_failed === 0) return null
+  return delivered === 0 ? 0 : delivered / (delivered + failed)
+}
+
+export function successRate(of: Fared): string {
+  return rateOf(of)?.toLocaleString(undefined, { style: 'percent', maximumFractionDigits: 1 }) ?? '–'
 }

@@ -46,7 +46,8 @@ const COLUMNS: TableColumn<JobActItemRow>[] = [
 
 export function ActPage() {
   const id = usePathParam('id')
-  const { data: act, error, refetch, dataUpdatedAt } = useJobAct(id)
+  const query = useJobAct(id)
+  const { data: act, error, refetch } = query
   const [canceling, setCanceling] = useState(false)
   const above = { to: '/ops/jobs', title: 'Jobs' }
   if (error !== null && act === undefined)
@@ -58,7 +59,7 @@ export function ActPage() {
       <PageHeader
         title={title}
         above={above}
-        as_of={dataUpdatedAt}
+        read={query}
         description={act?.reason}
         actions={
           act?.finished_at === null &&

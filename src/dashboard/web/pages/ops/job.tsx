@@ -1,7 +1,6 @@
 // A job: where it stands, when it runs next, its attempts and calls, the money beside it, and what operators did.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { Send, UserRound, Wrench } from 'lucide-react'
 import { useState } from 'react'
 import { usePathParam } from '../../address.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
@@ -14,13 +13,14 @@ import { wholeList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { Timeline, type TimelineItem } from '../../kit/Timeline.tsx'
 import { allowsAct, JOB_ACT_KINDS, JOB_ACTS } from '../../operations/job-acts.ts'
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import { ResolveDialog } from '../../operations/ResolveDialog.tsx'
 import type { JobDetails } from '../../operations/shapes.ts'
 import { DeliveryLink, WorksOn } from '../../operations/WorksOn.tsx'
 import { useAnswer } from '../../queries.ts'
+import { attemptName, CALL_NAME, KIND_ICONS, REPLACED } from '../../timeline/items.tsx'
+import { Timeline, type TimelineItem } from '../../timeline/Timeline.tsx'
 import { JobState } from './jobs.tsx'
 
 const PAUSED = 'Its queue is paused. It continues when the queue is resumed.'
@@ -57,7 +57,7 @@ const CALLS: TableColumn<CallRow>[] = [
 export function JobPage() {
   const id = usePathParam('id')
   const query = useAnswer<JobDetails>(`/ops/jobs/${id}`, undefined, { every_ms: 2_000 })
-  const { data: job, error, refetch, dataUpdatedAt } = query
+  const { data: job, error, refetch } = query
   const [target, setTarget] = useState<JobActTarget>()
   const [resolving, setResolving] = useState(false)
   const now = useNow()
@@ -76,7 +76,7 @@ export function JobPage() {
           </span>
         }
         above={above}
-        as_of={dataUpdatedAt}
+        read={query}
         description={<Id id={id} />}
         actions={acts.map((act) => {
           const Icon = JOB_ACTS[act].icon
@@ -218,8 +218,8 @@ function itemsOf(job: JobDetails): TimelineItem[] {
     id: `attempt ${attempt.attempt} ${attempt.started_at}`,
     at: attempt.started_at,
     ended_at: attempt.ended_at,
-    icon: Wrench,
-    name: `Attempt ${attempt.attempt}`,
+    icon: KIND_ICONS.attempt,
+    name: attemptName(attempt.attempt),
     note: attempt.worker,
     outcome: outcomeOf(job, attempt),
     ...(attempt.error !== null && { changed: attempt.error }),
@@ -232,11 +232,11 @@ function itemsOf(job: JobDetails): TimelineItem[] {
           {
             id: `call ${call.generation}`,
             at: call.first_sent_at,
-            ended_at: call.last_sent_at,
-            icon: Send,
-            name: call.operation,
-            note: `call ${call.generation}`,
+            icon: KIND_ICONS.provider_call,
+            name: CALL_NAME,
+            note: call.operation,
             outcome: call.outcome,
+            ...(call.outcome === 'rotated' && { changed: REPLACED }),
             details: call,
           },
         ],
@@ -244,7 +244,7 @@ function itemsOf(job: JobDetails): TimelineItem[] {
   const interventions = job.interventions.map((done): TimelineItem => ({
     id: `act ${done.at}`,
     at: done.at,
-    icon: UserRound,
+    icon: KIND_ICONS.person,
     name: done.act === 'run_now' ? 'Run now' : done.act.charAt(0).toUpperCase() + done.act.slice(1),
     note: done.who,
     changed: `${done.before} to ${done.after}: ${done.reason}`,

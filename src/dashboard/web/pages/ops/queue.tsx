@@ -65,6 +65,7 @@ function KnownQueue({ queue }: { queue: string }) {
           </span>
         }
         above={ABOVE}
+        read={queues}
         as_of={queues.data?.as_of ? Date.parse(queues.data.as_of) : undefined}
         description={<NotCounted of={queues.data} />}
         actions={

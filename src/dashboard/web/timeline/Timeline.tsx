@@ -1,0 +1,194 @@
+// What happened to something, as a waterfall: each entry a bar on one time axis.
+import { Button, Tooltip } from '@mantine/core'
+import { ChevronDown, ChevronRight, type LucideIcon } from 'lucide-react'
+import { Fragment, useState, type ReactNode } from 'react'
+import { formatDuration } from '../kit/Instant.tsx'
+import { Json } from '../kit/Json.tsx'
+import { Status } from '../kit/Status.tsx'
+import { statusFacts } from '../kit/statuses.ts'
+import { formatClock, formatExact, formatOffset } from './offset.ts'
+import { placeBars, type Waterfall } from './waterfall.ts'
+
+export type TimelineItem = {
+  /** Of one list, each its own. */
+  id: string
+  at: string
+  /** When it was over; left out for what took no time. */
+  ended_at?: string | null
+  icon: LucideIcon
+  /** What it is: `Capture`. */
+  name: ReactNode
+  /** By whom or with what: `payment.capture, attempt 2`. */
+  note?: ReactNode
+  /** A status of statuses.ts. */
+  outcome?: string | null
+  /** What it changed, or in one sentence why it failed. */
+  changed?: ReactNode
+  /** Links to what it is about; shown when it is unfolded. */
+  more?: ReactNode
+  /** Shown when it is unfolded, as JSON. */
+  details?: unknown
+  /** False: only shown with all others. */
+  matters?: boolean
+}
+
+/** There are entries before those that are shown. `start`: how it began, which is shown before them all the same. */
+export type Earlier = { show: () => unknown; busy: boolean; start?: TimelineItem }
+
+/** Oldest first. Long stretches in which nothing happened are cut out of the axis, and said between the entries. */
+export function Timeline({
+  items,
+  label = 'Timeline',
+  earlier,
+}: {
+  items: TimelineItem[]
+  label?: string
+  earlier?: Earlier | undefined
+}) {
+  const [all, setAll] = useState(false)
+  const start = earlier?.start === undefined ? [] : [earlier.start]
+  const shown = [...start, ...(all ? items : items.filter(({ matters = true }) => matters))]
+  const { bars, breaks, ticks } = placeBars(shown)
+  const minor = items.filter(({ matters = true }) => !matters).length
+  const fresh = useFresh(items)
+  const first = shown[0]?.at ?? ''
+  return (
+    <>
+      {ticks.length > 0 && <Axis ticks={ticks} breaks={breaks} />}
+      <ol className="timeline" aria-label={label}>
+        {earlier !== undefined && start.length === 0 && <ShowEarlier earlier={earlier} />}
+        {shown.map((item, at) => {
+          const { left, width, gap_ms } = bars[at] ?? { left: 0, width: 0, gap_ms: 0 }
+          const is_after = at === start.length && start.length > 0
+          return (
+            <Fragment key={item.id}>
+              {is_after && earlier !== undefined && <ShowEarlier earlier={earlier} />}
+              {gap_ms > 0 && !is_after && <li className="timeline-gap">{formatDuration(gap_ms)} later</li>}
+              <Entry
+                item={item}
+                first={first}
+                bar={{ left, width }}
+                breaks={breaks}
+                fresh={fresh.has(item.id)}
+              />
+            </Fragment>
+          )
+        })}
+      </ol>
+      {minor > 0 && (
+        <div className="timeline-more">
+          <Button variant="subtle" onClick={() => setAll(!all)} aria-expanded={all}>
+            {`${all ? 'Hide' : 'Show'} ${minor} minor ${minor === 1 ? 'entry' : 'entries'}`}
+          </Button>
+        </div>
+      )}
+    </>
+  )
+}
+
+function ShowEarlier({ earlier: { show, busy } }: { earlier: Earlier }) {
+  return (
+    <li className="timeline-more">
+      <Button variant="subtle" loading={busy} onClick={() => void show()}>
+        Show earlier entries
+      </Button>
+    </li>
+  )
+}
+
+/** The entries that came or ended when the list was last read; at first none. */
+function useFresh(items: TimelineItem[]): Set<string> {
+  const text = items.map(({ id, outcome }) => `${id} ${outcome ?? ''}`).join('\n')
+  const [seen, setSeen] = useState({ text, fresh: new Set<string>() })
+  if (seen.text !== text) {
+    const known = new Set(seen.text.split('\n'))
+    const came = text.split('\n').filter((line) => !known.has(line))
+    const ids = seen.text === '' ? [] : came.map((line) => line.slice(0, line.lastIndexOf(' ')))
+    setSeen({ text, fresh: new Set(ids) })
+  }
+  return seen.fresh
+}
+
+function Axis({ ticks, breaks }: Pick<Waterfall, 'ticks' | 'breaks'>) {
+  return (
+    <div className="timeline-axis dim" aria-hidden>
+      <div>
+        {ticks.map(({ left, ms }, at) => (
+          <span key={left} style={at === ticks.length - 1 ? { right: 0 } : { left: percent(left) }}>
+            {ms === 0 ? '0' : `+${formatDuration(ms)}`}
+          </span>
+        ))}
+        <Breaks breaks={breaks} />
+      </div>
+    </div>
+  )
+}
+
+function Breaks({ breaks }: Pick<Waterfall, 'breaks'>) {
+  return breaks.map(({ left, width }) => (
+    <i key={left} className="timeline-break" style={{ left: percent(left), width: percent(width) }} />
+  ))
+}
+
+const percent = (share: number) => `${share * 100}%`
+
+function Entry({
+  item,
+  first,
+  bar: { left, width },
+  breaks,
+  fresh,
+}: {
+  item: TimelineItem
+  /** When the first entry was: since then its time is counted. */
+  first: string
+  bar: { left: number; width: number }
+  breaks: Waterfall['breaks']
+  fresh: boolean
+}) {
+  const [open, setOpen] = useState(false)
+  const { icon: Icon, outcome, ended_at, at } = item
+  const took = ended_at ? formatDuration(Date.parse(ended_at) - Date.parse(at)) : ''
+  const tone = outcome ? statusFacts(outcome).tone : 'idle'
+  return (
+    <li data-changed={fresh || undefined}>
+      <Tooltip label={formatExact(at)} position="top-start">
+        <button type="button" className="timeline-entry" aria-expanded={open} onClick={() => setOpen(!open)}>
+          <Icon size={16} aria-hidden />
+          <span className="timeline-name">
+            {item.name}
+            <small>
+              <time dateTime={at}>{at === first ? formatClock(at) : formatOffset(first, at)}</time>
+              {item.note !== undefined && <> · {item.note}</>}
+            </small>
+          </span>
+          <span className="timeline-track" aria-hidden>
+            <span
+              className={`timeline-bar tone-${tone}`}
+              style={{ left: percent(left), width: percent(width) }}
+            />
+            <Breaks breaks={breaks} />
+          </span>
+          <span className="timeline-took">{took}</span>
+          <span className="timeline-outcome">
+            {outcome ? <Status status={outcome} /> : null}
+            {item.changed !== undefined && (
+              <>
+                {' '}
+                <small className="dim">{item.changed}</small>
+              </>
+            )}
+          </span>
+          {open ? <ChevronDown size={14} aria-hidden /> : <ChevronRight size={14} aria-hidden />}
+        </button>
+      </Tooltip>
+      {open && (
+        <div style={{ padding: '0 8px 12px 36px' }}>
+          <div className="dim">{formatExact(at)}</div>
+          {item.more !== undefined && <div className="line">{item.more}</div>}
+          {item.details !== undefined && <Json value={item.details} label="details" />}
+        </div>
+      )}
+    </li>
+  )
+}

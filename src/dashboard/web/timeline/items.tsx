@@ -1,0 +1,98 @@
+// The entries of any timeline of the API: the icon and the words of each kind. A payment has words of its own.
+import {
+  BookOpen,
+  Cpu,
+  Inbox,
+  ListChecks,
+  Plug,
+  Radio,
+  UserRound,
+  Webhook,
+  type LucideIcon,
+} from 'lucide-react'
+import type { TimelineEntry, TimelineKind } from '#sdk/index.ts'
+import { Money } from '../kit/Money.tsx'
+import { inWords } from '../kit/statuses.ts'
+import type { TimelineItem } from './Timeline.tsx'
+
+/** One icon for each kind of entry, wherever it is shown; also of what only some pages have. */
+export const KIND_ICONS = {
+  job: ListChecks,
+  attempt: Cpu,
+  provider_call: Plug,
+  notification: Inbox,
+  posting: BookOpen,
+  event: Radio,
+  delivery: Webhook,
+  person: UserRound,
+} satisfies Record<TimelineKind | 'job' | 'delivery' | 'person', LucideIcon>
+
+/** What an attempt and a call are called. */
+export const attemptName = (attempt: number): string => `Attempt ${attempt}`
+export const CALL_NAME = 'Call to the provider'
+/** What became of a call that was replaced. */
+export const REPLACED = 'It failed, and another call was made under a new key.'
+
+/** The notification that we make ourselves of what the provider says when it is asked. */
+const LOOK = 'reconciliation.look'
+
+/** Folded are calls that went well, which say no more than their attempt, and what changed nothing. */
+export function entryItem(entry: TimelineEntry): TimelineItem {
+  const { at, kind, name, outcome, details } = entry
+  return {
+    id: idOf(entry),
+    at,
+    // Of a call is known when it was sent, and not when it was answered: that is when its attempt ended.
+    ended_at: textOf(details['ended_at'] ?? details['applied_at']),
+    icon: KIND_ICONS[kind],
+    name: nameOf(entry),
+    note: noteOf(entry),
+    outcome,
+    changed: changedBy(entry),
+    details: { kind, name, ...details },
+    matters:
+      name !== LOOK &&
+      !(kind === 'provider_call' && outcome === 'done') &&
+      outcome !== 'ignored' &&
+      outcome !== 'returned',
+  }
+}
+
+function idOf({ at, kind, name, details }: TimelineEntry): string {
+  const { transfer_id, event_id, job_id, attempt, generation } = details
+  return JSON.stringify([at, kind, name, transfer_id, event_id, job_id, attempt, generation])
+}
+
+function nameOf({ kind, name, details }: TimelineEntry): string {
+  if (name === LOOK) return 'Looked up at the provider'
+  switch (kind) {
+    case 'attempt':
+      return attemptName(Number(details['attempt']))
+    case 'provider_call':
+      return CALL_NAME
+    case 'notification':
+      return 'Notified by the provider'
+    default:
+      return inWords(name)
+        .replace(/^Kyc/, 'Verification')
+        .replace(/^Top up/, 'Top-up')
+  }
+}
+
+function noteOf({ kind, name, details }: TimelineEntry): string {
+  if (kind === 'posting')
+    return `${String(details['debit_account'])} to ${String(details['credit_account'])}`.replaceAll('_', ' ')
+  return kind === 'event' ? 'Event' : name
+}
+
+function changedBy({ kind, outcome, details }: TimelineEntry) {
+  const { amount_minor, currency, error, failure } = details
+  if (kind === 'posting' && typeof amount_minor === 'number' && typeof currency === 'string')
+    return <Money minor={amount_minor} currency={currency} />
+  if (kind === 'provider_call' && outcome === 'rotated') return REPLACED
+  if (typeof error === 'object' && error !== null && 'message' in error)
+    return textOf(error.message) ?? undefined
+  return kind === 'event' && typeof failure === 'string' ? inWords(failure) : undefined
+}
+
+const textOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)

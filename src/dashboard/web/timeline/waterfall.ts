@@ -1,0 +1,95 @@
+// Where the bars of a waterfall are: one axis that is true to scale, but for stretches that are cut out of it.
+
+export type Waterfall = {
+  /** `left` and `width` are shares of the axis; before it nothing happened for `gap_ms`, if that is worth saying. */
+  bars: { left: number; width: number; gap_ms: number }[]
+  /** Where time is cut out: how wide that is drawn, and how long it was. */
+  breaks: { left: number; width: number; ms: number }[]
+  /** Labels of the axis: the time since its beginning. */
+  ticks: { left: number; ms: number }[]
+}
+
+/** Nothing for longer than this is said, and can be cut out even while something waits. */
+const LONG_MS = 10_000
+/** Nothing shorter is cut out. */
+const LEAST_BREAK_MS = 500
+/** A stretch is cut out when it is so many times as long as all shorter ones together. */
+const OUTWEIGHS = 4
+/** How wide a break is, of the axis; all of them together take no more than `MOST_BREAKS`. */
+const BREAK = 0.08
+const MOST_BREAKS = 0.4
+/** Labels are at least so far from each other. */
+const APART = 0.24
+
+type Step = { from: number; to: number; ms: number; busy: boolean }
+
+/** The bars of entries in order of time. */
+export function placeBars(entries: { at: string; ended_at?: string | null }[]): Waterfall {
+  const spans = entries.map(({ at, ended_at }) => {
+    const from = Date.parse(at)
+    return { from, to: Math.max(from, ended_at ? Date.parse(ended_at) : from) }
+  })
+  const marks = [...new Set(spans.flatMap(({ from, to }) => [from, to]))].sort((a, b) => a - b)
+  const steps = marks.slice(1).map((to, at): Step => {
+    const from = marks[at]!
+    return { from, to, ms: to - from, busy: spans.some((span) => span.from <= from && span.to >= to) }
+  })
+  const cut = cutOut(steps)
+  const share = Math.min(BREAK, MOST_BREAKS / cut.size)
+  const drawn_ms = steps.reduce((sum, step) => sum + (cut.has(step) ? 0 : step.ms), 0)
+  const scale = (1 - cut.size * (cut.size === 0 ? 0 : share)) / (drawn_ms || 1)
+  const [begin = 0] = marks
+  const place = new Map([[begin, 0]])
+  const breaks: Waterfall['breaks'] = []
+  let left = 0
+  for (const step of steps) {
+    const width = cut.has(step) ? share : step.ms * scale
+    if (cut.has(step)) breaks.push({ left, width, ms: step.ms })
+    left += width
+    place.set(step.to, left)
+  }
+  let latest = begin
+  const bars = spans.map(({ from, to }) => {
+    const gap = from - latest
+    const is_cut = [...cut].some((step) => step.from >= latest && step.to <= from)
+    latest = Math.max(latest, to)
+    const start = place.get(from)!
+    return {
+      left: Math.min(start, 0.985),
+      width: Math.max(place.get(to)! - start, 0),
+      gap_ms: gap >= LONG_MS || is_cut ? gap : 0,
+    }
+  })
+  return {
+    bars,
+    breaks,
+    ticks: ticksOf(
+      [...place].map(([at, where]) => ({ left: where, ms: at - begin })),
+      breaks,
+    ),
+  }
+}
+
+/** The stretches that would leave no room for the others. What runs is only cut when it runs for long. */
+function cutOut(steps: Step[]): Set<Step> {
+  const cut = new Set<Step>()
+  const may = (step: Step) => step.ms >= (step.busy ? LONG_MS : LEAST_BREAK_MS)
+  let drawn = steps.reduce((sum, step) => sum + (may(step) ? 0 : step.ms), 0)
+  for (const step of steps.filter(may).toSorted((a, b) => a.ms - b.ms))
+    if (drawn > 0 && step.ms > drawn * OUTWEIGHS) cut.add(step)
+    else drawn += step.ms
+  return cut
+}
+
+/** The beginning, the end, and as far as there is room where a break begins or ends. */
+function ticksOf(places: Waterfall['ticks'], breaks: Waterfall['breaks']): Waterfall['ticks'] {
+  const [first] = places
+  const last = places.at(-1)
+  if (first === undefined || last === undefined || first === last) return []
+  const edges = new Set(breaks.flatMap(({ left, width }) => [left, left + width]))
+  const ticks = [first]
+  for (const tick of places)
+    if (edges.has(tick.left) && tick.left - ticks.at(-1)!.left >= APART && 1 - tick.left >= APART)
+      ticks.push(tick)
+  return [...ticks, last]
+}

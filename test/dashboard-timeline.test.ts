@@ -1,0 +1,39 @@
+// How the pages draw time and how they go on reading: an axis that is true to scale, and pauses that grow while reading fails.
+import { expect, test } from 'vitest'
+import { pace } from '../src/dashboard/web/pace.ts'
+import { formatOffset } from '../src/dashboard/web/timeline/offset.ts'
+import { placeBars } from '../src/dashboard/web/timeline/waterfall.ts'
+
+const START = Date.parse('2026-11-20T10:15:30.000Z')
+const at = (ms: number) => new Date(START + ms).toISOString()
+const entry = (from: number, to = from) => ({ at: at(from), ended_at: at(to) })
+
+test('bars are as long as what they stand for, and none is stretched by a gap', () => {
+  const { bars, breaks, ticks } = placeBars([entry(0), entry(1000, 1293), entry(5000)])
+  expect(breaks).toEqual([])
+  expect(bars[1]!.width).toBeCloseTo(0.293 / 5)
+  expect(bars[1]!.left).toBeCloseTo(0.2)
+  expect(ticks.map(({ ms }) => ms)).toEqual([0, 5000])
+})
+
+test('where time is cut out, it is drawn and said, and the rest has one scale', () => {
+  const day = 86_400_000
+  const { bars, breaks, ticks } = placeBars([entry(0, 100), entry(4200, 4300), entry(day, day + 200)])
+  expect(breaks.map(({ ms }) => ms)).toEqual([4100, day - 4300])
+  expect(bars.map(({ gap_ms }) => gap_ms)).toEqual([0, 4100, day - 4300])
+  expect(bars[2]!.width / bars[0]!.width).toBeCloseTo(2)
+  expect(ticks[0]!.ms).toBe(0)
+  expect(ticks.at(-1)!.ms).toBe(day + 200)
+})
+
+test('moments that are close can be told apart, also long after the first', () => {
+  const told = [0, 24, 4203, 4227, 192_000, 100_000_000].map((ms) => formatOffset(at(0), at(ms)))
+  expect(told).toEqual(['+0 ms', '+24 ms', '+4.203 s', '+4.227 s', '+3 min 12 s', '+1 d 3 h'])
+})
+
+test('while reading fails it is tried ever less often, and every second again once it worked', () => {
+  const failedFor = (ms: number) =>
+    pace(1000, { status: 'error', dataUpdatedAt: START, errorUpdatedAt: START + ms })
+  expect([500, 4000, 9000, 600_000].map(failedFor)).toEqual([1000, 4000, 9000, 30_000])
+  expect(pace(1000, { status: 'success', dataUpdatedAt: START, errorUpdatedAt: 0 })).toBe(1000)
+})
