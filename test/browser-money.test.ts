@@ -104,7 +104,7 @@ test('a refund offers what no other refund gives back, and none where nothing is
   expect(await first.getByLabel('Amount').inputValue()).toBe('28.00')
   await first.getByText('$12.00 is being refunded.').waitFor()
   await first.getByLabel('Amount').fill('28.01')
-  await first.getByText('Give an amount of at most $28.00.').waitFor()
+  await first.getByText('Enter an amount of at most $28.00.').waitFor()
   await first.getByLabel('Reason').selectOption('fraudulent')
   await first.getByRole('button', { name: 'Back' }).click()
   await first.waitFor({ state: 'hidden' })

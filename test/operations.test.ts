@@ -218,6 +218,26 @@ test('what came of an act is in the audit log, also in that of the tenant of its
     ])
 })
 
+test('an act on the jobs of one tenant is on record there, whether the filter names it or what they are about', async () => {
+  const { sql, tenant_id, client } = world
+  const { id } = await heldPayment(client)
+  const ask = async (filter: object) => {
+    const asked = await operator.send('POST', '/api/ops/acts', {
+      act: 'retry',
+      filter: { state: 'open', name: 'acts.none', ...filter },
+      reason: 'seen',
+    })
+    expect(asked.status).toBe(202)
+    const [entry] = await sql`
+      select tenant_id from audit_entries where seq = ${Number(asked.headers.get('x-audit-entry'))}`
+    return entry!['tenant_id']
+  }
+  expect(await ask({ tenant_id })).toBe(tenant_id)
+  expect(await ask({ subject_id: id })).toBe(tenant_id)
+  expect(await ask({})).toBeNull()
+  expect(await ask({ tenant_id: newId() })).toBeNull()
+})
+
 test('an operator says of an unknown call whether it took effect, and what does not fit is refused', async () => {
   const { client, sql } = world
   const ask = async (job_id: string, more: object) =>
@@ -300,6 +320,11 @@ test('drifts and parked notifications of all tenants are listed in pages, and fo
   expect(await ids('drifts?state=differs')).toEqual([third, first])
   expect(await ids('drifts?subject=refund')).toEqual([third, second])
   expect(await ids(`drifts?tenant_id=${shop.tenant_id}`)).toEqual([third])
+  // The drifts of one tenant are what its pages show, so that tenant knows who looked.
+  const looks = await sql`
+    select actor, details ->> 'query' as query from audit_entries
+    where tenant_id = ${shop.tenant_id} and action = 'listDrifts'`
+  expect(looks).toEqual([{ actor: operator.email, query: '{"tenant_id":"...","limit":50}' }])
   expect((await operator.get('/api/ops/drifts?limit=1')).body).toMatchObject([
     { tenant: 'shop', tenant_id: shop.tenant_id, ours: { status: 'pending' }, theirs: null, age_s: 3600 },
   ])

@@ -253,7 +253,8 @@ test('the dashboard sees processes and schedules, and pauses on record', async (
   const resumed = await resumeJobs(dashboard, { queue: 'ai' }, by)
   expect(await resumeJobs(dashboard, { queue: 'ai' }, by)).toBeUndefined()
   const of_queue = { actor: what.who, subject: 'queue', subject_id: 'ai', expects_outcome: false }
-  expect(await findAuditEntries(dashboard, { tenant_id: null, limit: 2 })).toMatchObject([
+  const { entries } = await findAuditEntries(dashboard, { tenant_id: null, limit: 2 })
+  expect(entries).toMatchObject([
     { ...of_queue, seq: resumed, action: 'jobs.resume' },
     { ...of_queue, seq: paused, action: 'jobs.pause', details: { queue: 'ai', reason: 'too dear' } },
   ])

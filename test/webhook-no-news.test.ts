@@ -75,7 +75,8 @@ async function counted(
   state: string,
 ): Promise<number> {
   const { values } = await metrics[counter].get()
-  return values.find(({ labels }) => labels['state'] === state)?.value ?? 0
+  // Whatever other labels they have: other files count in this process too.
+  return values.filter(({ labels }) => labels['state'] === state).reduce((sum, { value }) => sum + value, 0)
 }
 
 async function asked(path: string): Promise<number> {

@@ -15,6 +15,7 @@ export const TOLD: ReadonlySet<string> = new Set([
   'amount_minor',
   'archived',
   'before',
+  'capture_before_to',
   'channel',
   'created_from',
   'created_to',

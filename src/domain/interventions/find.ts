@@ -208,6 +208,23 @@ export async function findTenantOfJob(sql: Sql | Tx, id: string): Promise<string
   return job?.tenant_id ?? null
 }
 
+/** The one tenant whose jobs a filter can find: that of its own, or of what the jobs are filed under. Null: any tenant. */
+export async function findTenantOfFilter(
+  sql: Sql | Tx,
+  { tenant_id, subject_id }: { tenant_id?: string | undefined; subject_id?: string | undefined },
+): Promise<string | null> {
+  if (tenant_id === undefined && subject_id === undefined) return null
+  const [tenant] = await sql<{ id: string }[]>`
+    select t.id from tenants t where ${
+      tenant_id === undefined
+        ? sql`
+      exists (select from jobs j where j.tenant_id = t.id and j.subject_id = ${subject_id!})
+      or exists (select from job_history j where j.tenant_id = t.id and j.subject_id = ${subject_id!})`
+        : sql`t.id = ${tenant_id}`
+    }`
+  return tenant?.id ?? null
+}
+
 /** What there is to know of a job's provider call before it is resolved. */
 export type ResolvableCall = Pick<CallDefinition, 'makes'> & {
   /** Whether its stored request can be read, here or by a newer version; if not, no worker can look it up. */

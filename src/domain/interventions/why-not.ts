@@ -20,8 +20,8 @@ export async function whyNot(
   { job_id, only }: Pick<Act, 'job_id' | 'only'>,
 ): Promise<{ before: string | null; refused: string }> {
   const [job] = await sql<Standing[]>`
-    select state, operation is not null as has_call, unknown_since is not null as is_unknown, run_at = 'infinity' as parked, ${waitsForItsTime(sql)} as waits,
-      ${isEndedAttempt(sql)} as ended, false as moved,
+    select state, operation is not null as has_call, unknown_since is not null as is_unknown,
+      run_at = 'infinity' as parked, ${waitsForItsTime(sql)} as waits, ${isEndedAttempt(sql)} as ended, false as moved,
       (true ${only === undefined ? sql`` : matches(sql, only)}) as meant
     from jobs j where id = ${job_id}
     union all

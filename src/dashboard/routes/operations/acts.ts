@@ -14,7 +14,7 @@ import {
   listActs,
   operatorActSchema,
 } from '#domain/operator-acts/act.ts'
-import { findTenantOfJob } from '#domain/interventions/find.ts'
+import { findTenantOfFilter, findTenantOfJob } from '#domain/interventions/find.ts'
 import { countJobs } from '#domain/interventions/search.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
 import { actorOf, asOperator, type DashboardContext } from '../../context.ts'
@@ -45,8 +45,12 @@ export function actRoutes(root: FastifyInstance, { sql, operators }: DashboardCo
         const id = await askForAct(tx, asked, { who, matched })
         const { act, job_id, ...given } = asked
         const details = { ...given, matched, act_id: id }
-        // What is done about one job is on record in its tenant too.
-        const by = actorOf(request, job_id === undefined ? null : await findTenantOfJob(tx, job_id))
+        // What is done about the jobs of one tenant is on record there too.
+        const tenant_id =
+          job_id === undefined
+            ? await findTenantOfFilter(tx, asked.filter ?? {})
+            : await findTenantOfJob(tx, job_id)
+        const by = actorOf(request, tenant_id)
         const entry = {
           action: `jobs.${act}`,
           subject: 'job' as const,

@@ -19,6 +19,8 @@ import { findSeries, seriesQuerySchema, seriesSchema } from '#domain/operations/
 import { findTenantShares, tenantSharesSchema } from '#domain/operations/tenant-shares.ts'
 import { driftState, driftSubject } from '#domain/reconciliation/drift.ts'
 import { listTenants } from '#domain/tenants.ts'
+import type { DashboardContext } from '../../context.ts'
+import { askedOf } from '../../told.ts'
 
 const queue = z.enum(QUEUES)
 const limit = z.coerce.number().int().min(1).max(100).default(50)
@@ -40,7 +42,7 @@ const tenantsQuery = z.strictObject({ search: z.string().trim().max(100).default
 const tenantSchema = z.object({ id: z.uuid(), slug: z.string(), name: z.string() })
 const of = <Schema extends z.ZodType>(schema: Schema) => ({ response: { 200: schema } })
 
-export function figureRoutes(root: FastifyInstance): void {
+export function figureRoutes(root: FastifyInstance, { gate }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/ops/queues', { schema: of(queuesFiguresSchema) }, ({ sql }) => findQueueFigures(sql))
@@ -76,7 +78,13 @@ export function figureRoutes(root: FastifyInstance): void {
   app.get(
     '/api/ops/drifts',
     { schema: { querystring: driftsQuery, ...of(z.array(tenantsDriftSchema)) } },
-    async ({ query, sql }) => findAllDrifts(sql, query),
+    async (request) => {
+      const { query, sql } = request
+      const drifts = await findAllDrifts(sql, query)
+      if (query.tenant_id !== undefined && drifts.length > 0)
+        await gate.recordLook(request, query.tenant_id, { action: 'listDrifts', ...askedOf(request) })
+      return drifts
+    },
   )
   app.get(
     '/api/ops/parked',
