@@ -9,6 +9,9 @@ test('an amount keeps its digits and its sign, and what a spreadsheet would run 
 
 test('where a semicolon separates cells, what follows it is no formula either', () => {
   expect(csvLine(["x;=cmd|' /C calc'!A0", ' =1', 'ink; paper', '\t@x'])).toBe(
-    `"'x;=cmd|' /C calc'!A0",' =1,"ink; paper","'\t@x"\r\n`,
+    `"x;'=cmd|' /C calc'!A0",' =1,"ink; paper","'\t'@x"\r\n`,
   )
+  // A quote within a cell keeps nothing together there.
+  const cells = csvLine(['Ann', "x;=1+cmd|' /C calc'!A0;", 'a\n@b']).split(/[;\r\n]/)
+  expect(cells.filter((cell) => /^\s*[=+\-@]/.test(cell))).toEqual([])
 })

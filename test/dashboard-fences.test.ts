@@ -228,6 +228,27 @@ test('sessions that have ended are looked up a few times, and hold up nobody who
   expect((await fetch(`${url}/api/v1/customers`, { headers: address })).status).toBe(401)
 })
 
+test('nobody makes many cookies of one', async () => {
+  const [person, live] = [
+    await signedInAs(world, { role: 'read-only' }),
+    await signedInAs(world, { role: 'read-only' }),
+  ]
+  const address = { 'x-forwarded-for': '198.51.100.79' }
+  expect((await live.get('/api/session', address)).status).toBe(200)
+  const statuses: number[] = []
+  for (let round = 0; round < 15; round += 1)
+    statuses.push(
+      ...(await Promise.all(
+        Array.from({ length: 10 }, async (_, nth) => {
+          const cookie = `${cookieOf(person)}; x=${round * 10 + nth}`
+          return (await fetch(`${url}/api/v1/customers`, { headers: { ...address, cookie } })).status
+        }),
+      )),
+    )
+  expect(statuses.filter((status) => status === 429).length).toBeGreaterThan(40)
+  expect((await live.get('/api/session', address)).status).toBe(200)
+})
+
 test('that is so wherever a session is looked up', async () => {
   const ended = await signedInAs(world, { role: 'read-only' })
   await world.sql`delete from user_sessions where user_id = ${ended.user_id}`

@@ -238,6 +238,20 @@ test('an act on the jobs of one tenant is on record there, whether the filter na
   expect(await ask({ tenant_id: newId() })).toBeNull()
 })
 
+test('a story answers at most the latest 1,000 jobs of a row', async () => {
+  const { sql, tenant_id } = world
+  const [about, ids] = [newId(), newIdsInOrder(1_100)]
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, state, created_at, finished_at)
+    select id, ${tenant_id}, 'deliveries', 'webhook_endpoint.deliver', ${about}, '{}', 1, 'succeeded',
+      now() + nth * interval '1 ms', now() + interval '1 minute'
+    from unnest(${ids}::uuid[]) with ordinality as of(id, nth)`
+  const member = await signedInAs(world, { role: 'read-only' })
+  const { body } = await member.get(`/api/stories/${about}`)
+  expect(body.jobs.map(({ id }: { id: string }) => id)).toEqual(ids.slice(100))
+  await sql`delete from jobs where subject_id = ${about}`
+})
+
 test('an operator says of an unknown call whether it took effect, and what does not fit is refused', async () => {
   const { client, sql } = world
   const ask = async (job_id: string, more: object) =>

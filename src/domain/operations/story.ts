@@ -4,6 +4,9 @@ import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 import { deliverySchema } from '../deliveries/delivery.ts'
 
+/** Of each kind in one answer. A stretch of a timeline has about 100. */
+const MOST = 1000
+
 export const storySchema = z
   .object({
     jobs: z.array(
@@ -46,7 +49,8 @@ export type Story = z.output<typeof storySchema>
 
 /**
  * The story of a row, whatever its noun, from `since` up to `before`; empty where there is no such row. A job belongs to
- * every stretch in which it was open: so whoever reads the latest one has all that still wait.
+ * every stretch in which it was open: so whoever reads the latest one has all that still wait. No more than the latest
+ * 1,000 of each kind.
  */
 export async function findStory(
   sql: Sql,
@@ -66,7 +70,7 @@ export async function findStory(
       left join jobs j on j.tenant_id = a.tenant_id and j.id = a.id and j.finished_at is null
       where a.tenant_id = ${tenant_id} and a.subject_id = ${subject_id}
         and a.created_at < ${before} and (a.finished_at is null or a.finished_at >= ${since})
-      order by a.created_at, a.id`,
+      order by a.created_at desc, a.id desc limit ${MOST}`,
     sql<Story['events']>`
       select e.id, coalesce(
         case when e.type like 'payment.dispute%' then e.data #>> '{dispute,id}' end,
@@ -74,7 +78,7 @@ export async function findStory(
       from events e
       where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
         and e.created_at >= ${since} and e.created_at < ${before}
-      order by e.created_at, e.id`,
+      order by e.created_at desc, e.id desc limit ${MOST}`,
     sql<Story['deliveries']>`
       select d.id, d.endpoint_id, p.url, d.event_id, d.type, d.status, d.attempts, d.next_attempt_at,
         d.last_status_code, d.last_error, d.delivered_at, d.created_at, d.updated_at
@@ -83,7 +87,12 @@ export async function findStory(
       join webhook_endpoints p on p.tenant_id = d.tenant_id and p.id = d.endpoint_id and p.deleted_at is null
       where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id}
         and e.created_at >= ${since} and e.created_at < ${before}
-      order by d.created_at, d.id`,
+      order by d.created_at desc, d.id desc limit ${MOST}`,
   ])
-  return { jobs, events, deliveries, as_of: now!.as_of }
+  return {
+    jobs: jobs.toReversed(),
+    events: events.toReversed(),
+    deliveries: deliveries.toReversed(),
+    as_of: now!.as_of,
+  }
 }
