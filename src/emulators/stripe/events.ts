@@ -1,9 +1,10 @@
 // Events: what Stripe tells about every change.
 import { nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
-import { missing } from './errors.ts'
+import { missing, parameterRefused } from './errors.ts'
 import { stripeId } from './ids.ts'
 import { page, rangeOf, type Page } from './lists.ts'
+import { stringOf, stringsOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { API_VERSION, render } from './render.ts'
 import type { Rendered } from './rendered.ts'
@@ -61,10 +62,18 @@ export function findEvent(emulator: Emulator, id: string): StoredEvent {
   return emulator.events.list[index]!
 }
 
-/** Newest first; `type`, `types[]`, `created[gte]` and paging. */
+/** At most so many `types`, and only without `type` (stripe-node, `EventListParams`). */
+const MOST_TYPES = 20
+
+/** Newest first; `type` (perhaps with `*`) or `types[]`, `created[gte]` and paging. */
 export function listEvents(emulator: Emulator, params: Params): Page {
-  const types = params['type'] === undefined ? params['types'] : [params['type']]
-  const wanted = Array.isArray(types) ? new Set(types.map(String)) : null
+  const type = stringOf(params, 'type')
+  const types = stringsOf(params, 'types')
+  if (type !== null && types.length > 0)
+    throw parameterRefused('You may only specify one of these parameters: type, types.', 'types')
+  if (types.length > MOST_TYPES)
+    throw parameterRefused(`Array must contain at most ${MOST_TYPES} elements.`, 'types')
+  const wanted = type === null ? (types.length > 0 ? new Set(types) : null) : new Set([type])
   const created = rangeOf(params, 'created')
   return page(params, {
     url: '/v1/events',
