@@ -1,8 +1,8 @@
 // Amounts of money on the pages: in the decimals of the API, for every currency that it takes.
 import { expect, test } from 'vitest'
-import { currencyCode, DECIMALS } from '#core/money.ts'
-import { DECIMALS as OF_PAGES } from '../src/dashboard/web/generated/currencies.ts'
-import { formatMoney, parseMoney, typedMoney } from '../src/dashboard/web/kit/amounts.ts'
+import { currencyCode, DECIMALS, moneyText, settlesExactly, STEPS } from '#core/money.ts'
+import { DECIMALS as OF_PAGES, STEPS as STEPS_OF_PAGES } from '../src/dashboard/web/generated/currencies.ts'
+import { formatMoney, inSteps, parseMoney, typedMoney } from '../src/dashboard/web/kit/amounts.ts'
 
 test('an amount is shown, typed and exported with the decimals that the API counts in', () => {
   expect(OF_PAGES).toEqual(DECIMALS)
@@ -26,4 +26,31 @@ test('currencies of which a browser knows other decimals are as the guide says',
     typedMoney(100_000, currency),
   )
   expect(amounts).toEqual(['1000.00', '1000.00', '1000.00', '100000', '100000', '100.000', '100.000'])
+})
+
+test('an amount that the processor does not settle cannot be typed, by what it is for', () => {
+  expect(STEPS_OF_PAGES).toEqual(STEPS)
+  for (const use of ['payment', 'payout'] as const)
+    for (const currency of Object.keys(DECIMALS))
+      for (const minor of [1_000_100, 1_000_010, 1_000_001])
+        expect([use, currency, minor, parseMoney(typedMoney(minor, currency), currency, use)]).toEqual([
+          use,
+          currency,
+          minor,
+          settlesExactly(minor, currency, use) ? minor : undefined,
+        ])
+  expect(parseMoney('10.50', 'HUF', 'payment')).toBe(1050)
+  expect(parseMoney('10.50', 'HUF', 'payout')).toBe(undefined)
+  expect([inSteps('usd', 'payout'), inSteps('kwd', 'payment').replaceAll(/\s/g, ' ')]).toEqual([
+    '',
+    ' in steps of KWD 0.010',
+  ])
+})
+
+test('an amount in a text has the decimals of its currency', () => {
+  expect([moneyText(7100, 'usd'), moneyText(500, 'JPY'), moneyText(-1230, 'kwd')]).toEqual([
+    'USD 71.00',
+    'JPY 500',
+    'KWD -1.230',
+  ])
 })

@@ -227,6 +227,8 @@ describe('authorization', () => {
     const { tenant_id, ...other } = await world.clientOf()
     const refusals: [Record<string, unknown>, number, string][] = [
       [{ amount_minor: 1005, currency: 'KWD' }, 422, 'payment_invalid'],
+      [{ amount_minor: 15_010, currency: 'ISK' }, 422, 'payment_invalid'],
+      [{ amount_minor: 250_001, currency: 'ugx' }, 422, 'payment_invalid'],
       [{ amount_minor: 9_007_199_254_740_991 }, 422, 'amount_too_large'],
       [{ method: 'bank_transfer' }, 400, 'invalid_request'],
       [{ currency: 'XYZ' }, 400, 'invalid_request'],
@@ -328,6 +330,66 @@ describe('capture', () => {
       context: { requested_minor: 1001, amount_capturable_minor: 1000 },
     })
     expect((await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1000 })).status).toBe(200)
+  })
+
+  test.each([
+    ['KWD', 1005, 'Amounts in KWD must end in 0: they are settled in steps of KWD 0.010.', 1010],
+    ['ISK', 15_050, 'Amounts in ISK must end in 00: they are settled in steps of ISK 1.00.', 15_000],
+    ['UGX', 15_001, 'Amounts in UGX must end in 00: they are settled in steps of UGX 1.00.', 15_100],
+  ])(
+    'a part of a payment in %s that cannot be settled is refused',
+    async (currency, part, message, whole) => {
+      const { id, processor_reference } = await heldPayment(client, { currency, amount_minor: 20_000 })
+      const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: part })
+      expect([refused.status, refused.body.error]).toMatchObject([
+        422,
+        { code: 'payment_invalid', param: 'amount_minor', message },
+      ])
+      expect((await client.post(`/v1/payments/${id}/capture`, { amount_minor: whole })).status).toBe(200)
+      const effects = (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
+      expect(effects).toEqual(['authorize', 'capture'])
+    },
+  )
+
+  test.each([[500], [undefined]])(
+    'a capture of %s that finds another amount captured is refused with that amount',
+    async (amount_minor) => {
+      const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_100 })
+      const stripe = world.provider('stripe')
+      await stripe.control('POST', '/webhooks', { paused: true })
+      const by_hand = { amount_to_capture: 20_000 }
+      await stripe.control('POST', `/payment_intents/${processor_reference}/capture`, by_hand)
+      const headers = { 'idempotency-key': freshKey() }
+      for (const replayed of [null, 'true']) {
+        const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor }, headers)
+        expect([refused.status, refused.headers.get('idempotent-replayed')]).toEqual([409, replayed])
+        expect(refused.body.error).toMatchObject({
+          code: 'payment_not_capturable',
+          message: `The payment was captured at the processor with USD 200.00, not ${amount_minor === undefined ? 'USD 201.00' : 'USD 5.00'}.`,
+          context: { status: 'captured', amount_captured_minor: 20_000, currency: 'USD', payment_id: id },
+        })
+      }
+      await stripe.control('POST', '/webhooks', { paused: false })
+      const again = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 20_000 })
+      expect(again.body.error).toMatchObject({
+        code: 'payment_not_capturable',
+        message: 'The payment cannot be captured: it is captured, with USD 200.00.',
+        context: { amount_captured_minor: 20_000 },
+      })
+      await checkBooks(world)
+    },
+  )
+
+  test('a capture that finds its own amount captured is done', async () => {
+    const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_000 })
+    const stripe = world.provider('stripe')
+    await stripe.control('POST', '/webhooks', { paused: true })
+    await stripe.control('POST', `/payment_intents/${processor_reference}/capture`, {
+      amount_to_capture: 500,
+    })
+    const { status, body } = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 500 })
+    expect([status, body]).toMatchObject([200, { status: 'captured', amount_captured_minor: 500 }])
+    await stripe.control('POST', '/webhooks', { paused: false })
   })
 
   test('a finished payment cannot be captured or canceled, and the answer names its state', async () => {
@@ -889,6 +951,30 @@ describe('a caller who waits while a notification overtakes the job', () => {
     expect(waited.headers.get('location')).toBeNull()
     await held.remove()
     await world.drain()
+    await checkBooks(world)
+  })
+
+  test('is answered 202 to a capture while only another amount is captured', async () => {
+    const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_000 })
+    const match = { path: `${processor_reference}/capture` }
+    const held = await fault(world, { match, fault: 'hold' })
+    const body = { amount_minor: 500, idempotency_key: freshKey() }
+    const path = `/v1/payments/${id}/capture`
+    expect((await client.post(path, body, ASYNC)).status).toBe(202)
+    await held.hit()
+    await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
+    await paymentIn(client, id, 'captured')
+    const waited = await client.post(path, body, { prefer: 'wait=1' })
+    expect([waited.status, waited.body]).toMatchObject([
+      202,
+      { status: 'captured', amount_captured_minor: 20_000 },
+    ])
+    await held.remove()
+    const refused = await client.post(path, body)
+    expect([refused.status, refused.body.error]).toMatchObject([
+      409,
+      { code: 'payment_not_capturable', context: { amount_captured_minor: 20_000 } },
+    ])
     await checkBooks(world)
   })
 })

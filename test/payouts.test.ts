@@ -207,6 +207,23 @@ describe('is refused', () => {
       'payout_invalid',
       'amount_minor',
     ])
+    for (const [currency, odd] of [
+      ['huf', 100_050],
+      ['isk', 10_010],
+      ['twd', 1001],
+      ['UGX', 250_020],
+    ] as const) {
+      const amount = { currency, amount_minor: odd }
+      const refused = await payOut(own, await recipient(own, 'ba_success', { currency }), amount)
+      expect([refused.status, refused.body.error]).toMatchObject([
+        422,
+        {
+          code: 'payout_invalid',
+          param: 'amount_minor',
+          message: `Amounts of payouts in ${currency.toUpperCase()} must end in 00: they are settled in steps of ${currency.toUpperCase()} 1.00.`,
+        },
+      ])
+    }
     // No verification says so, which the audit would find.
     await world.sql`update recipients set kyc_status = 'none' where id = ${rejected}`
     const to = await recipient(own)

@@ -258,6 +258,8 @@ describe('with a processor that tells', () => {
     [{ idempotency_key: undefined }, 'invalid_request'],
     [{ amount_minor: 1_000_000_000_000 }, 'amount_too_large'],
     [{ amount_minor: 1501, currency: 'KWD' }, 'payment_invalid'],
+    [{ amount_minor: 15_010, currency: 'isk' }, 'payment_invalid'],
+    [{ amount_minor: 15_001, currency: 'UGX' }, 'payment_invalid'],
   ])('%j is refused as %s', async (body, code) => {
     expect((await topUp(world.client, body)).body.error.code).toBe(code)
   })

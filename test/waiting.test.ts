@@ -74,6 +74,15 @@ describe('a second cancellation', () => {
     await held.hit()
     const impatient = await world.client.post(path, undefined, ASYNC)
     expect([impatient.status, impatient.body.status]).toEqual([202, 'canceling'])
+    const other = await world.client.post(path, { reason: 'fraudulent' })
+    expect([other.status, other.body.error]).toMatchObject([
+      409,
+      {
+        code: 'payment_not_cancelable',
+        message: 'The payment cannot be canceled as fraudulent: it is already being canceled, as duplicate.',
+        context: { status: 'canceling', cancellation_reason: 'duplicate' },
+      },
+    ])
     const headers = { 'idempotency-key': freshKey() }
     const joined = world.client.post(path, undefined, headers)
     const key_known = `/v1/idempotency_keys/${headers['idempotency-key']}`

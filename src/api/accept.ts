@@ -280,10 +280,17 @@ function refusalOf(
   otherwise: ErrorCode,
 ): AppError {
   if (state !== 'failed' || last_error === null) return new AppError(otherwise, { context })
-  const { message, decline_code, processor_code, provider_code, provider_message } = last_error
+  const {
+    message,
+    decline_code,
+    processor_code,
+    provider_code,
+    provider_message,
+    context: facts_of,
+  } = last_error
   const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : otherwise
   if (code === 'internal_error') return new AppError(code, { context })
-  const said = { decline_code, processor_code, provider_code, provider_message }
+  const said = { decline_code, processor_code, provider_code, provider_message, ...facts_of }
   const facts = { ...said, status: ERRORS[code][0] === 409 ? status : null, ...context }
   return new AppError(code, {
     message,

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
-import { MAX_AMOUNT_MINOR, settlesExactly } from '#core/money.ts'
+import { MAX_AMOUNT_MINOR, moneyText, settlesExactly, settlementStep, type AmountUse } from '#core/money.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
 /** Limits the number of values, because parsing time grows with values rather than bytes. */
@@ -177,18 +177,24 @@ export const idempotencyKey = z
     example: 'order-17-customer',
   })
 
-/** Throws what is wrong with an amount in its currency: too large for any processor, or finer than any of them settles. */
+/**
+ * Throws what is wrong with an amount of a payment in its currency: too large for any processor, or finer than any of
+ * them settles.
+ */
 export function checkAmount({ amount_minor, currency }: { amount_minor: number; currency: string }): void {
   if (amount_minor > MAX_AMOUNT_MINOR)
     throw new AppError('amount_too_large', {
       param: 'amount_minor',
-      message: `The amount is above ${MAX_AMOUNT_MINOR}.`,
+      message: `The amount is above ${moneyText(MAX_AMOUNT_MINOR, currency)}.`,
     })
   if (!settlesExactly(amount_minor, currency)) throw tooFine('payment_invalid', currency)
 }
 
 /** The refusal of an amount that `settlesExactly` forbids. */
 export function tooFine(code: 'payment_invalid' | 'payout_invalid', currency: string): AppError {
-  const message = `Amounts in ${currency} must end in 0.`
+  const use: AmountUse = code === 'payout_invalid' ? 'payout' : 'payment'
+  const step = settlementStep(currency, use)
+  const amounts = use === 'payout' ? 'Amounts of payouts' : 'Amounts'
+  const message = `${amounts} in ${currency.toUpperCase()} must end in ${step === 10 ? '0' : '00'}: they are settled in steps of ${moneyText(step, currency)}.`
   return new AppError(code, { param: 'amount_minor', message })
 }

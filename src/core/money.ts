@@ -22,6 +22,46 @@ export const DECIMALS: Readonly<Record<string, number>> = Object.fromEntries(
   Array.from(CODES, (code) => [code, ZERO_DECIMALS.has(code) ? 0 : THREE_DECIMALS.has(code) ? 3 : 2]),
 )
 
+/**
+ * What an amount is for. `payment`: payments, captures, refunds and top-ups; `payout`: money that leaves to a recipient.
+ */
+export type AmountUse = 'payment' | 'payout'
+
+const stepsOf = (whole: string): Readonly<Record<string, number>> => ({
+  ...Object.fromEntries(Array.from(THREE_DECIMALS, (code) => [code, 10])),
+  ...Object.fromEntries(whole.split(' ').map((code) => [code, 100])),
+})
+
+/**
+ * The smallest unit that the processor settles, by use and code; every other currency is settled to its smallest unit.
+ * Three decimals are settled in tens. ISK and UGX have two decimals in form and none in fact; of payouts HUF and TWD too.
+ */
+export const STEPS = {
+  payment: stepsOf('ISK UGX'),
+  payout: stepsOf('HUF ISK TWD UGX'),
+} satisfies Record<AmountUse, Readonly<Record<string, number>>>
+
+/** `currency`: in any case. */
+export function settlementStep(currency: string, use: AmountUse = 'payment'): number {
+  return STEPS[use][currency.toUpperCase()] ?? 1
+}
+
+/** Whether the processor settles an amount to its last digit. `currency`: in any case. */
+export function settlesExactly(amount_minor: number, currency: string, use: AmountUse = 'payment'): boolean {
+  return amount_minor % settlementStep(currency, use) === 0
+}
+
+/** The currencies, in upper case, in which the processor cannot settle this amount to its last digit. */
+export function currenciesTooCoarseFor(amount_minor: number, use: AmountUse = 'payment'): string[] {
+  return Object.keys(STEPS[use]).filter((code) => !settlesExactly(amount_minor, code, use))
+}
+
+/** An amount as a text has it: `7100, usd` is `USD 71.00`. */
+export function moneyText(amount_minor: number, currency: string): string {
+  const decimals = decimalsOf(currency)
+  return `${currency.toUpperCase()} ${(amount_minor / 10 ** decimals).toFixed(decimals)}`
+}
+
 /** `currency`: in any case. */
 export function decimalsOf(currency: string): number {
   return DECIMALS[currency.toUpperCase()] ?? 2
@@ -57,8 +97,3 @@ export const lowerCurrency = currencyCode.meta({
   maxLength: 3,
   example: 'usd',
 })
-
-/** Processors settle three-decimal currencies in tens of the smallest unit. `currency`: in any case. */
-export function settlesExactly(amount_minor: number, currency: string): boolean {
-  return decimalsOf(currency) !== 3 || amount_minor % 10 === 0
-}

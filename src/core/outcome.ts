@@ -28,6 +28,7 @@ export type MessageFailure = {
 export type Failure = {
   code:
     | 'payment_declined'
+    | 'payment_not_capturable'
     | 'payment_invalid'
     | 'payout_refused'
     | 'kyc_refused'
@@ -41,6 +42,8 @@ export type Failure = {
   /** Of a message, what its provider said. */
   provider_code?: string
   provider_message?: string
+  /** Facts for the caller. */
+  context?: Record<string, string | number>
 }
 
 export type Outcome<T, F = Failure> =

@@ -1,7 +1,7 @@
 // The generated files of the SDK and of the dashboard's pages, as they have to be.
 import { readFile } from 'node:fs/promises'
 import { format, type FormatConfig } from 'oxfmt'
-import { DECIMALS } from '#core/money.ts'
+import { DECIMALS, STEPS } from '#core/money.ts'
 import { TYPE_PATTERNS } from '#domain/events.ts'
 import { generateSdk } from '../../sdk/generate.ts'
 import { answersFile } from '../../sdk/generate/answers.ts'
@@ -23,9 +23,11 @@ export async function sdkSources(): Promise<Map<string, string>> {
   const patterns = `// What endpoints and filters can name: all events, those of a noun, and each type.
 
 export const EVENT_PATTERNS = ${JSON.stringify(TYPE_PATTERNS)}`
-  const currencies = `// The currencies that the API takes, each with the decimals of its amounts.
+  const currencies = `// The currencies that the API takes, each with the decimals of its amounts, and those that are settled in steps.
 
-export const DECIMALS: Readonly<Record<string, number>> = ${JSON.stringify(DECIMALS)}`
+export const DECIMALS: Readonly<Record<string, number>> = ${JSON.stringify(DECIMALS)}
+
+export const STEPS: Readonly<Record<'payment' | 'payout', Readonly<Record<string, number>>>> = ${JSON.stringify(STEPS)}`
   const texts: [path: string, text: string][] = [
     ...Array.from(
       generateSdk(document),

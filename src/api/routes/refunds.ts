@@ -6,7 +6,7 @@ import { batcher } from '#core/batch.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
+import { amountMinor, currencyCode, moneyText, settlesExactly } from '#core/money.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import { findRefunds, listAllRefunds, listRefunds } from '#domain/refunds/find.ts'
 import { refundSchema, refundStatus, type Refund } from '#domain/refunds/refund.ts'
@@ -116,11 +116,8 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
         answers,
         id: refund_id,
         body,
-        async step(asked) {
-          if (amount_minor !== null) await checkSettles(tenant_id, payment_id, amount_minor)
-          const { metadata } = body
-          return await request_refund({ ...asked, payment_id, refund_id, amount_minor, reason, metadata })
-        },
+        step: (asked) =>
+          request_refund({ ...asked, payment_id, refund_id, amount_minor, reason, metadata: body.metadata }),
         reached: ({ status }) => status === 'succeeded',
         why_not: () => whyNot(tenant_id, payment_id, amount_minor),
       })
@@ -205,8 +202,16 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
         context: { status },
       })
     }
+    if (amount_minor !== null && !settlesExactly(amount_minor, currency))
+      return tooFine('payment_invalid', currency)
+    const left_minor = amount_captured_minor - amount_refunded_minor - amount_refund_pending_minor
+    const money = (some: number) => moneyText(some, currency)
     return new AppError('refund_exceeds_captured', {
       param: 'amount_minor',
+      message:
+        left_minor === 0
+          ? 'Nothing is left to refund.'
+          : `The refund is more than the ${money(left_minor)} that can be refunded.`,
       context: {
         requested_minor: amount_minor,
         amount_captured_minor,
@@ -215,12 +220,5 @@ export function refundRoutes(root: FastifyInstance, context: RouteContext): void
         currency,
       },
     })
-  }
-
-  async function checkSettles(tenant_id: string, payment_id: string, amount_minor: number): Promise<void> {
-    if (amount_minor % 10 === 0) return
-    const payment = await findPayment(sql, tenant_id, payment_id)
-    if (payment === undefined || settlesExactly(amount_minor, payment.currency)) return
-    throw tooFine('payment_invalid', payment.currency)
   }
 }

@@ -1,6 +1,7 @@
 // What callers ask of payments. Each request is one statement that checks the payment's state, stores the key and
 // inserts the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
+import { currenciesTooCoarseFor } from '#core/money.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
@@ -85,14 +86,20 @@ export type CaptureRequest = Asked & {
 
 /** Asks for the capture of authorized payments. Returns the ids for which it was accepted. */
 export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Promise<Set<string>> {
-  const guard = sql`p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor`
+  const guard = sql`
+    p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor
+    and p.currency <> all(a.too_coarse)`
+  const asked = requests.map((each) => ({
+    ...each,
+    too_coarse: currenciesTooCoarseFor(each.amount_minor ?? 0),
+  }))
   const keys = sql`select *, payment_id as resource_id from p`
   const request = requestJson(sql, capturePayment, {
     reference: sql`processor_reference`,
     amount_minor: sql`coalesce(amount_minor, amount_capturable_minor)`,
   })
   const rows = await sql<{ id: string }[]>`
-    with ${lockedAsAsked(sql, requests, guard)},
+    with ${lockedAsAsked(sql, asked, guard)},
     p as (
       update payments p set status = 'capturing', failure = null, updated_at = clock_timestamp()
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
@@ -147,13 +154,13 @@ export async function requestCancels(
 }
 
 /**
- * Joins a cancellation that is under way or recorded: stores the key with the job of that cancellation and returns
+ * Joins a cancellation for the same reason, or for any if the request names none, that is under way or recorded: stores the key with the job of that cancellation and returns
  * the job's id (null while it is only recorded). Undefined when there is no such cancellation. To be called after
  * `requestCancels` has refused.
  */
 export async function joinCancel(
   sql: Sql,
-  request: IdempotentRequest & { tenant_id: string; payment_id: string },
+  request: IdempotentRequest & { tenant_id: string; payment_id: string; reason: string | null },
 ): Promise<{ job_id: string | null } | undefined> {
   const [joined] = await sql<{ job_id: string | null }[]>`
     with joined as (
@@ -163,8 +170,9 @@ export async function joinCancel(
           and j.finished_at is null
         order by j.created_at desc limit 1) as job_id
       from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, payment_id uuid, idempotency_key text, route text, fingerprint text)
+        tenant_id uuid, payment_id uuid, idempotency_key text, route text, fingerprint text, reason text)
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
+        and (a.reason is null or a.reason = p.cancellation_reason)
         and (p.status = 'canceling' or (p.status = 'pending' and p.cancel_requested_at is not null))
       where not ${isKnown(sql)}
     ), remembered as (${remember(sql, 'payment', sql`select * from joined`)})
@@ -180,7 +188,8 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
       select a.* from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
           tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, route text,
-          fingerprint text, request_id text, amount_minor bigint, reason text, cancellation_reason text)
+          fingerprint text, request_id text, amount_minor bigint, too_coarse text[], reason text,
+          cancellation_reason text)
         where not ${isKnown(sql)}
         order by tenant_id, payment_id
       ) a

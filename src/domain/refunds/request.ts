@@ -1,5 +1,6 @@
 // Asks for refunds: one statement reserves the amount on the payment's own row, stores the key and inserts the job.
 import type { Json, Sql } from '#core/db.ts'
+import { currenciesTooCoarseFor } from '#core/money.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
@@ -37,15 +38,20 @@ export async function requestRefunds(
     select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
       jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload, ${request} as request
     from p`
+  const asked = requests.map((each) => ({
+    ...each,
+    too_coarse: currenciesTooCoarseFor(each.amount_minor ?? 0),
+  }))
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
-      select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
+      select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(asked)}) as a(
         tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
-        route text, fingerprint text, request_id text, amount_minor bigint, reason text, metadata jsonb)
+        route text, fingerprint text, request_id text, amount_minor bigint, too_coarse text[], reason text,
+        metadata jsonb)
     ), locked as (
       select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
       from (select * from given where not known) a
-      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
+      join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id and p.currency <> all(a.too_coarse)
       where p.status = 'captured'
         and p.amount_refund_reserved_minor + coalesce(a.amount_minor, 1) <= p.amount_captured_minor
       order by p.tenant_id, p.id

@@ -1,5 +1,6 @@
 // Performs the jobs of payments: authorize, capture, cancel. Each makes one provider call and decides by its outcome.
-import type { Outcome } from '#core/outcome.ts'
+import { moneyText } from '#core/money.ts'
+import type { Failure, Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
@@ -136,7 +137,8 @@ async function change(
   const { call } = job
   const { reference } = call.request
   const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(call.key)
-  if (sent.kind === 'done' && sent.value.status === wanted) return tell(context, job, sent.value)
+  if (sent.kind === 'done' && sent.value.status === wanted)
+    return tell(context, job, sent.value, capturedOtherwise(job, sent.value))
   const never_sent = neverSent(call, sent)
   const doubtful =
     sent.kind === 'done' || sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
@@ -146,7 +148,7 @@ async function change(
   if (looked.kind !== 'done') return unanswered(looked, { unsent: never_sent })
   const found = looked.value
   if (found === null) return unknown(`the processor does not know ${reference}`)
-  if (found.status === wanted) return tell(context, job, found)
+  if (found.status === wanted) return tell(context, job, found, capturedOtherwise(job, found))
   if (found.status === 'captured' || found.status === 'canceled') {
     const code = wanted === 'captured' ? 'payment_not_capturable' : 'payment_not_cancelable'
     return tell(context, job, found, { code, message: `The payment is ${found.status} at the processor.` })
@@ -159,6 +161,20 @@ async function change(
   const failure = sent.kind === 'declined' ? sent.failure : UNREACHABLE
   const failed_operation = wanted === 'captured' ? 'capture' : 'cancel'
   return failed(failure, { tells: aboutPayment({ ...told, failed_operation, failure: shown(failure) }) })
+}
+
+/** Why a capture failed although the payment is captured: somebody else captured another amount of it. */
+function capturedOtherwise(
+  { call: { request } }: ChangeJob,
+  { amount_captured_minor, currency }: ProcessorPayment,
+): Failure | undefined {
+  if (!('amount_minor' in request) || request.amount_minor === amount_captured_minor) return undefined
+  const money = (some: number) => moneyText(some, currency)
+  return {
+    code: 'payment_not_capturable',
+    message: `The payment was captured at the processor with ${money(amount_captured_minor)}, not ${money(request.amount_minor)}.`,
+    context: { amount_captured_minor, currency },
+  }
 }
 
 // Ends the job, as failed if there is a `failure`. Either way the payment becomes what the processor says.

@@ -126,7 +126,7 @@ export class PaymentsResource extends Resource {
    *
    * Releases the amount that is held. While the authorization is still in progress, the cancellation is
    * recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is in
-   * progress joins it.
+   * progress joins it, unless it names another reason.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.

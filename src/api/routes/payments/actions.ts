@@ -4,7 +4,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
-import { amountMinor } from '#core/money.ts'
+import { amountMinor, moneyText, settlesExactly } from '#core/money.ts'
 import { isCancelDropped } from '#domain/cancellations.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
@@ -17,7 +17,7 @@ import {
 } from '#domain/payments/request.ts'
 import { cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { accept } from '../../accept.ts'
-import { idempotencyKey } from '../../body.ts'
+import { idempotencyKey, tooFine } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
@@ -114,7 +114,9 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
         id: payment_id,
         body,
         step: (asked) => capture({ ...asked, payment_id, amount_minor }),
-        reached: ({ status }) => status === 'captured',
+        reached: (payment) =>
+          payment.status === 'captured' &&
+          payment.amount_captured_minor === (amount_minor ?? payment.amount_minor),
         async why_not() {
           const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)
           return whyNotCaptured(payment, amount_minor)
@@ -130,7 +132,7 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
       scope: 'payments:write',
       operation_id: 'cancelPayment',
       summary: 'Cancel a payment',
-      description: `Releases the amount that is held. While the authorization is still in progress, the cancellation is recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is in progress joins it.`,
+      description: `Releases the amount that is held. While the authorization is still in progress, the cancellation is recorded (202), and the hold is voided as soon as it exists. A second cancellation while one is in progress joins it, unless it names another reason.`,
       params: idParams,
       body: cancelBody,
       response: { 200: paymentSchema, 202: paymentSchema },
@@ -165,14 +167,14 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
           const accepted = await cancel({ ...asked, payment_id, reason, cancellation_reason: reason })
           if (accepted === 'canceling') return 'accepted'
           if (accepted === 'recorded') return { joined: null }
-          const joined = await joinCancel(sql, { ...asked, payment_id })
+          const joined = await joinCancel(sql, { ...asked, payment_id, reason })
           return joined && { joined: joined.job_id }
         },
         reached: ({ status }) => status === 'canceled',
         dropped: (payment) => isCancelDropped(sql, 'payment', payment),
         async why_not() {
           const payment = await findPayment(sql, request.credentials.tenant_id, payment_id)
-          return refusalFor(payment, 'payment_not_cancelable', 'canceled')
+          return whyNotCanceled(payment, reason)
         },
       })
     },
@@ -180,26 +182,38 @@ export function actionRoutes(root: FastifyInstance, context: ApiContext, answers
 }
 
 function whyNotCaptured(payment: Payment | undefined, amount_minor: number | null): AppError {
-  const { status, currency, amount_capturable_minor = 0 } = payment ?? {}
-  if (status !== 'authorized' || amount_minor === null || amount_minor <= amount_capturable_minor)
-    return refusalFor(payment, 'payment_not_capturable', 'captured')
-  return new AppError('amount_too_large', {
-    param: 'amount_minor',
-    message: `${amount_minor} is more than the ${amount_capturable_minor} that can be captured.`,
-    context: { requested_minor: amount_minor, amount_capturable_minor, currency },
+  if (payment === undefined) return new AppError('payment_not_found')
+  const { status, currency, amount_capturable_minor, amount_captured_minor } = payment
+  if (status === 'captured')
+    return new AppError('payment_not_capturable', {
+      message: `The payment cannot be captured: it is captured, with ${moneyText(amount_captured_minor, currency)}.`,
+      context: { status, amount_captured_minor, currency },
+    })
+  if (status === 'authorized' && amount_minor !== null) {
+    if (amount_minor > amount_capturable_minor)
+      return new AppError('amount_too_large', {
+        param: 'amount_minor',
+        message: `${moneyText(amount_minor, currency)} is more than the ${moneyText(amount_capturable_minor, currency)} that can be captured.`,
+        context: { requested_minor: amount_minor, amount_capturable_minor, currency },
+      })
+    if (!settlesExactly(amount_minor, currency)) return tooFine('payment_invalid', currency)
+  }
+  return new AppError('payment_not_capturable', {
+    message: `The payment cannot be captured: it is ${status}.`,
+    context: { status },
   })
 }
 
-/** The refusal of a payment that its status keeps from being captured or canceled. */
-function refusalFor(
-  payment: Payment | undefined,
-  code: 'payment_not_capturable' | 'payment_not_cancelable',
-  verb: 'captured' | 'canceled',
-): AppError {
+function whyNotCanceled(payment: Payment | undefined, reason: string | null): AppError {
   if (payment === undefined) return new AppError('payment_not_found')
-  const { status } = payment
-  return new AppError(code, {
-    message: `The payment cannot be ${verb}: it is ${status}.`,
-    context: { status },
+  const { status, cancellation_reason } = payment
+  const other = status === 'canceling' || status === 'pending'
+  const message =
+    other && reason !== null
+      ? `The payment cannot be canceled as ${reason}: it is already being canceled, ${cancellation_reason === null ? 'for no given reason' : `as ${cancellation_reason}`}.`
+      : `The payment cannot be canceled: it is ${status}.`
+  return new AppError('payment_not_cancelable', {
+    message,
+    context: { status, ...(other && { cancellation_reason }) },
   })
 }

@@ -99,7 +99,7 @@ export function createPayoutRoute(
         id: payout_id,
         body,
         async step(asked) {
-          const exact = settlesExactly(body.amount_minor, body.currency)
+          const exact = settlesExactly(body.amount_minor, body.currency, 'payout')
           const { provider: processor } = AREAS.payouts
           judged = await create({ ...body, ...asked, payout_id, exact, processor })
           const { became, payout } = judged

@@ -1,4 +1,4 @@
-// The currencies that the API takes, each with the decimals of its amounts.
+// The currencies that the API takes, each with the decimals of its amounts, and those that are settled in steps.
 
 export const DECIMALS: Readonly<Record<string, number>> = {
   AED: 2,
@@ -157,4 +157,21 @@ export const DECIMALS: Readonly<Record<string, number>> = {
   ZAR: 2,
   ZMW: 2,
   ZWG: 2,
+}
+
+export const STEPS: Readonly<Record<'payment' | 'payout', Readonly<Record<string, number>>>> = {
+  payment: { BHD: 10, IQD: 10, JOD: 10, KWD: 10, LYD: 10, OMR: 10, TND: 10, ISK: 100, UGX: 100 },
+  payout: {
+    BHD: 10,
+    IQD: 10,
+    JOD: 10,
+    KWD: 10,
+    LYD: 10,
+    OMR: 10,
+    TND: 10,
+    HUF: 100,
+    ISK: 100,
+    TWD: 100,
+    UGX: 100,
+  },
 }

@@ -1,6 +1,6 @@
 // Amounts of money as text: shown, and typed. The decimals are those that the API counts in; what browsers know of some
 // currencies differs.
-import { DECIMALS } from '../generated/currencies.ts'
+import { DECIMALS, STEPS } from '../generated/currencies.ts'
 
 /** An amount in minor units (`1200`, `usd`) as money (`$12.00`), for labels and titles. */
 export function formatMoney(minor: number, currency: string, signed = false): string {
@@ -15,12 +15,25 @@ export function formatMoney(minor: number, currency: string, signed = false): st
   return format.format(minor / 10 ** decimals)
 }
 
-/** What somebody typed (`12.50`) in minor units (`1250`); undefined when it is no amount of this currency. */
-export function parseMoney(text: string, currency: string): number | undefined {
+/** What an amount is for; a filter is for nothing and takes any. */
+type AmountUse = keyof typeof STEPS
+
+/**
+ * What somebody typed (`12.50`) in minor units (`1250`); undefined when it is no amount of this currency, or one that
+ * the processor does not settle.
+ */
+export function parseMoney(text: string, currency: string, use?: AmountUse): number | undefined {
   const decimals = decimalsOf(currency)
   const [, whole, part = ''] = /^\s*(\d{1,12})(?:[.,](\d*))?\s*$/.exec(text) ?? []
   if (whole === undefined || part.length > decimals) return undefined
-  return Number(whole + part.padEnd(decimals, '0'))
+  const minor = Number(whole + part.padEnd(decimals, '0'))
+  return use === undefined || minor % settlementStep(currency, use) === 0 ? minor : undefined
+}
+
+/** What to say of a currency that is settled in steps (` in steps of ISK 1.00`); otherwise nothing. */
+export function inSteps(currency: string, use: AmountUse): string {
+  const step = settlementStep(currency, use)
+  return step === 1 ? '' : ` in steps of ${formatMoney(step, currency)}`
 }
 
 /** An amount as somebody would type it (`12.50`), to begin a field with. */
@@ -31,4 +44,8 @@ export function typedMoney(minor: number, currency: string): string {
 
 function decimalsOf(currency: string): number {
   return DECIMALS[currency.toUpperCase()] ?? 2
+}
+
+function settlementStep(currency: string, use: AmountUse): number {
+  return STEPS[use][currency.toUpperCase()] ?? 1
 }

@@ -6,7 +6,7 @@ import { useState } from 'react'
 import { sluice } from '../api.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { formatMoney, parseMoney, typedMoney } from '../kit/amounts.ts'
+import { formatMoney, inSteps, parseMoney, typedMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
 import { invalidate } from '../queries.ts'
 import { processorName, refundableMinor } from './words.ts'
@@ -19,7 +19,7 @@ const again = () => invalidate('/v1/payments', '/v1/refunds', '/overview')
 function useAmount(most: number, currency: string) {
   const [typed, setTyped] = useState<string>()
   const text = typed ?? typedMoney(most, currency)
-  const minor = parseMoney(text, currency)
+  const minor = parseMoney(text, currency, 'payment')
   const fits = minor !== undefined && minor > 0 && minor <= most
   return { text, setTyped, minor: fits ? minor : undefined }
 }
@@ -36,11 +36,14 @@ function AmountField({
   return (
     <TextInput
       label="Amount"
-      description={`In ${currency}; at most ${formatMoney(most, currency)}.`}
+      description={`In ${currency}${inSteps(currency, 'payment')}; at most ${formatMoney(most, currency)}.`}
       inputMode="decimal"
       value={text}
       onChange={(event) => setTyped(event.currentTarget.value)}
-      error={minor === undefined && `Enter an amount of at most ${formatMoney(most, currency)}.`}
+      error={
+        minor === undefined &&
+        `Enter an amount of at most ${formatMoney(most, currency)}${inSteps(currency, 'payment')}.`
+      }
       data-autofocus
     />
   )

@@ -7,7 +7,7 @@ import { sluice, wordsOf } from '../api.ts'
 import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { UUID } from '../kit/Id.tsx'
-import { formatMoney, parseMoney } from '../kit/amounts.ts'
+import { formatMoney, inSteps, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { BeforeAfter } from '../wallet/BeforeAfter.tsx'
@@ -28,7 +28,7 @@ export function NewPayout({
   const [typed, setTyped] = useState({ amount: '', description: '' })
   const [chosen, setChosen] = useState<Recipient>()
   const paid = recipient ?? chosen
-  const amount_minor = paid && parseMoney(typed.amount, paid.currency)
+  const amount_minor = paid && parseMoney(typed.amount, paid.currency, 'payout')
 
   function close(): void {
     onClose()
@@ -85,7 +85,7 @@ export function NewPayout({
             value={typed.amount}
             error={
               bad_amount
-                ? `This is not an amount in ${paid.currency.toUpperCase()}.`
+                ? `This is not an amount in ${paid.currency.toUpperCase()}${inSteps(paid.currency, 'payout')}.`
                 : (errorOf('amount_minor') ?? errorOf('currency'))
             }
             onChange={(event) => {

@@ -7,7 +7,7 @@ import { sluice, wordsOf } from '../api.ts'
 import { DECIMALS } from '../generated/currencies.ts'
 import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { formatMoney, parseMoney } from '../kit/amounts.ts'
+import { formatMoney, inSteps, parseMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { invalidate } from '../queries.ts'
 import { useSession } from '../session.tsx'
@@ -24,7 +24,7 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
   const [typed, setTyped] = useState({ amount: '', source: '', description: '' })
   const [chosen, setChosen] = useState<string>()
   const currency = chosen ?? known[0] ?? 'usd'
-  const amount_minor = parseMoney(typed.amount, currency)
+  const amount_minor = parseMoney(typed.amount, currency, 'payment')
   const set = (some: Partial<typeof typed>) => setTyped((now) => ({ ...now, ...some }))
 
   function close(): void {
@@ -70,7 +70,9 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
             inputMode="decimal"
             value={typed.amount}
             error={
-              bad_amount ? `This is not an amount in ${currency.toUpperCase()}.` : errorOf('amount_minor')
+              bad_amount
+                ? `This is not an amount in ${currency.toUpperCase()}${inSteps(currency, 'payment')}.`
+                : errorOf('amount_minor')
             }
             onChange={(event) => set({ amount: event.currentTarget.value })}
             data-autofocus
