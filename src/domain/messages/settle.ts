@@ -76,7 +76,7 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
         provider_reference = coalesce(m.provider_reference, s.provider_reference),
         provider_status = case when s.rank > 0 and s.rank >= s.rank_before
           then coalesce(s.provider_status, m.provider_status) else m.provider_status end,
-        failure = case when not (s.moves or s.gives_up) then m.failure
+        failure = case when not (s.moves or s.gives_up) then s.failure_before
           when s.becomes in ('failed', 'undelivered', 'unknown') then s.failure_after end,
         price = coalesce(s.price, m.price),
         sent_at = case when s.is_taken then coalesce(m.sent_at, clock_timestamp()) else m.sent_at end,
@@ -118,7 +118,7 @@ function rankOfSms(said: MessageTold['said']): number {
 function seeing(sql: Sql | Tx): Fragment {
   return sql`
     seen as (
-      select told.*, m.channel, m.status as before, m.recipients as recipients_before,
+      select told.*, m.channel, m.status as before, m.failure as failure_before, m.recipients as recipients_before,
         ${isOpenMessage(sql, 'm')} as was_open,
         case m.status when 'sent' then ${SMS_RANKS.sent}::integer when 'delivered' then ${SMS_RANKS.delivered}::integer
           when 'undelivered' then ${SMS_RANKS.undelivered}::integer

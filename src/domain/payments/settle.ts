@@ -96,33 +96,36 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
         notification_id uuid)
     ), seen as (
-      select told.*, p.* from (select * from told order by tenant_id, payment_id) told
+      select told.*, p.was, (p.was).processor, (p.was).processor_reference as known_reference
+      from (select * from told order by tenant_id, payment_id) told
       cross join lateral (
-        select p.processor, p.processor_reference as known_reference from payments p
-        where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
+        select p as was from payments p where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
       ) p
     ), ${withoutSeconds(sql)}, p as (
       update payments p set
         status = case when ${voids(sql)} then 'canceling' else l."to" end,
-        processor_reference = coalesce(p.processor_reference, l.processor_reference),
+        processor_reference = coalesce(l.known_reference, l.processor_reference),
         amount_capturable_minor = case when l."to" = 'authorized'
-          then coalesce(l.amount_capturable_minor, p.amount_capturable_minor) else 0 end,
+          then coalesce(l.amount_capturable_minor, (l.was).amount_capturable_minor) else 0 end,
         amount_captured_minor = case when l."to" = 'captured'
-          then l.amount_captured_minor else p.amount_captured_minor end,
-        client_secret = case when l."to" = 'requires_action' then coalesce(l.client_secret, p.client_secret) end,
-        capture_before = coalesce(l.capture_before, p.capture_before),
+          then l.amount_captured_minor else (l.was).amount_captured_minor end,
+        client_secret = case when l."to" = 'requires_action'
+          then coalesce(l.client_secret, (l.was).client_secret) end,
+        capture_before = coalesce(l.capture_before, (l.was).capture_before),
         failure = l.failure,
-        cancellation_reason = case when l."to" = 'canceled' then coalesce(p.cancellation_reason, l.cancellation_reason)
-          when p.status <> 'canceling' then p.cancellation_reason end,
-        cancel_requested_at = case when l."to" = 'canceled' or p.status <> 'canceling' then p.cancel_requested_at end,
+        cancellation_reason = case when l."to" = 'canceled'
+          then coalesce((l.was).cancellation_reason, l.cancellation_reason)
+          when (l.was).status <> 'canceling' then (l.was).cancellation_reason end,
+        cancel_requested_at = case when l."to" = 'canceled' or (l.was).status <> 'canceling'
+          then (l.was).cancel_requested_at end,
         authorized_at = case when l."to" in ('authorized', 'captured')
-          then coalesce(p.authorized_at, clock_timestamp()) else p.authorized_at end,
+          then coalesce((l.was).authorized_at, clock_timestamp()) else (l.was).authorized_at end,
         captured_at = case when l."to" = 'captured' then clock_timestamp() end,
         canceled_at = case when l."to" = 'canceled' then clock_timestamp() end,
         updated_at = clock_timestamp()
       from locked l
-      where p.tenant_id = l.tenant_id and p.id = l.payment_id and p.status = any(l."from")
-        and (p.status <> l."to" or p.failure is distinct from l.failure)
+      where p.tenant_id = l.tenant_id and p.id = l.payment_id and (l.was).status = any(l."from")
+        and ((l.was).status <> l."to" or (l.was).failure is distinct from l.failure)
       returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id
     ),
     event as (${announce(sql, 'payment', announced)}),
@@ -182,6 +185,6 @@ function stepOf(
 // Whether a cancellation was asked for while the authorization was under way: then the new hold is released.
 function voids(sql: Sql | Tx): Fragment {
   return sql`(
-    l."to" in ('authorized', 'requires_action') and p.status in ('pending', 'requires_action')
-    and p.cancel_requested_at is not null)`
+    l."to" in ('authorized', 'requires_action') and (l.was).status in ('pending', 'requires_action')
+    and (l.was).cancel_requested_at is not null)`
 }

@@ -87,25 +87,28 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     p as (
       update payouts p set status = s.becomes,
         processor_status = s.further,
-        processor_reference = coalesce(p.processor_reference, s.processor_reference),
+        processor_reference = coalesce(s.known_reference, s.processor_reference),
         paid_minor = s.paid, returned_minor = s.returned,
         call_started_at = case when not (s.said in ('refused', 'absent') or (s.said = 'unsent' and s.never_sent))
-          then p.call_started_at end,
+          then (s.was).call_started_at end,
         cancel_requested_at = case when s.becomes in ('pending', 'processing') and s.said <> 'kept'
-          then p.cancel_requested_at end,
-        arrival_date = coalesce(s.arrival_date, p.arrival_date),
+          then (s.was).cancel_requested_at end,
+        arrival_date = coalesce(s.arrival_date, (s.was).arrival_date),
         failure = case when s.becomes = 'failed' and s.before <> 'failed'
-          then s.failure || '{"manual": false}' else p.failure end,
-        processing_at = case when s.rank > 0 then coalesce(p.processing_at, clock_timestamp()) else p.processing_at end,
-        paid_at = case when s.becomes = 'paid' then coalesce(p.paid_at, clock_timestamp()) else p.paid_at end,
-        failed_at = case when s.becomes = 'failed' then coalesce(p.failed_at, clock_timestamp()) end,
-        canceled_at = case when s.becomes = 'canceled' then coalesce(p.canceled_at, clock_timestamp()) end,
-        updated_at = case when s.becomes <> s.before or s.further is distinct from s.further_before
-            or s.returned <> s.returned_before or s.said = 'kept'
-            or coalesce(s.arrival_date, p.arrival_date) is distinct from p.arrival_date
-          then clock_timestamp() else p.updated_at end
+          then s.failure || '{"manual": false}' else (s.was).failure end,
+        processing_at = case when s.rank > 0 then coalesce((s.was).processing_at, clock_timestamp())
+          else (s.was).processing_at end,
+        paid_at = case when s.becomes = 'paid' then coalesce((s.was).paid_at, clock_timestamp())
+          else (s.was).paid_at end,
+        failed_at = case when s.becomes = 'failed' then coalesce((s.was).failed_at, clock_timestamp()) end,
+        canceled_at = case when s.becomes = 'canceled' then coalesce((s.was).canceled_at, clock_timestamp()) end,
+        updated_at = case when s.becomes <> s.before or s.further is distinct from (s.was).processor_status
+            or s.returned <> (s.was).returned_minor or s.said = 'kept'
+            or coalesce(s.arrival_date, (s.was).arrival_date) is distinct from (s.was).arrival_date
+          then clock_timestamp() else (s.was).updated_at end
       from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
-      returning p.*, s.before, s.was_held, s.paid_before, s.returned_before, s.event_id, s.paid_id, s.returned_id,
+      returning p.*, s.before, (s.was).held as was_held, (s.was).paid_minor as paid_before,
+        (s.was).returned_minor as returned_before, s.event_id, s.paid_id, s.returned_id,
         s.follow_up_job_id, s.request_id, s.job_id
     ),
     event as (${announce(sql, 'payout', announced)}),
@@ -138,36 +141,35 @@ type Settled = Seconded & {
 }
 
 /**
- * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `further` is how far the
- * processor has come, `becomes` our status, `paid` and `returned` what is posted from then on.
+ * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `was` is the locked row,
+ * `further` how far the processor has come, `becomes` our status, `paid` and `returned` what is posted from then on.
  */
 function stepping(sql: Sql | Tx): Fragment {
-  const rankOf = sql`coalesce(array_position(${FURTHER}::text[], p.processor_status), 0)`
+  const rankOf = sql`coalesce(array_position(${FURTHER}::text[], (p.was).processor_status), 0)`
   return sql`
     seen as (
-      select told.*, p.status as before, p.held as was_held, p.processor_status as further_before,
-        p.cancel_requested_at, p.paid_minor as paid_before, p.returned_minor as returned_before, p.amount_minor,
-        p.processor, p.processor_reference as known_reference, told.rank > ${rankOf} as moves
+      select told.*, p.was, (p.was).status as before, (p.was).processor, (p.was).processor_reference as known_reference,
+        told.rank > ${rankOf} as moves
       from (select * from told order by tenant_id, payout_id) told
       cross join lateral (
-        select * from payouts p where p.tenant_id = told.tenant_id and p.id = told.payout_id for update
+        select p as was from payouts p where p.tenant_id = told.tenant_id and p.id = told.payout_id for update
       ) p
     ), ${withoutSeconds(sql)}, stood as (
-      select l.*, case when moves then said else further_before end as further,
-        case when moves and said = 'paid' then amount_minor else paid_before end as paid,
+      select l.*, case when moves then said else (was).processor_status end as further,
+        case when moves and said = 'paid' then (was).amount_minor else (was).paid_minor end as paid,
         case
           when moves and before in ('pending', 'processing', 'paid') then said
           when said = 'refused' and before = 'pending' then 'failed'
           when (said = 'absent' or (said = 'unsent' and never_sent)) and before = 'pending'
-            and cancel_requested_at is not null then 'canceled'
+            and (was).cancel_requested_at is not null then 'canceled'
           else before end as becomes
       from locked l
     ), step as (
       select s.*, case
           when paid = 0 then 0
           when moves and said in ('failed', 'canceled') then paid
-          when said = 'paid' and further = 'paid' then greatest(returned_before, least(returned_minor, paid))
-          else returned_before end as returned
+          when said = 'paid' and further = 'paid' then greatest((was).returned_minor, least(returned_minor, paid))
+          else (was).returned_minor end as returned
       from stood s
     )`
 }

@@ -49,7 +49,8 @@ export async function requestRefunds(
         route text, fingerprint text, request_id text, amount_minor bigint, too_coarse text[], reason text,
         metadata jsonb)
     ), locked as (
-      select a.*, p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
+      select a.*, p.amount_refund_reserved_minor as reserved_minor,
+        p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor
       from (select * from given where not known) a
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id and p.currency <> all(a.too_coarse)
       where p.status = 'captured'
@@ -58,7 +59,7 @@ export async function requestRefunds(
       for update of p
     ), p as (
       update payments p set updated_at = clock_timestamp(),
-        amount_refund_reserved_minor = p.amount_refund_reserved_minor + coalesce(l.amount_minor, l.left_minor)
+        amount_refund_reserved_minor = l.reserved_minor + coalesce(l.amount_minor, l.left_minor)
       from locked l where p.tenant_id = l.tenant_id and p.id = l.payment_id
       returning l.*, p.currency, p.processor, p.processor_reference
     ), r as (

@@ -53,7 +53,8 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
         tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb,
         event text, event_id uuid, transfer_id uuid, notification_id uuid)
     ), locked as (
-      select told.*, r.status as before, r.amount_minor, r.currency, p.processor_reference as payment_reference
+      select told.*, r.status as before, r.processor_reference as known_reference, p.amount_refunded_minor,
+        p.amount_refund_reserved_minor, p.processor_reference as payment_reference
       from told
       join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id
       join refunds r on r.tenant_id = told.tenant_id and r.id = told.refund_id
@@ -61,20 +62,21 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       for update of p, r
     ), r as (
       update refunds r set status = l.status, failure = l.failure, updated_at = clock_timestamp(),
-        processor_reference = coalesce(r.processor_reference, l.processor_reference)
+        processor_reference = coalesce(l.known_reference, l.processor_reference)
       from locked l
       where r.tenant_id = l.tenant_id and r.id = l.refund_id
-        and (r.status = 'pending' or (r.status = 'succeeded' and l.status = 'failed'))
-      returning r.*, l.before, l.event, l.event_id, l.transfer_id, l.payment_reference
+        and (l.before = 'pending' or (l.before = 'succeeded' and l.status = 'failed'))
+      returning r.*, l.before, l.amount_refunded_minor, l.amount_refund_reserved_minor, l.event, l.event_id,
+        l.transfer_id, l.payment_reference
     ), changed as (
       select * from r where r.status <> r.before
     ), p as (
       update payments p set updated_at = clock_timestamp(),
-        amount_refunded_minor = p.amount_refunded_minor + case
+        amount_refunded_minor = c.amount_refunded_minor + case
           when c.status = 'succeeded' then c.amount_minor
           when c.before = 'succeeded' then -c.amount_minor
           else 0 end,
-        amount_refund_reserved_minor = p.amount_refund_reserved_minor
+        amount_refund_reserved_minor = c.amount_refund_reserved_minor
           - case when c.status = 'failed' then c.amount_minor else 0 end
       from changed c where p.tenant_id = c.tenant_id and p.id = c.payment_id
     ),

@@ -67,31 +67,29 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
         tenant_id uuid, top_up_id uuid, said text, becomes text, processor_reference text, failure jsonb,
         came_event_id uuid, event_id uuid, came_id uuid, went_id uuid, notification_id uuid)
     ), seen as (
-      select told.*, t.before, t.processor, t.known_reference,
-        said in ('succeeded', 'reversed') and t.came_minor = 0 as comes,
-        said = 'reversed' and t.reversed_minor = 0 as goes,
+      select told.*, t.was, t.before, (t.was).processor, (t.was).processor_reference as known_reference,
+        said in ('succeeded', 'reversed') and (t.was).came_minor = 0 as comes,
+        said = 'reversed' and (t.was).reversed_minor = 0 as goes,
         becomes <> before and (before = 'pending' or (before = 'succeeded' and said = 'reversed')) as moves
       from (select * from told order by tenant_id, top_up_id) told
       cross join lateral (
-        select t.status as before, t.came_minor, t.reversed_minor, t.processor,
-          t.processor_reference as known_reference
-        from top_ups t
+        select t as was, t.status as before from top_ups t
         where t.tenant_id = told.tenant_id and t.id = told.top_up_id
         for update
       ) t
     ), ${withoutSeconds(sql)}, t as (
       update top_ups t set updated_at = clock_timestamp(),
-        processor_reference = coalesce(t.processor_reference, l.processor_reference),
-        came_minor = case when l.comes then t.amount_minor else t.came_minor end,
-        reversed_minor = case when l.goes then t.amount_minor else t.reversed_minor end,
-        status = case when l.moves then l.becomes else t.status end,
-        failure = case when l.moves then l.failure else t.failure end,
+        processor_reference = coalesce(l.known_reference, l.processor_reference),
+        came_minor = case when l.comes then (l.was).amount_minor else (l.was).came_minor end,
+        reversed_minor = case when l.goes then (l.was).amount_minor else (l.was).reversed_minor end,
+        status = case when l.moves then l.becomes else l.before end,
+        failure = case when l.moves then l.failure else (l.was).failure end,
         succeeded_at = case when l.moves and l.said in ('succeeded', 'reversed')
-          then coalesce(t.succeeded_at, clock_timestamp()) else t.succeeded_at end,
-        failed_at = case when l.moves and l.becomes = 'failed' then clock_timestamp() else t.failed_at end
+          then coalesce((l.was).succeeded_at, clock_timestamp()) else (l.was).succeeded_at end,
+        failed_at = case when l.moves and l.becomes = 'failed' then clock_timestamp() else (l.was).failed_at end
       from locked l
       where t.tenant_id = l.tenant_id and t.id = l.top_up_id
-        and (l.moves or l.comes or l.goes or (t.processor_reference is null and l.processor_reference is not null))
+        and (l.moves or l.comes or l.goes or (l.known_reference is null and l.processor_reference is not null))
       returning t.*, l.before, l.said, l.comes, l.goes, l.came_event_id, l.event_id, l.came_id, l.went_id
     ), changed as (
       select * from t where status <> before

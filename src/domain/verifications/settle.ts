@@ -65,29 +65,30 @@ export async function settleVerifications(
     ), ${stepping(sql)},
     v as (
       update verifications v set status = s.becomes,
-        failure = case when s.applies then s.failure else v.failure end,
-        provider_reference = coalesce(v.provider_reference, s.provider_reference),
-        told_as_of = greatest(v.told_as_of, s.as_of),
-        decision = case when s.decides then s.becomes else v.decision end,
-        decided_by = case when s.decides then 'provider' else v.decided_by end,
-        decided_at = case when s.decides then clock_timestamp() else v.decided_at end,
+        failure = case when s.applies then s.failure else (s.was).failure end,
+        provider_reference = coalesce((s.was).provider_reference, s.provider_reference),
+        told_as_of = greatest((s.was).told_as_of, s.as_of),
+        decision = case when s.decides then s.becomes else (s.was).decision end,
+        decided_by = case when s.decides then 'provider' else (s.was).decided_by end,
+        decided_at = case when s.decides then clock_timestamp() else (s.was).decided_at end,
         cancel_requested_at = case when s.to_cancel then clock_timestamp()
-          when s.said not in ('processing', 'kept') then v.cancel_requested_at end,
-        cancellation_reason = case when v.cancellation_reason = 'subject_gone' or s.said not in ('processing', 'kept')
-          then v.cancellation_reason end,
+          when s.said not in ('processing', 'kept') then (s.was).cancel_requested_at end,
+        cancellation_reason = case
+          when (s.was).cancellation_reason = 'subject_gone' or s.said not in ('processing', 'kept')
+            then (s.was).cancellation_reason end,
         links = case when s.becomes <> 'requires_input' then '{}'
           when s.link is not null then ${keptLinks(sql)} || jsonb_build_object(s.job_id, jsonb_build_object(
             'sealed', s.link ->> 'sealed', 'until', s.link_until))
-          else v.links end,
-        links_until = case when s.becomes = 'requires_input' then greatest(v.links_until, s.link_until) end,
-        updated_at = case when s.becomes <> s.before or (s.applies and s.failure is distinct from v.failure)
-            or (v.provider_reference is null and s.provider_reference is not null)
+          else (s.was).links end,
+        links_until = case when s.becomes = 'requires_input' then greatest((s.was).links_until, s.link_until) end,
+        updated_at = case when s.becomes <> s.before or (s.applies and s.failure is distinct from (s.was).failure)
+            or ((s.was).provider_reference is null and s.provider_reference is not null)
             -- One that is abandoned is asked for again after the same time. Where the subject is gone each look asks,
             -- and looks at what stays as it is become rare.
-            or (s.said = 'kept' and v.open and v.cancellation_reason is distinct from 'subject_gone')
-          then clock_timestamp() else v.updated_at end
+            or (s.said = 'kept' and (s.was).open and (s.was).cancellation_reason is distinct from 'subject_gone')
+          then clock_timestamp() else (s.was).updated_at end
       from step s where v.tenant_id = s.tenant_id and v.id = s.kyc_id
-      returning v.*, s.kyc_id, s.before, s.failure_before, s.event_id, s.to_cancel, s.cancel_job_id, s.request_id
+      returning v.*, s.kyc_id, s.before, (s.was).failure as failure_before, s.event_id, s.to_cancel, s.cancel_job_id, s.request_id
     ),
     event as (${announce(sql, 'kyc', announced)}),
     canceling as (${cancelSessions(sql, canceled)}),
@@ -102,7 +103,7 @@ export async function settleVerifications(
 function stepping(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
-      select told.*, v.status as before, v.failure as failure_before, v.open,
+      select told.*, v.was, v.status as before,
         (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone'))
           and told.said = 'requires_input' and v.cancel_requested_at is null as to_cancel,
         case told.said
@@ -118,11 +119,11 @@ function stepping(sql: Sql | Tx): Fragment {
         now() + (told.link ->> 'lives_ms')::float8 * interval '1 millisecond' as link_until
       from (select * from told order by tenant_id, kyc_id) told
       cross join lateral (
-        select * from verifications v where v.tenant_id = told.tenant_id and v.id = told.kyc_id for update
+        select v as was, v.* from verifications v where v.tenant_id = told.tenant_id and v.id = told.kyc_id for update
       ) v
     ), step as (
       select job_id, request_id, tenant_id, kyc_id, said, as_of, provider_reference, fault as failure, link, link_until,
-        event_id, cancel_job_id, notification_id, before, failure_before, coalesce(to_cancel, false) as to_cancel,
+        event_id, cancel_job_id, notification_id, was, before, coalesce(to_cancel, false) as to_cancel,
         coalesce(applies, false) as applies,
         coalesce(applies, false) and said in ('verified', 'canceled') as decides,
         case when applies is not true then before
@@ -133,10 +134,11 @@ function stepping(sql: Sql | Tx): Fragment {
     )`
 }
 
-/** The links of the row `v` that are kept beside a new one. */
+/** The links of the locked row that are kept beside a new one. */
 function keptLinks(sql: Sql | Tx): Fragment {
   return sql`
-    case when (select count(*) from jsonb_object_keys(v.links)) < ${MOST_LINKS} then v.links else '{}' end`
+    case when (select count(*) from jsonb_object_keys((s.was).links)) < ${MOST_LINKS}
+      then (s.was).links else '{}' end`
 }
 
 /** Settles a verification whose call never took effect: one that was not begun is rejected. */

@@ -1,0 +1,715 @@
+// What a statement writes when the row that it waits for changes meanwhile. PostgreSQL computes such an update twice: first with the
+// columns as they were in the statement's snapshot, and the constraints judge that too; then with the row as it is.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Sql } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { settleAiTasks, type AiTaskTold } from '#domain/ai-tasks/settle.ts'
+import { cancelAiTask } from '#domain/ai-tasks/request.ts'
+import type { Settlement } from '#domain/jobs/settle.ts'
+import { beginMessages } from '#domain/messages/begin.ts'
+import { cancelMessage } from '#domain/messages/cancel.ts'
+import { settleMessages } from '#domain/messages/settle.ts'
+import { nothingTold, type MessageTold } from '#domain/messages/told.ts'
+import { requestCancels, requestCaptures } from '#domain/payments/request.ts'
+import { settlePayments, type PaymentTold } from '#domain/payments/settle.ts'
+import { beginCalls } from '#domain/payouts/begin.ts'
+import { failPayout, requestPayoutCancels } from '#domain/payouts/request.ts'
+import { settlePayouts, type PayoutTold } from '#domain/payouts/settle.ts'
+import { requestRefunds } from '#domain/refunds/request.ts'
+import { importRefund, settleRefunds, type RefundTold } from '#domain/refunds/settle.ts'
+import { settleTopUps, type TopUpTold } from '#domain/top-ups/settle.ts'
+import { decideVerification, requestVerificationLink } from '#domain/verifications/request.ts'
+import { settleVerifications, type VerificationTold } from '#domain/verifications/settle.ts'
+import { changingColumns, crossingsOf, type Crossed, type Crossing } from '#test/crossings.ts'
+import { createDatabase } from '#test/databases.ts'
+
+const LONG_AGO = '2001-02-03T04:05:06Z'
+const FAILURE = { code: 'refused', message: 'No.' }
+
+/** How an attempt ended: its job waits for the next one. */
+function ofJob({ job_id, lease_token }: Crossed): Settlement {
+  return {
+    job_id,
+    lease_token,
+    state: 'ready',
+    outcome: 'retry',
+    error: null,
+    delay_ms: 1000,
+    provider_reference: null,
+    rotate: false,
+    unsent: true,
+    forgive: false,
+  }
+}
+
+function asked({ tenant_id }: Crossed) {
+  const key = { idempotency_key: newId(), route: 'a route', fingerprint: '', request_id: null }
+  return { ...key, tenant_id, job_id: newId(), event_id: newId(), rung: false }
+}
+
+const payoutTold = (row: Crossed, told: Partial<PayoutTold> & Pick<PayoutTold, 'said'>): PayoutTold => ({
+  tenant_id: row.tenant_id,
+  payout_id: row.id,
+  processor_reference: null,
+  arrival_date: null,
+  returned_minor: 0,
+  failure: null,
+  ...told,
+})
+const settlePayout = (told: Partial<PayoutTold> & Pick<PayoutTold, 'said'>) => ({
+  run: async (sql: Sql, row: Crossed) =>
+    await settlePayouts(sql, [{ ...ofJob(row), told: payoutTold(row, told), notification_id: null }]),
+})
+
+const payouts: Crossing = {
+  table: 'payouts',
+  async make(sql, { tenant_id, id }) {
+    const recipient_id = newId()
+    await sql`
+      insert into recipients (tenant_id, id, idempotency_key, name, type, currency, country, destination)
+      values (${tenant_id}, ${recipient_id}, ${recipient_id}, 'Ada', 'card', 'usd', 'US', 'card_success')`
+    await sql`
+      insert into payouts (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, processor)
+      values (${tenant_id}, ${id}, ${id}, 100, 'usd', ${recipient_id}, 'stripe')`
+    return {}
+  },
+  states: {
+    pending: {},
+    called: { call_started_at: LONG_AGO },
+    unwanted: { call_started_at: LONG_AGO, cancel_requested_at: LONG_AGO },
+    processing: {
+      status: 'processing',
+      processor_status: 'processing',
+      processor_reference: 'po',
+      call_started_at: LONG_AGO,
+      processing_at: LONG_AGO,
+      arrival_date: '2001-02-04',
+    },
+    paid: {
+      status: 'paid',
+      processor_status: 'paid',
+      processor_reference: 'po',
+      call_started_at: LONG_AGO,
+      processing_at: LONG_AGO,
+      paid_at: LONG_AGO,
+      paid_minor: 100,
+      returned_minor: 30,
+    },
+    failed: {
+      status: 'failed',
+      call_started_at: LONG_AGO,
+      failed_at: LONG_AGO,
+      failure: { code: 'failed_manually', manual: true },
+    },
+    canceled: { status: 'canceled', canceled_at: LONG_AGO },
+  },
+  fixed: [
+    'idempotency_key',
+    'amount_minor',
+    'currency',
+    'recipient_id',
+    'description',
+    'processor',
+    'metadata',
+  ],
+  steps: {
+    processing: settlePayout({ said: 'processing' }),
+    paid: settlePayout({ said: 'paid', returned_minor: 50 }),
+    failed: settlePayout({ said: 'failed', failure: FAILURE, returned_minor: 100 }),
+    canceled: settlePayout({ said: 'canceled' }),
+    refused: settlePayout({ said: 'refused', failure: FAILURE }),
+    unsent: settlePayout({ said: 'unsent' }),
+    absent: settlePayout({ said: 'absent' }),
+    kept: settlePayout({ said: 'kept' }),
+    'failing by hand': {
+      refuses: true,
+      run: async (sql, row) => await failPayout(sql, { ...asked(row), payout_id: row.id, reason: 'by hand' }),
+    },
+    canceling: {
+      refuses: true,
+      run: async (sql, row) => await requestPayoutCancels(sql, [{ ...asked(row), payout_id: row.id }]),
+    },
+    'beginning the call': {
+      refuses: true,
+      run: async (sql, { tenant_id, id, job_id, lease_token }) =>
+        await beginCalls(sql, [{ tenant_id, payout_id: id, job_id, lease_token }]),
+    },
+  },
+}
+
+const settlePayment = (
+  told: Partial<PaymentTold> & Pick<PaymentTold, 'status'>,
+  notification_id: string | null = null,
+) => ({
+  run: async (sql: Sql, row: Crossed) =>
+    await settlePayments(sql, [
+      {
+        ...ofJob(row),
+        notification_id,
+        told: {
+          tenant_id: row.tenant_id,
+          payment_id: row.id,
+          failed_operation: null,
+          processor_reference: null,
+          amount_capturable_minor: null,
+          amount_captured_minor: null,
+          client_secret: null,
+          capture_before: null,
+          cancellation_reason: null,
+          failure: null,
+          ...told,
+        },
+      },
+    ]),
+})
+
+async function makePayment(sql: Sql, { tenant_id, id }: { tenant_id: string; id: string }) {
+  await sql`
+    insert into payments (tenant_id, id, idempotency_key, amount_minor, currency, method, processor)
+    values (${tenant_id}, ${id}, ${id}, 100, 'USD', 'card', 'stripe')`
+  return {}
+}
+
+const HELD = {
+  status: 'authorized',
+  amount_capturable_minor: 100,
+  processor_reference: 'pi',
+  authorized_at: LONG_AGO,
+  capture_before: LONG_AGO,
+}
+
+const payments: Crossing = {
+  table: 'payments',
+  make: makePayment,
+  states: {
+    pending: {},
+    unwanted: { cancel_requested_at: LONG_AGO, cancellation_reason: 'duplicate' },
+    requires_action: { status: 'requires_action', client_secret: 'sealed', processor_reference: 'pi' },
+    declined: {
+      status: 'requires_action',
+      client_secret: 'other',
+      processor_reference: 'pi',
+      failure: FAILURE,
+    },
+    authorized: HELD,
+    capturing: { ...HELD, status: 'capturing', capture_expiry_warned_at: LONG_AGO },
+    canceling: {
+      ...HELD,
+      status: 'canceling',
+      cancel_requested_at: LONG_AGO,
+      cancellation_reason: 'fraudulent',
+    },
+    captured: {
+      ...HELD,
+      status: 'captured',
+      amount_capturable_minor: 0,
+      amount_captured_minor: 100,
+      amount_refunded_minor: 10,
+      amount_refund_reserved_minor: 60,
+      captured_at: LONG_AGO,
+      dispute: { id: 'd' },
+    },
+    canceled: { status: 'canceled', processor_reference: 'pi', canceled_at: LONG_AGO },
+    failed: { status: 'failed', failure: { code: 'declined' } },
+  },
+  final: ['captured', 'canceled', 'failed'],
+  fixed: [
+    'idempotency_key',
+    'amount_minor',
+    'currency',
+    'method',
+    'customer_id',
+    'merchant_id',
+    'description',
+    'return_url',
+    'processor',
+    'metadata',
+  ],
+  steps: {
+    requires_action: settlePayment({ status: 'requires_action', client_secret: 'new' }),
+    declined: settlePayment({ status: 'requires_action', failure: FAILURE }, newId()),
+    authorized: settlePayment({ status: 'authorized', amount_capturable_minor: 90 }),
+    captured: settlePayment({ status: 'captured', amount_captured_minor: 80 }),
+    canceled: settlePayment({ status: 'canceled', cancellation_reason: 'abandoned' }),
+    failed: settlePayment({ status: 'failed', failure: FAILURE }),
+    'a failed capture': settlePayment({
+      status: 'authorized',
+      failed_operation: 'capture',
+      failure: FAILURE,
+    }),
+    'a failed cancellation': settlePayment({
+      status: 'authorized',
+      failed_operation: 'cancel',
+      failure: FAILURE,
+    }),
+    capturing: {
+      refuses: true,
+      run: async (sql, row) =>
+        await requestCaptures(sql, [{ ...asked(row), payment_id: row.id, amount_minor: null }]),
+    },
+    canceling: {
+      refuses: true,
+      run: async (sql, row) =>
+        await requestCancels(sql, [
+          { ...asked(row), payment_id: row.id, reason: null, cancellation_reason: null },
+        ]),
+    },
+    refunding: {
+      refuses: true,
+      run: async (sql, row) => await requestRefunds(sql, [refundOf(row, null)]),
+    },
+    'importing a refund': {
+      refuses: true,
+      run: async (sql, row) =>
+        await importRefund(sql, {
+          tenant_id: row.tenant_id,
+          payment_id: row.id,
+          processor: 'stripe',
+          processor_reference: `re_${row.id}`,
+          amount_minor: 5,
+          failure: null,
+        }),
+    },
+  },
+}
+
+const refundOf = (row: Crossed, amount_minor: number | null, payment_id = row.id) => ({
+  ...asked(row),
+  payment_id,
+  refund_id: newId(),
+  amount_minor,
+  reason: null,
+  metadata: {},
+})
+
+const settleRefund = (status: RefundTold['status']) => ({
+  run: async (sql: Sql, row: Crossed) =>
+    await settleRefunds(sql, [
+      {
+        ...ofJob(row),
+        notification_id: null,
+        told: {
+          tenant_id: row.tenant_id,
+          payment_id: row.others['payment']!,
+          refund_id: row.id,
+          status,
+          processor_reference: null,
+          failure: status === 'failed' ? FAILURE : null,
+        },
+      },
+    ]),
+})
+
+const refunds: Crossing = {
+  table: 'refunds',
+  async make(sql, { tenant_id, id }) {
+    const payment = newId()
+    await makePayment(sql, { tenant_id, id: payment })
+    await sql`
+      update payments set status = 'captured', amount_captured_minor = 100, amount_refund_reserved_minor = 60,
+        amount_refunded_minor = 60 where tenant_id = ${tenant_id} and id = ${payment}`
+    await sql`
+      insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, processor)
+      values (${tenant_id}, ${id}, ${payment}, ${id}, 60, 'USD', 'stripe')`
+    return { payment }
+  },
+  states: {
+    pending: {},
+    known: { processor_reference: 're' },
+    succeeded: { status: 'succeeded', processor_reference: 're' },
+    failed: { status: 'failed', failure: FAILURE },
+  },
+  fixed: [
+    'payment_id',
+    'idempotency_key',
+    'imported',
+    'amount_minor',
+    'currency',
+    'reason',
+    'processor',
+    'metadata',
+  ],
+  steps: { failed: settleRefund('failed'), pending: settleRefund('pending') },
+}
+
+/** A refund of a payment whose amounts change. */
+const refundsOfPayments: Crossing = {
+  table: 'payments',
+  async make(sql, { tenant_id, id }) {
+    await makePayment(sql, { tenant_id, id })
+    const [one, other] = [newId(), newId()]
+    await sql`
+      insert into refunds (tenant_id, id, payment_id, idempotency_key, amount_minor, currency, processor)
+      values (${tenant_id}, ${one}, ${id}, ${one}, 60, 'USD', 'stripe'),
+        (${tenant_id}, ${other}, ${id}, ${other}, 40, 'USD', 'stripe')`
+    return { one, other }
+  },
+  states: {
+    'both pending': capturedWith(100, 0),
+    'one succeeded': capturedWith(100, 40),
+    'one failed': capturedWith(60, 0),
+    'one pending': capturedWith(60, 0),
+    none: capturedWith(0, 0),
+  },
+  fixed: [],
+  steps: Object.fromEntries(
+    (['succeeded', 'failed'] as const).map((status) => [
+      status,
+      {
+        run: async (sql: Sql, row: Crossed) =>
+          await settleRefund(status).run(sql, {
+            ...row,
+            id: row.others['one']!,
+            others: { payment: row.id },
+          }),
+      },
+    ]),
+  ),
+}
+refundsOfPayments.steps['all that is left'] = {
+  refuses: true,
+  run: async (sql, row) => await requestRefunds(sql, [refundOf(row, null)]),
+}
+
+function capturedWith(reserved: number, refunded: number) {
+  return {
+    status: 'captured',
+    amount_captured_minor: 100,
+    amount_refund_reserved_minor: reserved,
+    amount_refunded_minor: refunded,
+  }
+}
+
+const settleTopUp = (said: TopUpTold['said']) => ({
+  run: async (sql: Sql, row: Crossed) =>
+    await settleTopUps(sql, [
+      {
+        ...ofJob(row),
+        notification_id: null,
+        told: {
+          tenant_id: row.tenant_id,
+          top_up_id: row.id,
+          said,
+          processor_reference: null,
+          failure: said === 'failed' || said === 'reversed' ? FAILURE : null,
+        },
+      },
+    ]),
+})
+
+const topUps: Crossing = {
+  table: 'top_ups',
+  async make(sql, { tenant_id, id }) {
+    await sql`
+      insert into top_ups (tenant_id, id, idempotency_key, amount_minor, currency, processor)
+      values (${tenant_id}, ${id}, ${id}, 100, 'usd', 'stripe')`
+    return {}
+  },
+  states: {
+    pending: {},
+    known: { processor_reference: 'tu' },
+    succeeded: {
+      status: 'succeeded',
+      processor_reference: 'tu',
+      came_minor: 100,
+      succeeded_at: LONG_AGO,
+    },
+    failed: { status: 'failed', failure: { code: 'no' }, failed_at: LONG_AGO },
+    reversed: {
+      status: 'failed',
+      processor_reference: 'tu',
+      came_minor: 100,
+      reversed_minor: 100,
+      succeeded_at: LONG_AGO,
+      failure: { code: 'reversed' },
+      failed_at: LONG_AGO,
+    },
+    canceled: { status: 'canceled', processor_reference: 'tu' },
+  },
+  fixed: ['idempotency_key', 'amount_minor', 'currency', 'source', 'description', 'processor', 'metadata'],
+  steps: {
+    succeeded: settleTopUp('succeeded'),
+    failed: settleTopUp('failed'),
+    canceled: settleTopUp('canceled'),
+    reversed: settleTopUp('reversed'),
+  },
+}
+
+const settleVerification = (told: Partial<VerificationTold> & Pick<VerificationTold, 'said'>) => ({
+  run: async (sql: Sql, row: Crossed) =>
+    await settleVerifications(sql, [
+      {
+        ...ofJob(row),
+        notification_id: null,
+        told: {
+          tenant_id: row.tenant_id,
+          kyc_id: row.id,
+          as_of: LONG_AGO,
+          provider_reference: null,
+          failure: null,
+          link: null,
+          ...told,
+        },
+      },
+    ]),
+})
+
+const WAITS = { status: 'requires_input', provider_reference: 'vs', told_as_of: LONG_AGO }
+
+const verifications: Crossing = {
+  table: 'verifications',
+  async make(sql, { tenant_id, id }) {
+    const customer = newId()
+    await sql`
+      insert into customers (tenant_id, id, idempotency_key) values (${tenant_id}, ${customer}, ${customer})`
+    await sql`
+      insert into verifications (tenant_id, id, idempotency_key, subject_type, subject_id, provider)
+      values (${tenant_id}, ${id}, ${id}, 'customer', ${customer}, 'stripe')`
+    return {}
+  },
+  states: {
+    pending: {},
+    requires_input: WAITS,
+    linked: { ...WAITS, links: { a: { sealed: 'x', until: LONG_AGO } }, links_until: LONG_AGO },
+    abandoned: {
+      ...WAITS,
+      cancel_requested_at: LONG_AGO,
+      cancellation_reason: 'abandoned',
+      failure: FAILURE,
+    },
+    processing: { status: 'processing', provider_reference: 'vs', told_as_of: '2002-02-03T04:05:06Z' },
+    refused: { status: 'rejected', failure: { code: 'refused' } },
+    approved: {
+      status: 'approved',
+      decision: 'approved',
+      decided_by: 'provider',
+      decided_at: LONG_AGO,
+      provider_reference: 'vs',
+    },
+    'rejected by hand': {
+      status: 'rejected',
+      decision: 'rejected',
+      decided_by: 'manual',
+      decided_at: LONG_AGO,
+      decided_by_key_id: '00000000-0000-7000-8000-000000000001',
+      decision_reason: 'because',
+    },
+  },
+  final: ['rejected by hand'],
+  fixed: ['idempotency_key', 'subject_type', 'subject_id', 'return_url', 'provider', 'metadata'],
+  steps: {
+    requires_input: settleVerification({ said: 'requires_input', failure: FAILURE }),
+    'a link': settleVerification({
+      said: 'requires_input',
+      as_of: '2001-03-03T04:05:06Z',
+      link: { sealed: 's', lives_ms: 1000 },
+    }),
+    processing: settleVerification({ said: 'processing', as_of: '2003-02-03T04:05:06Z' }),
+    verified: settleVerification({ said: 'verified' }),
+    canceled: settleVerification({ said: 'canceled' }),
+    refused: settleVerification({ said: 'refused', failure: FAILURE }),
+    kept: settleVerification({ said: 'kept' }),
+    'deciding by hand': {
+      refuses: true,
+      run: async (sql, row) =>
+        await decideVerification(sql, {
+          ...asked(row),
+          kyc_id: row.id,
+          key_id: newId(),
+          decision: 'rejected',
+          reason: 'by hand',
+        }),
+    },
+    'asking for a link': {
+      refuses: true,
+      run: async (sql, row) => await requestVerificationLink(sql, { ...asked(row), kyc_id: row.id }),
+    },
+  },
+}
+
+const TO = [{ address: 'a', sealed: 'b' }]
+const settleMessage = (told: Partial<MessageTold> & Pick<MessageTold, 'said'>) => ({
+  run: async (sql: Sql, row: Crossed) =>
+    await settleMessages(sql, [
+      {
+        ...ofJob(row),
+        notification_id: null,
+        told: { ...nothingTold({ tenant_id: row.tenant_id, message_id: row.id }), ...told },
+      },
+    ]),
+})
+const NOT_TAKEN = { code: 'provider_error', message: 'No.', provider_code: null } as const
+
+const messages: Crossing = {
+  table: 'messages',
+  async make(sql, { tenant_id, id }) {
+    await sql`
+      insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, recipients, provider, segments,
+        encoding, send_at)
+      values (${tenant_id}, ${id}, ${id}, 'sms', 'queued', 'sealed', ${sql.json(TO)}, 'twilio', 1, 'GSM-7',
+        ${LONG_AGO})`
+    return {}
+  },
+  states: {
+    queued: { status: 'queued', recipients: TO, content: 'text' },
+    scheduled: { status: 'scheduled', recipients: TO, content: 'text' },
+    sending: { status: 'sending', recipients: TO, content: 'text' },
+    unknown: { status: 'unknown', recipients: TO, failure: NOT_TAKEN },
+    sent: {
+      status: 'sent',
+      recipients: [{ ...TO[0], status: 'accepted' }],
+      provider_reference: 'SM',
+      provider_status: 'sent',
+      sent_at: LONG_AGO,
+      ask_at: LONG_AGO,
+    },
+    delivered: {
+      status: 'delivered',
+      recipients: TO,
+      provider_reference: 'SM',
+      provider_status: 'delivered',
+      sent_at: LONG_AGO,
+      delivered_at: LONG_AGO,
+      price: { amount: '1' },
+    },
+    undelivered: {
+      status: 'undelivered',
+      recipients: TO,
+      provider_reference: 'SM',
+      provider_status: 'undelivered',
+      sent_at: LONG_AGO,
+      failure: NOT_TAKEN,
+    },
+    failed: { status: 'failed', recipients: TO, failure: NOT_TAKEN, redacted_at: LONG_AGO },
+    canceled: { status: 'canceled', recipients: TO },
+  },
+  fixed: [
+    'idempotency_key',
+    'channel',
+    'envelope',
+    'sender',
+    'terms',
+    'tags',
+    'provider',
+    'segments',
+    'encoding',
+    'send_at',
+    'metadata',
+  ],
+  steps: {
+    queued: settleMessage({ said: 'queued' }),
+    refused: settleMessage({ said: 'refused', failure: NOT_TAKEN }),
+    unknown: settleMessage({ said: 'unknown', failure: NOT_TAKEN }),
+    unresolved: settleMessage({ said: 'unresolved', failure: NOT_TAKEN }),
+    sent: settleMessage({ said: 'sent', provider_status: 'queued' }),
+    delivered: settleMessage({ said: 'delivered', provider_status: 'delivered' }),
+    undelivered: settleMessage({ said: 'undelivered', failure: NOT_TAKEN }),
+    failed: settleMessage({ said: 'failed', failure: NOT_TAKEN }),
+    beginning: {
+      refuses: true,
+      run: async (sql, { tenant_id, id, job_id, lease_token }) =>
+        await beginMessages(sql, [{ tenant_id, message_id: id, job_id, lease_token }]),
+    },
+    canceling: {
+      refuses: true,
+      run: async (sql, row) => await cancelMessage(sql, { ...asked(row), message_id: row.id }),
+    },
+  },
+}
+
+type Told = AiTaskTold extends infer Each
+  ? Each extends unknown
+    ? Omit<Each, 'tenant_id' | 'ai_task_id'>
+    : never
+  : never
+const settleTask = (told: Told) => ({
+  refuses: true,
+  run: async (sql: Sql, row: Crossed) =>
+    await settleAiTasks(sql, [
+      { ...ofJob(row), told: { tenant_id: row.tenant_id, ai_task_id: row.id, ...told } },
+    ]),
+})
+
+const aiTasks: Crossing = {
+  table: 'ai_tasks',
+  async make(sql, { tenant_id, id }) {
+    await sql`
+      insert into ai_tasks (tenant_id, id, idempotency_key, kind, max_output_tokens)
+      values (${tenant_id}, ${id}, ${id}, 'generate', 10)`
+    return {}
+  },
+  states: {
+    queued: {},
+    tried: { attempts: 1, started_at: LONG_AGO },
+    running: { status: 'running', attempts: 2, started_at: LONG_AGO },
+    succeeded: {
+      status: 'succeeded',
+      attempts: 1,
+      started_at: LONG_AGO,
+      finished_at: LONG_AGO,
+      output: { a: 1 },
+      model: 'm',
+      usage: { input_tokens: 1 },
+    },
+    erased: {
+      status: 'succeeded',
+      attempts: 1,
+      started_at: LONG_AGO,
+      finished_at: LONG_AGO,
+      output_erased: true,
+    },
+    failed: { status: 'failed', failure: FAILURE, finished_at: LONG_AGO },
+    canceled: { status: 'canceled', finished_at: LONG_AGO },
+  },
+  fixed: ['idempotency_key', 'kind', 'max_output_tokens', 'metadata'],
+  steps: {
+    running: settleTask({ status: 'running' }),
+    queued: settleTask({ status: 'queued', unasked: false }),
+    succeeded: settleTask({ status: 'succeeded', output: { b: 2 }, model: 'n', usage: null }),
+    failed: settleTask({
+      status: 'failed',
+      failure: { code: 'ai_error', message: 'No.' },
+      model: null,
+      usage: null,
+    }),
+    canceling: {
+      refuses: true,
+      run: async (sql, row) => await cancelAiTask(sql, { ...asked(row), ai_task_id: row.id }),
+    },
+  },
+}
+
+const CROSSINGS = { payouts, payments, refunds, refundsOfPayments, topUps, verifications, messages, aiTasks }
+
+let sql: Sql
+let ends: AsyncDisposableStack
+beforeAll(async () => {
+  ends = new AsyncDisposableStack()
+  const database = await createDatabase()
+  ends.defer(database.drop)
+  sql = connectDatabase(database.url, { max: 24, application_name: 'test' })
+  ends.defer(() => sql.end())
+})
+afterAll(async () => await ends?.disposeAsync())
+
+describe.each(Object.entries(CROSSINGS))('%s', (_name, crossing) => {
+  test.each(Object.keys(crossing.steps))('that change before "%s" gets their lock', async (step) => {
+    const crossings = await crossingsOf(sql, crossing, step)
+    expect(crossings.map(({ change, crossed }) => ({ change, crossed }))).toEqual(
+      crossings.map(({ change, allowed }) => ({ change, crossed: allowed })),
+    )
+  })
+})
+
+test('every column that may change does so in one of the crossings', async () => {
+  for (const [name, crossing] of Object.entries(CROSSINGS)) {
+    if (crossing.fixed.length === 0) continue
+    const states = Object.values(crossing.states)
+    const changing = await changingColumns(sql, crossing)
+    const changed = changing.filter(
+      (column) => new Set(states.map((state) => JSON.stringify(state[column] ?? null))).size > 1,
+    )
+    expect({ name, columns: changed }).toEqual({ name, columns: changing })
+  }
+})
