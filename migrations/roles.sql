@@ -123,6 +123,7 @@ begin
     ('sluice_api', 'message_attachments', 'insert'),
     ('sluice_api', 'templates', 'select, insert, update (name, subject, text, html, body, metadata, deleted_at, updated_at)'),
     ('sluice_api', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
+    ('sluice_api', 'last_opt_words', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_api', 'message_limits', 'select, insert, update (window_start, used)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
     -- It seals what a call will send, and can read none of it back.
@@ -190,6 +191,7 @@ begin
     ('sluice_worker', 'templates', 'select (tenant_id, id, updated_at)'),
     ('sluice_worker', 'message_attachments', 'select, insert (tenant_id, message_id, nth, content), delete'),
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
+    ('sluice_worker', 'last_opt_words', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
     -- It audits the books as well.
     ('sluice_worker', 'tenants', 'select'),

@@ -510,9 +510,9 @@ describe('events', () => {
     expect(before.data.map((each) => each.type)).toEqual(['payment_intent.created'])
     const after = await stripe.events.list({ ending_before: before.data[0]!.id, limit: 1 })
     expect([after.data.map((each) => each.id), after.has_more]).toEqual([[data[0]!.id], true])
-    expect(await refusal(stripe.events.list({ types: Array.from({ length: 21 }, () => 'a.b') }))).toMatchObject(
-      { statusCode: 400, param: 'types' },
-    )
+    expect(
+      await refusal(stripe.events.list({ types: Array.from({ length: 21 }, () => 'a.b') })),
+    ).toMatchObject({ statusCode: 400, param: 'types' })
     expect(await refusal(stripe.events.list({ type: 'a.b', types: ['a.b'] }))).toMatchObject({
       statusCode: 400,
     })

@@ -21,6 +21,7 @@ import {
   suppressionsOf,
 } from '#test/messages.ts'
 import { startHere } from '#test/parts.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually } from '#test/payments.ts'
 import { until } from '#test/process.ts'
 import { openUnfinished, requestBytes } from '#test/raw.ts'
@@ -455,16 +456,239 @@ describe('a person who answers', () => {
     await world.sql`update messages set envelope = ${envelope} where id = ${theirs}`
   })
 
-  test('START does not lift what its tenant has suppressed', async () => {
+  test.each([
+    'Stop.',
+    'opt out',
+    'STOP ALL!',
+    '“Stop”',
+    '\u00a0ＳＴＯＰ\u00a0',
+    'Opt-Out',
+    'un-subscribe…',
+    's.t.o.p',
+    'STOP 🙏',
+    '\u200bquit\ufeff',
+  ])('%j is STOP too', async (body) => {
+    const number = freshNumber()
+    await sent({ to: number })
+    await word(number, body)
+    await applied()
+    expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ reason: 'opt_out', lifted: false }])
+    await word(number, '(yes!)')
+    await applied()
+    expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ lifted: true }])
+  })
+
+  test.each(['stop it now', 'Do not stop', 'end of story', 'yesterday', 'canceled', '?', ''])(
+    '%j is no word',
+    async (body) => {
+      const number = freshNumber()
+      await sent({ to: number })
+      await word(number, body)
+      await applied()
+      expect(await suppressionsOf(world, 'sms', number)).toEqual([])
+    },
+  )
+
+  /** Posts while none is applied; then applies each, in the order in which `order` names them. */
+  async function processed(posts: (() => Promise<unknown>)[], order: number[], between = async () => {}) {
+    await pauseJobs(world.sql, { queue: 'notifications' })
+    const ids: string[] = []
+    for (const post of posts) {
+      await post()
+      const [job] = await world.sql<{ id: string }[]>`
+        update jobs set run_at = 'infinity'
+        where name = 'notification.apply' and finished_at is null and run_at < 'infinity' returning id`
+      ids.push(job!.id)
+    }
+    await between()
+    await resumeJobs(world.sql, { queue: 'notifications' })
+    for (const nth of order) {
+      await world.sql`update jobs set run_at = now(), rung_at = null where id = ${ids[nth]!}`
+      await until('it is applied', async () => {
+        const [row] = await world.sql`select state from notifications where id = ${ids[nth]!}`
+        return row?.['state'] === 'applied'
+      })
+    }
+  }
+  const standing = async (number: string, tenant_id = world.tenant_id) =>
+    (await suppressionsOf(world, 'sms', number))
+      .filter((each) => !each.lifted && each.tenant_id === tenant_id)
+      .map(({ reason }) => reason)
+
+  test('of several words the one that was received last counts, in whatever order they are processed', async () => {
+    for (const [words, left] of [
+      [['STOP', 'START'], []],
+      [['START', 'STOP'], ['opt_out']],
+      [['STOP', 'START', 'STOP'], ['opt_out']],
+      [['START', 'STOP', 'START'], []],
+    ] as const)
+      for (const order of [words.map((_, nth) => nth), words.map((_, nth) => nth).toReversed()]) {
+        const number = freshNumber()
+        await sent({ to: number })
+        await processed(
+          words.map((each) => () => word(number, each)),
+          order,
+        )
+        expect([words, order, await standing(number)]).toEqual([words, order, left])
+      }
+  })
+
+  test('and so it is for each tenant, whichever number received them', async () => {
+    const [number, other] = [freshNumber(), await world.clientOf()]
+    const elsewhere = '+15557654321'
+    await sent({ to: number })
+    await sent({ to: number, from: elsewhere })
+    await sent({ to: number }, clientOf(other))
+    await processed([() => word(number, 'STOP'), () => word(number, 'START', { To: elsewhere })], [1, 0])
+    expect([await standing(number), await standing(number, other.tenant_id)]).toEqual([[], ['opt_out']])
+  })
+
+  test('a word that was received before its tenant lifted the opt-out does not bring it back; a later one does', async () => {
     const number = freshNumber()
     await sent({ to: number })
     await word(number, 'STOP')
     await applied()
-    await world.sql`
-      update suppressions set reason = 'manual' where address = ${hashOf(world)('sms', number)}`
+    const { id } = (await suppressionsOf(world, 'sms', number))[0]!
+    await processed([() => word(number, 'QUIT')], [0], async () => {
+      expect((await client.delete(`/v1/messages/suppressions/${id}`)).status).toBe(200)
+    })
+    expect(await standing(number)).toEqual([])
+    await word(number, 'QUIT')
+    await applied()
+    expect(await standing(number)).toEqual(['opt_out'])
+  })
+
+  test('while a word is being settled a later one waits for it', async () => {
+    const number = freshNumber()
+    await sent({ to: number })
+    let settled: Promise<unknown> = Promise.resolve()
+    const waiting = async () => {
+      const [row] = await world.sql<{ count: number }[]>`
+        select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      return row!.count
+    }
+    await world.sql.begin(async (tx) => {
+      // The first word gets as far as its suppression, which this keeps from being written.
+      await tx`
+        insert into suppressions (tenant_id, id, channel, address, sealed, reason)
+        values (${world.tenant_id}, ${newId()}, 'sms', ${hashOf(world)('sms', number)}, 'x', 'opt_out')`
+      await word(number, 'STOP')
+      await until('it waits', async () => (await waiting()) === 1)
+      settled = word(number, 'START').then(applied)
+      await until('the later one waits', async () => (await waiting()) === 2)
+      await tx`delete from suppressions where address = ${hashOf(world)('sms', number)}`
+    })
+    await settled
+    expect(await standing(number)).toEqual([])
+  })
+
+  test('whatever else suppresses an address stands beside what its tenant has suppressed by hand', async () => {
+    const [number, ada, grace] = [freshNumber(), freshAddress(), freshAddress()]
+    await sent({ to: number })
+    const id = await sent({ to: [ada, grace] })
+    const path = '/v1/messages/suppressions'
+    const standingOf = async (address: string) =>
+      (await client.get(`${path}?address=${encodeURIComponent(address)}`)).body as {
+        id: string
+        reason: string
+      }[]
+    for (const [address, channel, tell, reason] of [
+      [number, 'sms', () => word(number, 'STOP'), 'opt_out'],
+      [ada, 'email', () => told('email.bounced', id, ada, { bounce: 'hard' }), 'hard_bounce'],
+      [grace, 'email', () => told('email.complained', id, grace), 'complaint'],
+    ] as const) {
+      const manual = await client.post(path, { channel, address })
+      await tell()
+      await applied()
+      expect((await standingOf(address)).map((each) => each.reason)).toEqual([reason, 'manual'])
+      expect((await client.delete(`${path}/${manual.body.id}`)).status).toBe(200)
+      expect((await standingOf(address)).map((each) => each.reason)).toEqual([reason])
+      const next = await send({ to: channel === 'sms' ? address : [address] })
+      expect([next.status, next.body.status]).toEqual([201, 'suppressed'])
+      // Suppressed by hand beside it, and twice.
+      const again = await client.post(path, { channel, address })
+      expect([again.status, again.body.reason]).toEqual([201, 'manual'])
+      const twice = await client.post(path, { channel, address })
+      expect([twice.status, twice.body]).toEqual([200, again.body])
+    }
     await word(number, 'START')
     await applied()
-    expect(await suppressionsOf(world, 'sms', number)).toMatchObject([{ reason: 'manual', lifted: false }])
+    expect((await standingOf(number)).map((each) => each.reason)).toEqual(['manual'])
+  })
+
+  test('a message that is suppressed for several reasons goes to the others, once', async () => {
+    const [ada, grace] = [freshAddress(), freshAddress()]
+    await told('email.bounced', await sent({ to: [ada] }), ada, { bounce: 'hard' })
+    await applied()
+    const id = await scheduled({ to: [grace, freshAddress()] })
+    await told('email.bounced', await sent({ to: [grace] }), grace, { bounce: 'hard' })
+    await client.post('/v1/messages/suppressions', { channel: 'email', address: grace })
+    await applied()
+    await world.sql`update jobs set run_at = now(), rung_at = null where subject_id = ${id}`
+    const { recipients } = await eventually(async () => {
+      const now = await standsAs(world, id)
+      expect(now.recipients).toContain('suppressed')
+      return now
+    })
+    expect(recipients).toEqual(['suppressed', null])
+  })
+
+  test('every SMS is a message of each tenant that wrote to it, with an event, sealed and erased as others are', async () => {
+    const [number, other] = [freshNumber(), await world.clientOf()]
+    await sent({ to: number })
+    await sent({ to: number }, clientOf(other))
+    const stranger = await world.clientOf()
+    const sid = freshSid()
+    const body = 'I changed my mind: red, please 🙂'
+    await word(number, body, { MessageSid: sid })
+    await applied()
+    const [one, another] = await Promise.all(
+      [client, clientOf(other)].map(async (by) => (await by.get('/v1/messages?status=received')).body),
+    )
+    const ours = one.find((each: any) => each.idempotency_key === sid)
+    expect(ours).toMatchObject({ status: 'received', channel: 'sms', from: number, to: SENDER, body: null })
+    expect(another).toMatchObject([{ idempotency_key: sid, from: number }])
+    expect(another[0].id).not.toBe(ours.id)
+    expect((await clientOf(stranger).get('/v1/messages?status=received')).body).toEqual([])
+    const shown = (await client.get(`/v1/messages/${ours.id}`)).body
+    expect(shown).toMatchObject({ body, encoding: 'UCS-2', segments: 1, provider: 'twilio' })
+    expect(
+      (await client.get(`/v1/messages?to=${encodeURIComponent(SENDER)}&status=received`)).body,
+    ).toHaveLength(one.length)
+    expect(await standsAs(world, ours.id)).toMatchObject({ events: ['received'], job: null })
+    const [event] = await world.sql<{ data: object }[]>`
+      select data from events where type = 'message.received' and subject_id = ${ours.id}`
+    expect(event!.data).toMatchObject({ id: ours.id, status: 'received', channel: 'sms' })
+    expect(
+      (await client.post(`/v1/messages/${ours.id}/cancel`, { idempotency_key: freshKey() })).status,
+    ).toBe(409)
+    const [kept] = await world.sql`select payload from notifications where object_id = ${sid}`
+    expect(kept!['payload']).not.toHaveProperty('text')
+    await world.sql`
+      update messages set created_at = created_at - interval '91 days', updated_at = updated_at - interval '3 days'
+      where id = ${ours.id}`
+    await eventually(async () => {
+      const later = (await client.get(`/v1/messages/${ours.id}`)).body
+      expect([later.body, later.redacted_at === null, later.from]).toEqual([null, false, number])
+    })
+  })
+
+  test('an SMS from somebody whom nobody has written to waits for a while, and then says nothing', async () => {
+    const [number, sid] = [freshNumber(), freshSid()]
+    await word(number, 'STOP', { MessageSid: sid })
+    const stands = async () => {
+      const [row] = await world.sql`
+        select state, reason, payload ? 'text' as has_text from notifications where object_id = ${sid}`
+      return { ...row }
+    }
+    await eventually(async () =>
+      expect(await stands()).toEqual({ state: 'parked', reason: 'not_ours', has_text: true }),
+    )
+    await world.sql`
+      update jobs set run_at = now(), rung_at = null
+      where id = (select id from notifications where object_id = ${sid})`
+    await applied()
+    expect(await stands()).toEqual({ state: 'ignored', reason: 'not_ours', has_text: false })
   })
 })
 

@@ -423,6 +423,23 @@ describe('Permits', () => {
 })
 
 describe('What arrives', () => {
+  test('No line is longer than 998 bytes, and what is long is whole', async () => {
+    const subject = `${'a'.repeat(990)} ${'b'.repeat(7)}`
+    await email.sendEmail(
+      to(['long@example.com'], {
+        subject,
+        headers: { 'X-Long': `${'x'.repeat(990)} ${'y'.repeat(7)}` },
+        list_unsubscribe_url: `https://a.example/${'u'.repeat(972)}`,
+        text: 'z'.repeat(5_000),
+      }),
+      NOBODY,
+    )
+    const [message] = await arrived('long@example.com')
+    const lengths = message.raw.split('\r\n').map((line: string) => Buffer.byteLength(line))
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(998)
+    expect(message.subject).toBe(subject)
+  })
+
   test('Texts, attachments and headers, as they were given', async () => {
     const html = `<p>Käse &amp; Brot</p>\r<p>${'long '.repeat(300)}</p>`
     const text = '.\n..\nKäse 🧀\rno line of its own'

@@ -181,6 +181,7 @@ const NO_NOUN: Record<string, string> = {
   members: 'are people',
   message_attachments: 'belong to messages',
   message_limits: 'count messages',
+  last_opt_words: 'order opt-out words',
   notifications: 'are about rows of any noun',
   pauses: 'stop the work of a tenant',
   payment_cursors: 'say up to where events are counted',

@@ -1,11 +1,13 @@
 // Notifications from Twilio: `POST /twilio`, status callbacks of SMS and what people answer to them.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { ConfigError } from '#core/config.ts'
+import { ConfigError, need } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
 import { SMS } from '#core/config/providers.ts'
 import { list } from '#core/config/list.ts'
+import type { Vault } from '#core/secrets.ts'
 import { webhooksUrl } from '#core/startup.ts'
+import { createInboundVault, inboundPlace, type InboundText } from '#domain/messages/inbound.ts'
 import type { MessageNews } from '#domain/messages/told.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import type { Arrival } from '#domain/notifications/store.ts'
@@ -41,6 +43,7 @@ function twilioRoute(app: FastifyInstance, context: WebhooksContext, take: Take)
   // Twilio signs where it was told to call. What a request says of its host is anybody's to say.
   const origin = webhooksUrl(config)
   const refuse = refusing(SMS.provider, log)
+  const vault = createInboundVault(need(config, 'ADDRESS_KEY'))
 
   // What anybody can see to be no signature is refused without reading the body.
   async function onRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
@@ -55,7 +58,7 @@ function twilioRoute(app: FastifyInstance, context: WebhooksContext, take: Take)
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
     const post = readTwilioPost(Object.fromEntries(posted))
     if (post === undefined) return await refuse.content(request, reply)
-    await take(arrivalOf(context, post, query.parse(request.query).m ?? null), request)
+    await take(arrivalOf({ ...context, vault }, post, query.parse(request.query).m ?? null), request)
     return reply.type('text/xml').send(NO_ANSWER)
   })
 }
@@ -70,24 +73,32 @@ function formIn(raw: Buffer): URLSearchParams {
   return new URLSearchParams(text)
 }
 
+/** A text as every reader can take it. */
+function asStored(text: string): string {
+  return text.toWellFormed().replaceAll('\u0000', '\uFFFD')
+}
+
 /** What is stored of a post. `message_id`: of our message, as the address called says. */
 function arrivalOf(
-  { hashOf }: WebhooksContext,
+  { hashOf, vault }: WebhooksContext & { vault: Vault },
   post: TwilioPost,
   message_id: string | null,
 ): Omit<Arrival, 'rung' | 'request_id'> {
   const { account, sid } = post
   const about = { account, object_id: sid, said: null }
   if (post.kind === 'inbound') {
-    const { from, received_by, means } = post
+    const { from, received_by, body, means } = post
     const payload: MessageNews = {
       about: 'word',
       word: means,
       from: hashOf('sms', from),
       received_by: received_by.map((each) => hashOf('sms', each)),
     }
-    const matters = means === 'opt_out' || means === 'opt_in'
-    return notificationOf(SMS.provider, { ...about, event_id: sid, kind: `sms.${means}`, payload, matters })
+    const kind = `sms.${means}`
+    const stored = notificationOf(SMS.provider, { ...about, event_id: sid, kind, payload, matters: true })
+    const inbound: InboundText = { from, to: received_by[0]!, body: asStored(body) }
+    const text = vault.seal(JSON.stringify(inbound), inboundPlace(stored.id))
+    return { ...stored, payload: { ...payload, text } }
   }
   const { word, status, failure } = post
   const matters = status !== null

@@ -129,6 +129,8 @@ export interface EventDataByType {
   'message.bounced': MessageEventData
   /** A recipient complained about it. */
   'message.complained': MessageEventData
+  /** Somebody sent you an SMS, from a number that you have written to. */
+  'message.received': MessageEventData
   /** A template was created. */
   'template.created': MessageTemplateEventData
   /** A template was updated. */

@@ -843,6 +843,7 @@ export type EventTypes =
   | 'message.canceled'
   | 'message.bounced'
   | 'message.complained'
+  | 'message.received'
   | 'template.created'
   | 'template.updated'
   | 'template.deleted'
@@ -962,7 +963,7 @@ export interface Message {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
-  /** The idempotency key that it was created with. */
+  /** The key that it was sent with; the provider's id of an SMS that you received. */
   idempotency_key: string
   channel: MessageChannel
   status: MessageStatus
@@ -1055,7 +1056,7 @@ export interface MessageEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
-  /** The idempotency key that it was created with. */
+  /** The key that it was sent with; the provider's id of an SMS that you received. */
   idempotency_key: string
   channel: MessageChannel
   status: MessageStatus
@@ -1147,7 +1148,7 @@ export type MessageRecipientStatus = 'accepted' | 'refused' | 'bounced' | 'suppr
  * `undelivered`: the provider accepted it, and it did not arrive. `failed`: the provider did not
  * accept it. `unknown`: the provider may or may not have accepted it; it is never sent again
  * automatically. `suppressed`: all of its recipients are suppressed, so nothing was sent. `canceled`:
- * you canceled it before it was sent.
+ * you canceled it before it was sent. `received`: an SMS that somebody sent to you.
  */
 export type MessageStatus =
   | 'scheduled'
@@ -1160,6 +1161,7 @@ export type MessageStatus =
   | 'failed'
   | 'canceled'
   | 'suppressed'
+  | 'received'
 
 /**
  * A template: a text in Liquid, rendered when a message is accepted. `text`, `html` and `body` are
@@ -1654,7 +1656,10 @@ export interface SendEmailBatch {
 export interface SendSms {
   /** The recipient's number, in E.164 format. */
   to: string
-  /** The text. Either `body` or `template` is required. */
+  /**
+   * The text, at most 1,600 UTF-16 code units: an emoji counts as two or more. Either `body` or
+   * `template` is required.
+   */
   body?: string | null
   /**
    * The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits.
@@ -1805,6 +1810,7 @@ export interface TestWebhookEndpoint {
     | 'message.canceled'
     | 'message.bounced'
     | 'message.complained'
+    | 'message.received'
     | 'template.created'
     | 'template.updated'
     | 'template.deleted'

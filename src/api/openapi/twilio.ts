@@ -27,7 +27,7 @@ const schemas: Record<string, JsonSchema> = {
         'Of an answer: the messaging service of that number.',
         'MG0123456789abcdef0123456789abcdef',
       ),
-      Body: text('For an answer: its text. Only its meaning is stored.', 'STOP'),
+      Body: text('For an answer: its text.', 'STOP'),
       OptOutType: text('Of an answer: what Twilio takes it for, which wins over its text.', 'STOP'),
     },
   },
@@ -37,7 +37,7 @@ const operation: JsonSchema = {
   operationId: 'receiveTwilioPost',
   summary: 'Take a status callback or an answer from Twilio',
   description:
-    'Called by Twilio. A status callback moves the SMS on. An answer that is a word such as STOP suppresses the number for everybody who wrote to it from the number that received it; START lifts that. No number and no text is stored.',
+    'Called by Twilio. A status callback moves the SMS on. An answer becomes a message of every tenant that wrote to the number from the number that received it. One that is a word such as STOP suppresses the number for them; START lifts that. Numbers and texts are stored encrypted.',
   tags: ['notifications'],
   security: [{ twilio_signature: [] }],
   parameters: [

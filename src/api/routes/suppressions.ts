@@ -72,7 +72,7 @@ export function suppressionRoutes(root: FastifyInstance, context: RouteContext):
       operation_id: 'createSuppression',
       summary: 'Suppress an address',
       description:
-        'Nothing is sent to the address any more, not even messages that were accepted before and have not been sent. If it is already suppressed, the answer is 200 with the existing suppression.',
+        'Nothing is sent to the address any more, not even messages that were accepted before and have not been sent. If you have already suppressed it, the answer is 200 with the existing suppression. Suppressions with other reasons do not count.',
       body: createBody,
       key: 'optional',
       examples: {
@@ -167,7 +167,7 @@ export function suppressionRoutes(root: FastifyInstance, context: RouteContext):
       operation_id: 'deleteSuppression',
       summary: 'Lift a suppression',
       description:
-        'The address gets messages again, and is erased here. The provider refuses a number that answered STOP until it answers START. The answer is the suppression as it was.',
+        'The address gets messages again, unless it has another suppression, and is erased here. The provider refuses a number that answered STOP until it answers START. The answer is the suppression as it was.',
       params: idParams,
       response: { 200: suppressionSchema },
       errors: ['suppression_not_found'],

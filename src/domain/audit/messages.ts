@@ -46,7 +46,8 @@ function messageEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
   const present = (status: string) => sql`(p.status = ${status})::integer::bigint`
   const reached = sql`
     values
-    ('message.created', 1::bigint, 1::bigint),
+    ('message.created', 1 - ${present('received')}, 1 - ${present('received')}),
+    ('message.received', ${present('received')}, ${present('received')}),
     ('message.canceled', ${present('canceled')}, ${present('canceled')}),
     ('message.sent', ${present('sent')}, 1::bigint),
     ('message.delivered', ${present('delivered')}, 1::bigint),

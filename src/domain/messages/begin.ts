@@ -66,7 +66,7 @@ export async function beginMessages(
         left join lateral (
           select true as found from suppressions s
           where s.tenant_id = l.tenant_id and s.channel = l.channel and s.address = e.recipient ->> 'address'
-            and s.deleted_at is null offset 0
+            and s.deleted_at is null limit 1
         ) s on true
       ) r
       where l.begun

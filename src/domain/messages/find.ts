@@ -33,7 +33,7 @@ export async function listMessages(
     order by created_at desc limit ${page.limit}`
 }
 
-const ENDED_WELL: MessageStatus[] = ['sent', 'delivered']
+const ENDED_WELL: MessageStatus[] = ['sent', 'delivered', 'received']
 
 /** Messages with the jobs that were asked for, in the order of `asked`. */
 export async function findMessages(sql: Sql, asked: AskedFor[]): Promise<(Found<MessageRow> | undefined)[]> {

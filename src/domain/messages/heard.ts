@@ -37,6 +37,7 @@ export async function findWriters(
   return await sql<Writer[]>`
     select distinct on (m.tenant_id) m.tenant_id, m.id as message_id, m.envelope from messages m
     where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number} and m.sender = any(${received_by}::text[])
+      and m.status <> 'received'
     order by m.tenant_id, m.created_at desc`
 }
 

@@ -21,13 +21,14 @@ export const MESSAGE_STATUSES = [
   'failed',
   'canceled',
   'suppressed',
+  'received',
 ] as const
 
 /** The status of a message, as a field and as a filter. */
 export const messageStatus = z.enum(MESSAGE_STATUSES).meta({
   id: 'MessageStatus',
   description:
-    '`scheduled`: it will be sent at `send_at`. `queued`: it waits for its turn. `sending`: it is being handed to the provider. `sent`: the provider has accepted it. `delivered`: it has arrived. `undelivered`: the provider accepted it, and it did not arrive. `failed`: the provider did not accept it. `unknown`: the provider may or may not have accepted it; it is never sent again automatically. `suppressed`: all of its recipients are suppressed, so nothing was sent. `canceled`: you canceled it before it was sent.',
+    '`scheduled`: it will be sent at `send_at`. `queued`: it waits for its turn. `sending`: it is being handed to the provider. `sent`: the provider has accepted it. `delivered`: it has arrived. `undelivered`: the provider accepted it, and it did not arrive. `failed`: the provider did not accept it. `unknown`: the provider may or may not have accepted it; it is never sent again automatically. `suppressed`: all of its recipients are suppressed, so nothing was sent. `canceled`: you canceled it before it was sent. `received`: an SMS that somebody sent to you.',
   example: 'sent',
 })
 export type MessageStatus = z.output<typeof messageStatus>
@@ -59,7 +60,9 @@ const recipientSchema = z
 export const messageEventSchema = z
   .object({
     ...idFields('message', '0198f6f6-2b1d-7000-8000-123456789abc'),
-    idempotency_key: keyField('order-17-shipped'),
+    idempotency_key: keyField('order-17-shipped').meta({
+      description: "The key that it was sent with; the provider's id of an SMS that you received.",
+    }),
     channel: messageChannel,
     status: messageStatus,
     tags: z
@@ -216,4 +219,5 @@ export const MESSAGE_EVENTS = {
   canceled: 'It was canceled before it was sent.',
   bounced: 'It bounced for a recipient.',
   complained: 'A recipient complained about it.',
+  received: 'Somebody sent you an SMS, from a number that you have written to.',
 } as const

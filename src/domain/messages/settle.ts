@@ -16,7 +16,12 @@ import { nothingTold, type MessageTold } from './told.ts'
 /**
  * The settlement of a job with what it was told of a message, and with the notification that brought this, if one did.
  */
-export type MessageSettlement = Settlement & { told: MessageTold; notification_id: string | null }
+export type MessageSettlement = Settlement & {
+  told: MessageTold
+  notification_id: string | null
+  /** When that was received; null: the attempt found it out. */
+  happened_at: string | null
+}
 
 /** The error for a caller who waits for a message that was not sent. */
 export const SEND_FAILED = { email: 'email_send_failed', sms: 'sms_send_failed' } as const
@@ -41,7 +46,7 @@ const ASKED_AFTER = '1 minute'
  * the others nothing was written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, notification_id, ...settlement }) => {
+  const items = settlements.map(({ told, notification_id, happened_at, ...settlement }) => {
     const { suppresses, event, recipients, ...facts } = told
     return {
       ...settlement,
@@ -52,6 +57,7 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
         recipients_told: recipients,
         some_delivered: recipients.some(({ status }) => status === 'delivered'),
         notification_id,
+        happened_at,
         state_event_id: newId(),
         word: event,
         word_event_id: newId(),
@@ -65,8 +71,8 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, message_id uuid, said text, provider_reference text, provider_status text, failure jsonb,
         price jsonb, recipients_told jsonb, suppression_id uuid, address text, sealed text, reason text, rank integer,
-        some_delivered boolean, notification_id uuid, state_event_id uuid, word text, word_event_id uuid,
-        suppression_event_id uuid)
+        some_delivered boolean, notification_id uuid, happened_at timestamptz, state_event_id uuid, word text,
+        word_event_id uuid, suppression_event_id uuid)
     ),
     ${seeing(sql)},
     ${hearing(sql)},
@@ -201,8 +207,9 @@ function rankOfRecipient(sql: Sql | Tx, recipient: Fragment): Fragment {
 /** Whom it must no longer reach. */
 function toSuppress(sql: Sql | Tx): Fragment {
   return sql`
-    select tenant_id, suppression_id, suppression_event_id, channel, address, sealed, reason, message_id
-    from step where suppression_id is not null`
+    select step.tenant_id, suppression_id, suppression_event_id, channel, address, sealed, reason, message_id,
+      coalesce(step.happened_at, held.started_at) as happened_at
+    from step join held on held.job_id = step.job_id where suppression_id is not null`
 }
 
 /** The event of the state that a message has reached, and that of the word about a recipient. */
@@ -255,5 +262,5 @@ export async function settleMessageAsFailed(
   const code = SEND_FAILED[operation === sendEmail.call.operation ? 'email' : 'sms']
   const error = { code, message: ERRORS[code][1], provider_message: message }
   const told: MessageTold = { ...nothingTold({ tenant_id, message_id }), said: 'refused', failure }
-  await settleMessages(tx, [{ ...settlement, error, told, notification_id: null }])
+  await settleMessages(tx, [{ ...settlement, error, told, notification_id: null, happened_at: null }])
 }

@@ -53,7 +53,7 @@ export function nothingTold(ids: { tenant_id: string; message_id: string }): Omi
   }
 }
 
-/** What a person has answered to an SMS, by a word that has a meaning. */
+/** What an SMS that a person sent us means, by a word that has a meaning. */
 const SMS_WORDS = ['opt_out', 'opt_in', 'help', 'other'] as const
 
 const hash = z.string().max(64)
@@ -80,6 +80,8 @@ export const messageNews = z.discriminatedUnion('about', [
     from: hash,
     /** The number that received it, and the messaging service that this belongs to, if any. */
     received_by: z.array(hash),
+    /** What was sent, an `InboundText`, sealed; gone once it is applied. Before that was kept there was none. */
+    text: z.string().optional(),
   }),
   z.object({
     about: z.literal('email'),

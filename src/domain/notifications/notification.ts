@@ -52,12 +52,13 @@ export type StoredNotification = Notification & {
   /** Why it is parked, and for how long with this reason; null when it is not parked. */
   reason: ParkedReason | null
   parked_ms: number | null
+  received_at: string
 }
 
 /** One notification, or undefined. */
 export async function findNotification(sql: Sql, id: string): Promise<StoredNotification | undefined> {
   const [row] = await sql<StoredNotification[]>`
-    select id, provider, account, event_id, kind, object_id, payload, state, reason,
+    select id, provider, account, event_id, kind, object_id, payload, state, reason, received_at,
       extract(epoch from now() - parked_at)::float8 * 1000 as parked_ms
     from notifications where id = ${id}`
   return row

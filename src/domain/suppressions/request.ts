@@ -16,8 +16,8 @@ export type SuppressRequest = IdempotentRequest &
   }
 
 /**
- * Suppresses an address, and returns that or the suppression that there is, which stays as it was; `known` when the key
- * was used before. Throws a unique violation when the key is used by another request at the same moment; nothing was
+ * Suppresses an address by hand, and returns that or the suppression by hand that there is, which stays as it was; `known`
+ * when the key was used before. Throws a unique violation when the key is used by another request at the same moment; nothing was
  * written then.
  */
 export async function suppress(sql: Sql, request: SuppressRequest): Promise<SuppressionRow | 'known'> {
@@ -35,7 +35,7 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
         ), there as (
           select s.* from asked a
           join suppressions s on s.tenant_id = a.tenant_id and s.channel = a.channel and s.address = a.address
-          where s.deleted_at is null
+          where s.reason = 'manual' and s.deleted_at is null
         ), made as (
           insert into suppressions (tenant_id, id, idempotency_key, channel, address, sealed, reason, metadata)
           select tenant_id, suppression_id, idempotency_key, channel, address, sealed, 'manual',
@@ -54,7 +54,10 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
   }
 }
 
-/** Lifts a suppression: its address is erased. Returns it as it was; undefined when there is none. */
+/**
+ * Lifts a suppression: its address is erased. Others of the address stand. An opt-out word that was received before counts
+ * no more. Returns it as it was; undefined when there is none.
+ */
 export async function liftSuppression(
   sql: Sql,
   tenant_id: string,
@@ -63,9 +66,18 @@ export async function liftSuppression(
 ): Promise<SuppressionRow | undefined> {
   const columns = Object.keys(suppressionEventSchema.shape).map((name) => `s.${name}`)
   const [row] = await sql<SuppressionRow[]>`
-    with before as (
+    with word as (
+      -- Before the suppression is locked: so do opt-out words.
+      insert into last_opt_words as w (tenant_id, channel, address, opts_out, received_at, fact_id)
+      select tenant_id, channel, address, false, clock_timestamp(), id from suppressions
+      where tenant_id = ${tenant_id} and id = ${id} and reason = 'opt_out' and deleted_at is null
+      on conflict (tenant_id, channel, address) do update
+        set opts_out = false, received_at = excluded.received_at, fact_id = excluded.fact_id
+        where (excluded.received_at, excluded.fact_id) > (w.received_at, w.fact_id)
+      returning tenant_id
+    ), before as (
       select tenant_id, id, sealed from suppressions
-      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null
+      where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null and (select count(*) from word) >= 0
       for update
     ), s as (
       update suppressions s set sealed = null, deleted_at = clock_timestamp(), updated_at = clock_timestamp()

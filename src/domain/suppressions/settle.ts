@@ -1,9 +1,10 @@
-// Suppresses addresses and numbers by what became of messages, and lifts what a person has taken back.
+// Suppresses addresses and numbers by what became of messages and by what people send us, and lifts what they take back.
 import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { announce } from '../events.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import type { MessageRequest } from '../messages/request.ts'
 import type { Suppression } from './suppression.ts'
 
 /** A suppression that a message brings about. `sealed`: the address, sealed to the row of this id. */
@@ -16,80 +17,190 @@ export type SuppressionOf = {
 
 /**
  * Parts of a statement: suppresses `told` (`tenant_id, suppression_id, suppression_event_id, channel, address, sealed,
- * reason, message_id`), with an event each. What is suppressed already stays as it is.
+ * reason, message_id, happened_at`), with an event each. What is suppressed for this reason already stays as it is, and
+ * what happened before it was last lifted changes nothing.
  */
 export function suppressing(sql: Sql | Tx, told: Fragment): Fragment {
   const announced = sql`
     select s.*, t.suppression_event_id as event_id, 'suppression.created' as event
     from suppression s join suppressible t on t.tenant_id = s.tenant_id and t.suppression_id = s.id`
   return sql`
-    suppressible as (${told}),
+    suppressible as (
+      select t.* from (${told}) t
+      where not case when t.reason = 'opt_out' then exists (
+          select from last_opt_words w where w.tenant_id = t.tenant_id and w.channel = t.channel
+            and w.address = t.address and not w.opts_out and w.received_at >= t.happened_at)
+        else exists (
+          select from suppressions l where l.tenant_id = t.tenant_id and l.channel = t.channel
+            and l.address = t.address and l.reason = t.reason and l.deleted_at >= t.happened_at) end
+    ),
     suppression as (
-      insert into suppressions (tenant_id, id, channel, address, sealed, reason, message_id)
-      select tenant_id, suppression_id, channel, address, sealed, reason, message_id from suppressible
-      order by tenant_id, channel, address
-      on conflict (tenant_id, channel, address) where deleted_at is null do nothing
+      insert into suppressions (tenant_id, id, channel, address, sealed, reason, message_id, happened_at)
+      select tenant_id, suppression_id, channel, address, sealed, reason, message_id, happened_at from suppressible
+      order by tenant_id, channel, address, reason
+      on conflict (tenant_id, channel, address, reason) where deleted_at is null do nothing
       returning *
     ), suppression_event as (${announce(sql, 'suppression', announced)})`
 }
 
-/** A person's word about a number: of the tenants that wrote to it, or, taken back, by whose messages it was reached. */
-export type WordSettlement = Settlement & {
+/** What one tenant gets of an inbound message: a message of its own, sealed, with the last that it sent to the number. */
+export type ReceivedMessage = { tenant_id: string; message_id: string } & Pick<
+  SuppressionOf,
+  'suppression_id' | 'sealed'
+> & {
+    /** Null where the text was not kept. */
+    received: Pick<
+      MessageRequest,
+      'message_id' | 'envelope' | 'content' | 'terms' | 'segments' | 'encoding'
+    > | null
+  }
+
+/** What a person sent us, for the tenants that wrote to the number from where it was received. */
+export type InboundSettlement = Settlement & {
   notification_id: string
+  provider: string
+  received_at: string
   channel: Channel
   address: string
-  tenants: ({ tenant_id: string; message_id: string } & Pick<SuppressionOf, 'suppression_id' | 'sealed'>)[]
-  /** It is wanted no more; else it is wanted again. */
-  out: boolean
+  /** The number that received it: a hash. */
+  received_by: string
+  /** The provider's id of it. */
+  reference: string
+  tenants: ReceivedMessage[]
+  /** By an opt-out or opt-in word; null: it is neither. */
+  opts_out: boolean | null
 }
 
 /**
- * Settles jobs of notifications of such words: each tenant gets a suppression, or loses the one that such a word has
- * made, with an event. Words that come twice change nothing more. No two settlements of one call may be of the same
- * number. Returns the ids of the jobs whose lease was still ours.
+ * Settles jobs of notifications of inbound messages: each tenant gets the message, with an event. By an opt-out word it
+ * also gets a suppression, and by an opt-in word it loses the one that such a word has made, with an event each; but of
+ * several words the one that was received last counts, in whatever order they are processed. Words that come twice change
+ * nothing more. No two settlements of one call may be of the same number. Returns the ids of the jobs whose lease was
+ * still ours.
  */
-export async function settleWords(sql: Sql, settlements: WordSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ notification_id, channel, address, tenants, out, ...settlement }) => ({
-    ...settlement,
-    change: {
+export async function settleInbound(sql: Sql, settlements: InboundSettlement[]): Promise<Set<string>> {
+  const items = settlements.map(
+    ({
       notification_id,
+      provider,
+      received_at,
       channel,
       address,
-      out,
-      tenants: tenants.map((each) => ({ ...each, event_id: newId() })),
-    },
-  }))
+      received_by,
+      reference,
+      tenants,
+      opts_out,
+      ...settlement
+    }) => ({
+      ...settlement,
+      change: {
+        notification_id,
+        provider,
+        received_at,
+        channel,
+        address,
+        received_by,
+        reference,
+        opts_out,
+        tenants: tenants.map((each) => ({ ...each, event_id: newId(), received_event_id: newId() })),
+      },
+    }),
+  )
+  await noteWords(sql, settlements)
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},
     told as (
       select c.* from held cross join lateral jsonb_to_record(held.change) as c(
-        notification_id uuid, channel text, address text, out boolean, tenants jsonb)
+        notification_id uuid, provider text, received_at timestamptz, channel text, address text, received_by text,
+        reference text, opts_out boolean, tenants jsonb)
     ), of_tenant as (
-      select told.channel, told.address, told.out, t.*
+      select told.notification_id, told.provider, told.received_at, told.channel, told.address, told.received_by,
+        told.reference, told.opts_out, t.*
       from told cross join lateral jsonb_to_recordset(told.tenants) as t(
-        tenant_id uuid, message_id uuid, suppression_id uuid, sealed text, event_id uuid)
+        tenant_id uuid, message_id uuid, suppression_id uuid, sealed text, event_id uuid, received_event_id uuid,
+        received jsonb)
+    ), word as (
+      -- Locked: a later word waits until this one is settled, and then sees what it has done.
+      select t.* from (select * from of_tenant order by tenant_id, address) t
+      cross join lateral (
+        select from last_opt_words w where w.tenant_id = t.tenant_id and w.channel = t.channel
+          and w.address = t.address and w.fact_id = t.notification_id
+        for update
+      ) w
     ),
     ${suppressing(
       sql,
       sql`
       select tenant_id, suppression_id, event_id as suppression_event_id, channel, address, sealed,
-        'opt_out' as reason, message_id
-      from of_tenant where out`,
+        'opt_out' as reason, message_id, received_at as happened_at
+      from word where opts_out`,
     )},
     lifted as (
       update suppressions s set deleted_at = clock_timestamp(), sealed = null, updated_at = clock_timestamp()
-      from of_tenant t
-      where not t.out and s.tenant_id = t.tenant_id and s.channel = t.channel and s.address = t.address
+      from word t
+      where not t.opts_out and s.tenant_id = t.tenant_id and s.channel = t.channel and s.address = t.address
         and s.reason = 'opt_out' and s.deleted_at is null
+        and coalesce(s.happened_at, s.created_at) <= t.received_at
       returning s.*, t.event_id
     ),
     lifted_event as (${announce(sql, 'suppression', sql`select *, 'suppression.deleted' as event from lifted`)}),
+    received as (
+      insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
+        terms, provider, segments, encoding)
+      select t.tenant_id, r.message_id, t.reference, t.channel, 'received', r.envelope, r.content, t.address,
+        jsonb_build_array(jsonb_build_object(
+          'address', t.received_by, 'status', null, 'code', null, 'message', null)),
+        r.terms, t.provider, r.segments, r.encoding
+      from of_tenant t
+      cross join lateral jsonb_to_record(t.received) as r(
+        message_id uuid, envelope text, content text, terms text[], segments integer, encoding text)
+      where r.message_id is not null
+      order by t.tenant_id, t.reference
+      on conflict (tenant_id, idempotency_key, channel) do nothing
+      returning *
+    ),
+    received_event as (${announce(
+      sql,
+      'message',
+      sql`
+      select r.*, t.received_event_id as event_id, 'message.received' as event
+      from received r join of_tenant t on t.tenant_id = r.tenant_id and t.reference = r.idempotency_key`,
+    )}),
     notification as (
       update notifications n set state = case when told.tenants = '[]' then 'ignored' else 'applied' end,
-        applied_at = clock_timestamp(), reason = null, parked_at = null
+        applied_at = clock_timestamp(), reason = case when told.tenants = '[]' then n.reason end, parked_at = null,
+        payload = n.payload - 'text'
       from told where n.id = told.notification_id
     ),
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/**
+ * Notes the words as the last of their numbers, unless a later one is known. By itself, so that what settles them sees
+ * all that was done by the words before, for which it has waited.
+ */
+async function noteWords(sql: Sql, settlements: InboundSettlement[]): Promise<void> {
+  const words = settlements.flatMap(({ notification_id: fact_id, received_at, channel, address, ...word }) =>
+    word.opts_out === null
+      ? []
+      : word.tenants.map(({ tenant_id }) => ({
+          tenant_id,
+          channel,
+          address,
+          opts_out: word.opts_out,
+          received_at,
+          fact_id,
+        })),
+  )
+  if (words.length === 0) return
+  await sql`
+    insert into last_opt_words as w (tenant_id, channel, address, opts_out, received_at, fact_id)
+    select * from jsonb_to_recordset(${sql.json(words)}) as a(
+      tenant_id uuid, channel text, address text, opts_out boolean, received_at timestamptz, fact_id uuid)
+    order by tenant_id, channel, address
+    on conflict (tenant_id, channel, address) do update
+      set opts_out = excluded.opts_out, received_at = excluded.received_at, fact_id = excluded.fact_id
+      where (excluded.received_at, excluded.fact_id) > (w.received_at, w.fact_id)`
 }

@@ -60,7 +60,7 @@ async function compose(email: OutgoingEmail): Promise<Buffer> {
     to: email.to.map(mailbox),
     cc: email.cc.map(mailbox),
     ...(reply_to !== null && { replyTo: mailbox(reply_to) }),
-    subject,
+    subject: foldable(subject),
     ...(text !== null && { text: withLineEnds(text) }),
     ...(html !== null && { html: withLineEnds(html) }),
     headers: [
@@ -94,6 +94,13 @@ function mailbox(address: string): { name: string; address: string } {
   const name = address.trim() === bare ? '' : address.slice(0, address.lastIndexOf('<')).trim()
   const quoted = /^"(.*)"$/s.exec(name)?.[1]
   return { name: oneLine(quoted?.replaceAll(/\\(.)/gs, '$1') ?? name), address: inAscii(oneLine(bare)) }
+}
+
+/** A word that is longer than a line may be is written in parts, as encoded words (RFC 2047), which readers join again. */
+function foldable(subject: string): string {
+  if (!/[\x21-\x7e]{900}/.test(subject)) return subject
+  const parts = Array.from(subject.matchAll(/.{1,10}/gsu), ([part]) => Buffer.from(part).toString('base64'))
+  return parts.map((part) => `=?UTF-8?B?${part}?=`).join(' ')
 }
 
 /** What is in a header must not begin another. */

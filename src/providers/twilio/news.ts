@@ -20,6 +20,7 @@ export type TwilioPost = { account: string; sid: string } & (
       from: string
       /** The number that received it, and its messaging service, if any. */
       received_by: string[]
+      body: string
       means: 'opt_out' | 'opt_in' | 'help' | 'other'
     }
 )
@@ -71,11 +72,15 @@ export function readTwilioPost(posted: object): TwilioPost | undefined {
   const { AccountSid: account = '', MessageSid: sid, From: from, To, MessagingServiceSid, OptOutType } = said
   const means = OptOutType === undefined ? meaningOf(said.Body) : OPT_OUT_TYPES[OptOutType]
   const received_by = MessagingServiceSid === undefined ? [To] : [To, MessagingServiceSid]
-  return { kind: 'inbound', account, sid, from, received_by, means }
+  return { kind: 'inbound', account, sid, from, received_by, body: said.Body, means }
 }
 
+/** People write "Stop.", "opt out" and full-width letters: only letters and digits count. */
 function meaningOf(body: string): 'opt_out' | 'opt_in' | 'help' | 'other' {
-  const text = body.trim().toUpperCase()
+  const text = body
+    .normalize('NFKC')
+    .replaceAll(/[^\p{L}\p{N}]/gu, '')
+    .toUpperCase()
   for (const means of ['opt_out', 'opt_in', 'help'] as const)
     if (MEANINGS[means].some((each) => each === text)) return means
   return 'other'

@@ -22,11 +22,23 @@ export const attachment = z
       .refine(isBase64, { error: 'must be base64 with padding, without line ends' })
       .meta({ description: 'The content of the file, in base64.', example: 'JVBERi0xLjQK' }),
   })
+  .refine(({ content_type, content }) => !isEmail(content_type) || hasShortLines(content), {
+    path: ['content'],
+    error: 'must have lines of at most 998 bytes: an attached email is sent as it is',
+  })
   .meta({ id: 'SentAttachment', description: 'A file attached to an email.' })
 
 // Written again it is the same; a regex would take longer.
 function isBase64(text: string): boolean {
   return Buffer.from(text, 'base64').toString('base64') === text
+}
+
+function isEmail(content_type: string): boolean {
+  return /^message\//i.test(content_type)
+}
+
+function hasShortLines(content: string): boolean {
+  return !/[^\r\n]{999}/.test(Buffer.from(content, 'base64').toString('latin1'))
 }
 
 /** The size of a file, by its base64. */

@@ -13,6 +13,8 @@ const MOST_TAGS = 10
 const MOST_HEADERS = 50
 const MOST_TEXT = 1_000_000
 const MOST_SMS = 1600
+export const MOST_SUBJECT = 998
+const MOST_URL = 990
 const VARIABLES_BYTES = 64 * 1024
 
 const HEADER = /^(?:x-[a-z0-9-]{1,74}|in-reply-to|references|auto-submitted|precedence)$/i
@@ -50,6 +52,11 @@ const tag = line(64).meta({ description: 'A tag of your own.', example: 'shippin
 /** A tag as a filter. */
 export const soughtTag = tag
 
+/** Without a blank at which it can be continued on another line, a header of more than 998 bytes does not arrive. */
+const headerValue = line(998).refine((value) => !/[\x21-\x7e]{991}/.test(value), {
+  error: 'must have a blank in each 990 characters',
+})
+
 const others = (description: string, example: string) =>
   z
     .array(mailAddress)
@@ -77,7 +84,7 @@ export const emailBody = z
     reply_to: mailAddress
       .nullish()
       .meta({ description: 'The addresses for replies.', example: 'Help <help@shop.example>' }),
-    subject: line(998).nullish().meta({
+    subject: line(MOST_SUBJECT).nullish().meta({
       description: "The subject. Required unless you use a template; it replaces the template's subject.",
       example: 'Your order has shipped',
     }),
@@ -92,7 +99,7 @@ export const emailBody = z
       .nullish()
       .meta({ description: 'The HTML, with or without a `text`.', example: '<p>It is on its way.</p>' }),
     headers: z
-      .record(z.string(), line(998))
+      .record(z.string(), headerValue)
       .nullish()
       .superRefine((headers, check) => {
         const names = Object.keys(headers ?? {})
@@ -125,7 +132,7 @@ export const emailBody = z
       }),
     list_unsubscribe_url: z
       .string()
-      .max(2048, { abort: true })
+      .max(MOST_URL, { abort: true })
       .refine(isHttpsUrl, { error: 'must be an https URL' })
       .nullish()
       .meta({
@@ -166,10 +173,11 @@ export const smsBody = z
     body: z
       .string()
       .min(1)
-      .refine(fitsSms, { error: `must have at most ${MOST_SMS} characters` })
+      .refine(fitsSms, { error: `must have at most ${MOST_SMS} characters; an emoji counts as two or more` })
       .nullish()
       .meta({
-        description: 'The text. Either `body` or `template` is required.',
+        description:
+          'The text, at most 1,600 UTF-16 code units: an emoji counts as two or more. Either `body` or `template` is required.',
         maxLength: MOST_SMS,
         example: 'Your order has shipped.',
       }),
@@ -194,9 +202,9 @@ export const smsBody = z
   .meta({ id: 'SendSms', description: 'The SMS to send.' })
 export type SmsBody = z.output<typeof smsBody>
 
-/** Whether a text is short enough for an SMS: a character beyond the first 65,536 counts once. */
+/** Whether a text is short enough for an SMS, in UTF-16 code units: so the provider counts. */
 export function fitsSms(text: string): boolean {
-  return text.length <= 2 * MOST_SMS && Array.from(text).length <= MOST_SMS
+  return text.length <= MOST_SMS
 }
 
 /** What the body of a request may hold, where it has files. */

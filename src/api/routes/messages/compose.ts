@@ -2,6 +2,7 @@
 import type { Channel } from '#core/addresses.ts'
 import { need } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
+import { isOneLine } from '#core/mail-address.ts'
 import { segmentsOf } from '#core/segments.ts'
 import type { RenderedTemplate } from '#domain/templates/template.ts'
 import type { MessageContent, MessageEnvelope } from '#domain/messages/message.ts'
@@ -9,7 +10,7 @@ import { messageTerm } from '#domain/messages/terms.ts'
 import type { ApiContext } from '../../context.ts'
 import type { Asker } from './asker.ts'
 import { sizeOf } from './attachments.ts'
-import { fitsSms, type EmailBody, type SmsBody } from './bodies.ts'
+import { fitsSms, MOST_SUBJECT, type EmailBody, type SmsBody } from './bodies.ts'
 import { countryOf, domainOf } from './recipients.ts'
 import { renderedText } from './texts.ts'
 
@@ -148,11 +149,11 @@ async function textsOf(
 function problemOfSms({ body }: RenderedTemplate): string | null {
   return body !== null && body !== '' && fitsSms(body)
     ? null
-    : 'The template renders to no text, or to more than 1,600 characters.'
+    : 'The template renders to no text, or to more than 1,600 characters (an emoji counts as two or more).'
 }
 
 function problemOfEmail({ subject, text, html }: RenderedTemplate): string | null {
-  if (subject === null || !/^[^\p{Cc}\p{Zl}\p{Zp}]{1,998}$/u.test(subject))
+  if (subject === null || subject === '' || subject.length > MOST_SUBJECT || !isOneLine(subject))
     return 'The subject must be one line of 1 to 998 characters.'
   return (text ?? '') === '' && (html ?? '') === '' ? 'The template renders to no text.' : null
 }

@@ -19,7 +19,7 @@ import { invalidate, useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { TimelineSection } from '../timeline/TimelineSection.tsx'
 
-const OVER = ['delivered', 'undelivered', 'failed', 'canceled', 'suppressed']
+const OVER = ['delivered', 'undelivered', 'failed', 'canceled', 'suppressed', 'received']
 
 export function MessagePage() {
   const id = usePathParam('id')
@@ -37,7 +37,9 @@ export function MessagePage() {
       word="Message"
       title={({ subject, channel }) => subject ?? (channel === 'sms' ? 'SMS' : 'Email')}
       status={({ status }) => ({ status })}
-      description={() => `To ${to.join(', ')}`}
+      description={({ status, from }) =>
+        status === 'received' ? `From ${from} to ${to.join(', ')}` : `To ${to.join(', ')}`
+      }
       actions={({ status }) =>
         may_cancel &&
         (status === 'scheduled' || status === 'queued') && (
@@ -48,7 +50,7 @@ export function MessagePage() {
         <>
           {message && <MessageStory message={message} />}
           <section className="section">
-            <h2>What was sent</h2>
+            <h2>{message?.status === 'received' ? 'What was received' : 'What was sent'}</h2>
             {message === undefined ? <Bone width="80%" /> : <MessageContent message={message} />}
           </section>
           {message?.recipients && message.recipients.length > 0 && (

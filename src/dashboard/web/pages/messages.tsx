@@ -34,6 +34,7 @@ const STATUSES = [
   'unknown',
   'suppressed',
   'canceled',
+  'received',
 ]
 const FIELDS: FilterField[] = [
   { kind: 'select', name: 'channel', label: 'Channel', options: CHANNELS },

@@ -225,12 +225,16 @@ export async function giveUpMessage(
   const end = message === undefined ? null : endOf(message.channel, message)
   if (end !== null) return end
   const told: MessageTold = { ...nothingTold({ tenant_id, ...ids }), said: 'unknown' }
-  const tells = settlingMessage({ told, notification_id: null })
+  const tells = settlingMessage({ told, notification_id: null, happened_at: null })
   return call?.look_only === true ? park(reason, { code: 'poison', tells }) : { ...unknown(reason), tells }
 }
 
 function tell(job: MessageJob, told: Pick<MessageTold, 'said'> & Partial<MessageTold>) {
-  return settlingMessage({ told: { ...nothingTold(idsOf(job)), ...told }, notification_id: null })
+  return settlingMessage({
+    told: { ...nothingTold(idsOf(job)), ...told },
+    notification_id: null,
+    happened_at: null,
+  })
 }
 
 /** What a caller who waits is answered. */

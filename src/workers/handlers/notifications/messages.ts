@@ -1,8 +1,11 @@
 // Applies notifications about messages. They are signed, so what they say is believed; nobody is asked.
 import { bareAddress } from '#core/addresses.ts'
+import { need } from '#core/config.ts'
 import { EMAIL, SMS } from '#core/config/providers.ts'
+import { newId } from '#core/ids.ts'
 import { SealError, type Vault } from '#core/secrets.ts'
 import type { MessageFailure } from '#core/outcome.ts'
+import { segmentsOf } from '#core/segments.ts'
 import {
   findHeardMessage,
   findWriters,
@@ -10,23 +13,26 @@ import {
   type HeardMessage,
   type Writer,
 } from '#domain/messages/heard.ts'
-import type { MessageEnvelope, StoredRecipient } from '#domain/messages/message.ts'
+import { createInboundVault, inboundPlace, inboundText, type InboundText } from '#domain/messages/inbound.ts'
+import type { MessageContent, MessageEnvelope, StoredRecipient } from '#domain/messages/message.ts'
+import { messagePlace } from '#domain/messages/sealed.ts'
+import { messageTerm } from '#domain/messages/terms.ts'
 import { messageNews, nothingTold, type MessageNews, type MessageTold } from '#domain/messages/told.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { settleWords, type WordSettlement } from '#domain/suppressions/settle.ts'
+import { settleInbound, type InboundSettlement, type ReceivedMessage } from '#domain/suppressions/settle.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
 import { recipientAddresses, messageIdOf, openEnvelope, suppressionOf } from '../messages/parts.ts'
 import { settlingMessage } from '../messages/sending.ts'
-import { over } from './parked.ts'
+import { over, parkFor } from './parked.ts'
 
 type NewsAbout<About extends MessageNews['about']> = Extract<MessageNews, { about: About }>
 
-const settlingWord = settling<Told<WordSettlement>>(
-  'settle_word',
-  settleWords,
+const settlingInbound = settling<Told<InboundSettlement>>(
+  'settle_inbound',
+  settleInbound,
   ({ channel, address }) => `${channel}:${address}`,
 )
 
@@ -139,26 +145,78 @@ function failureOf(message: string, provider_code: string | null): MessageFailur
   return { code: 'recipient_refused', message, provider_code }
 }
 
-/** A person wants no more SMS from a number, or wants them again: this is for every tenant that wrote from there. */
+/**
+ * A person has sent us an SMS: it is for every tenant that wrote to that number from where it was received. So is what it
+ * says by an opt-out or opt-in word. Where nobody wrote, somebody may do so while it is parked.
+ */
 async function applyWord(
-  { sql, vault }: WorkerContext,
+  context: WorkerContext,
   notification: StoredNotification,
-  { word, from, received_by }: NewsAbout<'word'>,
+  { word, from, received_by, text }: NewsAbout<'word'>,
 ): Promise<Decision> {
+  const { sql, vault } = context
   const writers = await findWriters(sql, { from, received_by })
+  if (writers.length === 0 && notification.state !== 'parked')
+    return parkFor(context, notification, 'not_ours')
   const number = numberOf(vault, writers)
-  const tenants = writers.map(({ tenant_id, message_id }) => {
-    const { suppression_id, sealed } = suppressionOf(vault, tenant_id, {
-      address: number,
-      hash: from,
-      reason: 'opt_out',
-    })
-    return { tenant_id, message_id, suppression_id, sealed }
-  })
-  const out = word === 'opt_out'
+  const inbound = text === undefined ? null : openInbound(context, notification, text)
+  const tenants = writers.map(({ tenant_id, message_id }) => ({
+    message_id,
+    ...suppressionOf(vault, tenant_id, { address: number, hash: from, reason: 'opt_out' }),
+    tenant_id,
+    received: inbound && receivedBy(vault, { tenant_id, to_hash: received_by[0]! }, inbound),
+  }))
   return done({
-    tells: settlingWord({ notification_id: notification.id, channel: 'sms', address: from, tenants, out }),
+    tells: settlingInbound({
+      notification_id: notification.id,
+      provider: notification.provider,
+      received_at: notification.received_at,
+      channel: 'sms',
+      address: from,
+      received_by: received_by[0]!,
+      reference: notification.object_id ?? notification.id,
+      tenants,
+      opts_out: word === 'opt_out' ? true : word === 'opt_in' ? false : null,
+    }),
   })
+}
+
+function openInbound({ config }: WorkerContext, { id }: StoredNotification, text: string): InboundText {
+  const vault = createInboundVault(need(config, 'ADDRESS_KEY'))
+  return inboundText.parse(JSON.parse(vault.open(text, inboundPlace(id))))
+}
+
+/** What somebody sent us as a message of a tenant, sealed anew. */
+function receivedBy(
+  vault: Vault,
+  { tenant_id, to_hash }: { tenant_id: string; to_hash: string },
+  { from, to, body }: InboundText,
+): ReceivedMessage['received'] {
+  const message_id = newId()
+  const sealed = (column: 'envelope' | 'content', part: MessageEnvelope | MessageContent) =>
+    vault.seal(JSON.stringify(part), messagePlace(tenant_id, message_id, column))
+  return {
+    message_id,
+    envelope: sealed('envelope', {
+      from,
+      to: [to],
+      cc: null,
+      bcc: null,
+      reply_to: null,
+      subject: null,
+      list_unsubscribe_url: null,
+    }),
+    content: sealed('content', {
+      text: null,
+      html: null,
+      body,
+      headers: null,
+      attachments: null,
+      validity_s: null,
+    }),
+    terms: [messageTerm(tenant_id, 'to', to_hash)],
+    ...segmentsOf(body),
+  }
 }
 
 /** All have written to one number: that of one tenant cannot be read must not keep it from the others. */
@@ -176,13 +234,15 @@ function numberOf(vault: Vault, writers: Writer[]): string {
 }
 
 function apply(
-  { id: notification_id }: StoredNotification,
+  { id: notification_id, received_at: happened_at }: StoredNotification,
   message: HeardMessage,
   told: Pick<MessageTold, 'said'> & Partial<MessageTold>,
 ): Decision {
   const ids = { tenant_id: message.tenant_id, message_id: message.id }
   addLogFacts(ids)
-  return done({ tells: settlingMessage({ told: { ...nothingTold(ids), ...told }, notification_id }) })
+  return done({
+    tells: settlingMessage({ told: { ...nothingTold(ids), ...told }, notification_id, happened_at }),
+  })
 }
 
 function keyOf({ tenant_id, id }: HeardMessage) {

@@ -34,7 +34,8 @@ export class MessagesSuppressionsResource extends Resource {
    * Suppress an address.
    *
    * Nothing is sent to the address any more, not even messages that were accepted before and have not
-   * been sent. If it is already suppressed, the answer is 200 with the existing suppression.
+   * been sent. If you have already suppressed it, the answer is 200 with the existing suppression.
+   * Suppressions with other reasons do not count.
    *
    * Needs the scope `messaging:write`.
    *
@@ -69,8 +70,8 @@ export class MessagesSuppressionsResource extends Resource {
   /**
    * Lift a suppression.
    *
-   * The address gets messages again, and is erased here. The provider refuses a number that answered
-   * STOP until it answers START. The answer is the suppression as it was.
+   * The address gets messages again, unless it has another suppression, and is erased here. The provider
+   * refuses a number that answered STOP until it answers START. The answer is the suppression as it was.
    *
    * Needs the scope `messaging:write`.
    *
