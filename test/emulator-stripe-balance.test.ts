@@ -45,7 +45,7 @@ async function becomes(id: string, status: string): Promise<Stripe.Payout> {
 
 describe('payouts', () => {
   test('are pending, then on their way, then paid, each with an event', async () => {
-    const created = await stripe.payouts.create({ ...PAYOUT, currency: 'USD', description: 'For June' })
+    const created = await stripe.payouts.create({ ...PAYOUT, description: 'For June' })
     expect(created).toMatchObject({
       object: 'payout',
       amount: 1200,

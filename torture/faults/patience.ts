@@ -133,7 +133,7 @@ async function tellOfOthers(system: System): Promise<Problem[]> {
     currency: 'usd',
     confirm: 'true',
     payment_method: 'pm_card_visa',
-    'payment_method_types[]': 'card',
+    'allowed_payment_method_types[]': 'card',
   }
   const objects = await Promise.all(
     Array.from({ length: FOREIGN_PAYMENTS }, async () => {

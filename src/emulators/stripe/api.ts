@@ -18,12 +18,13 @@ import { countHit, hold, takeFault, type Fault } from '../shared/faults.ts'
 import { header, send, sendHalf, type Exchange } from '../shared/http.ts'
 import { findAnswer, fingerprintOf, storeAnswer, type Answer, type StoredAnswer } from './idempotency.ts'
 import { stripeId } from './ids.ts'
-import { refuseUnknown, stringsOf } from './params.ts'
+import { stringsOf } from './params.ts'
 import { parseForm } from './parse.ts'
 import { expireDue } from './payment-intents.ts'
 import { API_VERSION } from './render.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import type { PathIds, Route } from './route.ts'
+import { checkParams } from './rules.ts'
 import { findRoute } from './routes.ts'
 
 const LONGEST_KEY = 255
@@ -102,8 +103,9 @@ function perform(emulator: Emulator, ask: Ask, route: Route, ids: PathIds): Answ
 }
 
 function execute(emulator: Emulator, { exchange, request_id, key }: Ask, route: Route, ids: PathIds): Answer {
+  checkHeaders(exchange)
   const params = parseForm(exchange.method === 'GET' ? exchange.query : exchange.body)
-  refuseUnknown(params, route.known)
+  checkParams(params, route.known)
   const expand = params['expand'] === undefined ? [] : stringsOf(params, 'expand')
   if (route.object !== null) checkExpand(route.object, expand, 'many' in route)
   expireDue(emulator)
@@ -115,6 +117,19 @@ function execute(emulator: Emulator, { exchange, request_id, key }: Ask, route: 
   const list = route.many(emulator, params, ids)
   expandList(list.data, expand, emulator.store, emulator.url)
   return { status: 200, content: JSON.stringify(list) }
+}
+
+/** This emulator speaks one version; bodies are forms. */
+function checkHeaders({ request, method, body }: Exchange): void {
+  const version = header(request, 'stripe-version')
+  if (version !== null && version !== API_VERSION)
+    throw parameterRefused(`Invalid Stripe API version: ${version}`, undefined)
+  const type = header(request, 'content-type')
+  if (method === 'POST' && body !== '' && !type?.startsWith('application/x-www-form-urlencoded'))
+    throw parameterRefused(
+      'Invalid request (check that your POST content type is application/x-www-form-urlencoded).',
+      undefined,
+    )
 }
 
 function keep(emulator: Emulator, { key, fingerprint, request_id }: Ask, answer: Answer): void {

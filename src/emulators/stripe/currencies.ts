@@ -1,5 +1,6 @@
 // The currencies Stripe takes, their least amounts and how its messages write money.
-import { decimalsOf } from '#core/money.ts'
+import { decimalsOf, settlementStep, type AmountUse } from '#core/money.ts'
+import { parameterRefused } from './errors.ts'
 
 const SUPPORTED = new Set(
   (
@@ -37,8 +38,10 @@ const LEAST: Record<string, number> = {
 }
 const SIGNS: Record<string, string> = { usd: '$', eur: '€', gbp: '£', jpy: '¥' }
 
-/** In the smallest unit. */
-export const LARGEST_AMOUNT = 99_999_999
+/** In the smallest unit: eight digits, twelve of IDR (docs: "Minimum and maximum charge amounts"). */
+export function largestAmount(currency: string): number {
+  return currency === 'idr' ? 999_999_999_999 : 99_999_999
+}
 
 export function isCurrency(code: string): boolean {
   return SUPPORTED.has(code)
@@ -61,4 +64,20 @@ export function inWords(amount: number, currency: string): string {
     maximumFractionDigits: decimals,
   })
   return SIGNS[currency] ? `${SIGNS[currency]}${number}` : `${number} ${currency.toUpperCase()}`
+}
+
+/** Refuses an amount that is finer than Stripe settles (docs: "Three-decimal currencies", "Special cases"). */
+export function refuseFraction(
+  amount: number,
+  currency: string,
+  param: string,
+  use: AmountUse = 'payment',
+): void {
+  const step = settlementStep(currency, use)
+  if (amount % step !== 0)
+    throw parameterRefused(
+      `Invalid amount: amounts in ${currency} must be evenly divisible by ${step}.`,
+      param,
+      'parameter_invalid_integer',
+    )
 }

@@ -8,6 +8,7 @@ import { stringOf, stringsOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { API_VERSION, render } from './render.ts'
 import type { Rendered } from './rendered.ts'
+import { exclusive } from './rules.ts'
 import type { Version } from './versions.ts'
 import { appendEvent, type StoredEvent } from './event-log.ts'
 
@@ -69,8 +70,7 @@ const MOST_TYPES = 20
 export function listEvents(emulator: Emulator, params: Params): Page {
   const type = stringOf(params, 'type')
   const types = stringsOf(params, 'types')
-  if (type !== null && types.length > 0)
-    throw parameterRefused('You may only specify one of these parameters: type, types.', 'types')
+  exclusive(params, 'type', 'types')
   if (types.length > MOST_TYPES)
     throw parameterRefused(`Array must contain at most ${MOST_TYPES} elements.`, 'types')
   const wanted = type === null ? (types.length > 0 ? new Set(types) : null) : new Set([type])

@@ -66,10 +66,18 @@ export function expandList(data: Rendered[], expand: string[], store: Store, bas
   }
 }
 
+/** How deep a path may go (docs: "Expanding Responses"). */
+const DEEPEST = 4
+
 /** Before anything is done: 400 for what cannot be expanded. */
 export function checkExpand(object: Version['object'], expand: string[], inList: boolean): void {
   for (const path of expand) {
     const [first, ...rest] = path.split('.')
+    if (rest.length >= DEEPEST)
+      throw parameterRefused(
+        `You cannot expand more than ${DEEPEST} levels of a property (${path}).`,
+        'expand',
+      )
     const field = inList ? rest[0] : first
     if ((inList && first !== 'data') || field === undefined || !EXPANDABLE[object].includes(field)) {
       throw parameterRefused(`This property cannot be expanded (${path}).`, 'expand')

@@ -8,7 +8,8 @@ import { later, SOON_MS } from './later.ts'
 import { knownIn, listOf } from './lists.ts'
 import { booleanOf, metadataOf, oneOf, required, stringOf, stringsOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
-import { PAGING, words, type Routes } from './route.ts'
+import { PAGING, type Routes } from './route.ts'
+import { enumeration, words } from './rules.ts'
 import { save } from './store.ts'
 import type { VerificationSession } from './versions.ts'
 
@@ -205,12 +206,15 @@ export const IDENTITY_ROUTES: Routes = {
     object,
     known: words(
       'client_reference_id expand metadata options provided_details related_customer related_customer_account related_person return_url type verification_flow',
+      { type: enumeration(...TYPES) },
     ),
     one: (emulator, call, _ids, params) => createSession(emulator, call, params),
   },
   [`GET ${NOUN}`]: {
     object,
-    known: words(`${PAGING} client_reference_id created related_customer related_customer_account status`),
+    known: words(`${PAGING} client_reference_id created related_customer related_customer_account status`, {
+      status: enumeration('canceled', 'processing', 'requires_input', 'verified'),
+    }),
     many(emulator, params) {
       const page = listOf(emulator, params, `/v1/${NOUN}`, emulator.store.sessions, {
         equal: ['client_reference_id', 'related_customer', 'status'],
@@ -226,7 +230,7 @@ export const IDENTITY_ROUTES: Routes = {
   },
   [`POST ${NOUN}/:id`]: {
     object,
-    known: words('expand metadata options provided_details type'),
+    known: words('expand metadata options provided_details type', { type: enumeration(...TYPES) }),
     one: (emulator, _call, { id }, params) => updateSession(emulator, findSession(emulator, id), params),
   },
   [`POST ${NOUN}/:id/cancel`]: {

@@ -5,6 +5,7 @@ import { integerOf, stringOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { render } from './render.ts'
 import type { Rendered } from './rendered.ts'
+import { exclusive } from './rules.ts'
 import type { Collection } from './store.ts'
 import type { Version } from './versions.ts'
 
@@ -23,6 +24,7 @@ type Source<T> = {
 /** Refuses a limit out of 1..100 and a cursor that is unknown. */
 export function page<T>(params: Params, source: Source<T>): Page {
   const limit = limitOf(params)
+  exclusive(params, 'starting_after', 'ending_before')
   const starting_after = stringOf(params, 'starting_after')
   const ending_before = stringOf(params, 'ending_before')
   const step = ending_before === null ? -1 : 1

@@ -3,16 +3,10 @@ import { isCurrency, supportedCurrencies } from './currencies.ts'
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 
+/** Docs: "Metadata". Keys hold no square brackets. */
 const MOST_METADATA = 50
 const LONGEST_METADATA_KEY = 40
 const LONGEST_METADATA_VALUE = 500
-
-export function refuseUnknown(params: Params, known: Set<string>): void {
-  for (const name in params) {
-    if (!known.has(name))
-      throw parameterRefused(`Received unknown parameter: ${name}`, name, 'parameter_unknown')
-  }
-}
 
 /** Null when absent or empty. */
 export function stringOf(params: Params, name: string): string | null {
@@ -47,9 +41,9 @@ export function amountOf(params: Params, name: string): number | null {
   return amount
 }
 
-/** In lower case, however it is written. */
+/** One that Stripe supports, in lower case. */
 export function currencyOf(params: Params): string | null {
-  const currency = stringOf(params, 'currency')?.toLowerCase() ?? null
+  const currency = stringOf(params, 'currency')
   if (currency === null || isCurrency(currency)) return currency
   throw parameterRefused(
     `Invalid currency: ${currency}. Stripe currently supports these currencies: ${supportedCurrencies()}`,
@@ -94,6 +88,7 @@ export function metadataOf(params: Params, before: Record<string, string>): Reco
   for (const [key, value] of Object.entries(given)) {
     if (typeof value !== 'string')
       throw parameterRefused('Metadata values must be strings', `metadata[${key}]`)
+    if (/[[\]]/.test(key)) throw parameterRefused('Metadata keys cannot contain square brackets', 'metadata')
     if (key.length > LONGEST_METADATA_KEY)
       throw parameterRefused(`Metadata keys can be up to ${LONGEST_METADATA_KEY} characters`, 'metadata')
     if (value.length > LONGEST_METADATA_VALUE) {

@@ -1,13 +1,14 @@
 // Payment intents: created, confirmed, captured, canceled, lapsed.
-import { inWords, LARGEST_AMOUNT, leastAmount } from './currencies.ts'
+import { refuseFraction } from './currencies.ts'
 import { authorize, challenge, decline, settleCharge } from './confirmation.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { nowMs, nowS, type Emulator } from './emulator.ts'
 import type { Call } from '../shared/call.ts'
-import { invalidState, missing, parameterRefused } from './errors.ts'
+import { invalidState, parameterRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
 import { knownIn } from './lists.ts'
+import { automaticOf, checkedAmount, checkReturnUrl, checkTogether, methodOf } from './intent-params.ts'
 import { AUTHENTICATION_REQUIRED, findMethod } from './methods.ts'
 import {
   amountOf,
@@ -19,11 +20,11 @@ import {
   stringOf,
   stringsOf,
 } from './params.ts'
-import { isParams, type Params } from './parse.ts'
+import type { Params } from './parse.ts'
 import { releaseAsRefund } from './refunds.ts'
 import { render } from './render.ts'
 import { save } from './store.ts'
-import type { Intent, Method } from './versions.ts'
+import type { Intent } from './versions.ts'
 
 const CAPTURE_METHODS = ['automatic', 'automatic_async', 'manual'] as const
 const CANCELLATION_REASONS = ['duplicate', 'fraudulent', 'requested_by_customer', 'abandoned'] as const
@@ -40,10 +41,11 @@ export function findIntent(emulator: Emulator, id: string): Intent {
 }
 
 export function createIntent(emulator: Emulator, call: Call, params: Params): Intent {
+  checkTogether(params)
   const currency = required(currencyOf(params), 'currency')
   const amount = checkedAmount(required(amountOf(params, 'amount'), 'amount'), currency)
   const confirm = booleanOf(params, 'confirm')
-  const types = stringsOf(params, 'payment_method_types')
+  const types = stringsOf(params, 'allowed_payment_method_types')
   const id = stripeId('pi_3')
   const draft: Intent = {
     object: 'payment_intent',
@@ -73,9 +75,6 @@ export function createIntent(emulator: Emulator, call: Call, params: Params): In
     canceled_at: null,
     cancellation_reason: null,
     metadata: metadataOf(params, {}),
-  }
-  if (draft.return_url !== null && !confirm) {
-    throw parameterRefused('`return_url` can only be passed when `confirm` is true.', 'return_url')
   }
   if (draft.method) draft.status = 'requires_confirmation'
   if (confirm) checkReturnUrl(draft)
@@ -147,6 +146,7 @@ export function captureIntent(emulator: Emulator, call: Call, intent: Intent, pa
   if (intent.status !== 'requires_capture')
     throw stateRefused(emulator, intent, 'captured', ['requires_capture'])
   const amount = asked ?? intent.amount_capturable
+  if (asked !== null) refuseFraction(asked, intent.currency, 'amount_to_capture')
   if (amount > intent.amount_capturable) {
     throw parameterRefused(
       'The requested capture amount is greater than the authorized amount.',
@@ -249,52 +249,4 @@ function release(
 function stateRefused(emulator: Emulator, intent: Intent, done: string, allowed: string[]): Error {
   const message = `This PaymentIntent could not be ${done} because it has a status of ${intent.status}. Only a PaymentIntent with one of the following statuses may be ${done}: ${allowed.join(', ')}.`
   return invalidState(message, render(intent, emulator.url))
-}
-
-function checkedAmount(amount: number, currency: string): number {
-  const least = leastAmount(currency)
-  if (amount < least)
-    throw parameterRefused(
-      `Amount must be at least ${inWords(least, currency)} ${currency}`,
-      'amount',
-      'amount_too_small',
-    )
-  if (amount > LARGEST_AMOUNT) {
-    throw parameterRefused(
-      `Amount must be no more than ${inWords(LARGEST_AMOUNT, currency)}`,
-      'amount',
-      'amount_too_large',
-    )
-  }
-  return amount
-}
-
-/** Each use of a test token is a payment method of its own. */
-function methodOf(params: Params): Method | null {
-  const token = stringOf(params, 'payment_method')
-  if (token === null) return null
-  if (!findMethod(token)) throw missing(400, 'PaymentMethod', token, 'payment_method')
-  return { id: stripeId('pm_1'), token }
-}
-
-function automaticOf(params: Params): Intent['automatic'] {
-  const given = params['automatic_payment_methods']
-  if (given === undefined) return { enabled: true, allow_redirects: 'always' }
-  if (!isParams(given)) throw parameterRefused('Invalid hash', 'automatic_payment_methods')
-  const enabled = booleanOf(given, 'enabled')
-  return { enabled, allow_redirects: oneOf(given, 'allow_redirects', ['always', 'never']) ?? 'always' }
-}
-
-/** Methods that may redirect want to know where back to. */
-function checkReturnUrl(intent: Intent): void {
-  if (
-    intent.return_url !== null ||
-    !intent.automatic?.enabled ||
-    intent.automatic.allow_redirects === 'never'
-  )
-    return
-  const message =
-    'This PaymentIntent is configured to accept payment methods enabled in your Dashboard. Because some of these payment methods might redirect your customer off of your page, you must provide a `return_url`. ' +
-    "If you don't want to accept redirect-based payment methods, set `automatic_payment_methods[enabled]` to `true` and `automatic_payment_methods[allow_redirects]` to `never` when creating Setup Intents and Payment Intents."
-  throw parameterRefused(message, undefined)
 }

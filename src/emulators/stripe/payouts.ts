@@ -1,6 +1,7 @@
 // Payouts: from the balance to a bank account or a debit card, which may take them, refuse them or send them back.
 import { BANK, type Call } from '../shared/call.ts'
 import { recordEffect, type Effect } from '../shared/effects.ts'
+import { refuseFraction } from './currencies.ts'
 import { nowS, type Emulator } from './emulator.ts'
 import { missing, parameterRefused, refusedAs } from './errors.ts'
 import { emit } from './events.ts'
@@ -9,7 +10,8 @@ import { later, SOON_MS, wayOf } from './later.ts'
 import { knownIn, listOf } from './lists.ts'
 import { amountOf, currencyOf, metadataOf, oneOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
-import { PAGING, words, type Routes } from './route.ts'
+import { PAGING, type Routes } from './route.ts'
+import { text, words } from './rules.ts'
 import { save } from './store.ts'
 import type { Payout } from './versions.ts'
 
@@ -42,6 +44,7 @@ const FAILURES: Record<string, string> = {
 function createPayout(emulator: Emulator, call: Call, params: Params): Payout {
   const amount = required(amountOf(params, 'amount'), 'amount')
   const currency = required(currencyOf(params), 'currency')
+  refuseFraction(amount, currency, 'amount', 'payout')
   const destination = stringOf(params, 'destination') ?? 'ba_success'
   const metadata = metadataOf(params, {})
   const method = oneOf(params, 'method', METHODS) ?? 'standard'
@@ -150,6 +153,7 @@ export const PAYOUT_ROUTES: Routes = {
     object: 'payout',
     known: words(
       'amount currency description destination expand metadata method payout_method source_type statement_descriptor',
+      { statement_descriptor: text(22) },
     ),
     one: (emulator, call, _ids, params) => createPayout(emulator, call, params),
   },

@@ -1,5 +1,5 @@
 // Refunds: asked for, settled later, failed after all.
-import { inWords } from './currencies.ts'
+import { inWords, refuseFraction } from './currencies.ts'
 import { recordEffect } from '../shared/effects.ts'
 import { disputeOf } from './disputes.ts'
 import { nowS, type Emulator } from './emulator.ts'
@@ -32,6 +32,7 @@ export function createRefund(emulator: Emulator, call: Call, params: Params): Re
   const { currency } = charge
   const left = charge.amount - charge.amount_refunded
   const amount = asked ?? left
+  if (asked !== null) refuseFraction(asked, currency, 'amount')
   if (left === 0) {
     const message = `Charge ${charge.id} has already been refunded.`
     throw refusedAs('charge_already_refunded', undefined, message)

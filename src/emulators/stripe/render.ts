@@ -32,7 +32,7 @@ function renderIntent(intent: Intent, base_url: string): Rendered {
   return {
     id: intent.id,
     object: 'payment_intent',
-    allowed_payment_method_types: null,
+    allowed_payment_method_types: intent.automatic === null ? intent.method_types : null,
     amount: intent.amount,
     amount_capturable: intent.amount_capturable,
     amount_details: { tip: {} },

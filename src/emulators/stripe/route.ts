@@ -4,11 +4,12 @@ import type { Emulator } from './emulator.ts'
 import type { Page } from './lists.ts'
 import type { Params } from './parse.ts'
 import type { Rendered } from './rendered.ts'
+import type { Known } from './rules.ts'
 import type { SearchResult } from './search.ts'
 import type { Version } from './versions.ts'
 
 export type Route = {
-  known: Set<string>
+  known: Known
   /** What it answers with, or a list of; null: events, where nothing can be expanded. */
   object: Version['object'] | null
 } & (
@@ -24,7 +25,3 @@ export type PathIds = { id: string; part: string }
 export type Routes = Record<string, Route>
 
 export const PAGING = 'limit starting_after ending_before expand'
-
-export function words(text: string): Set<string> {
-  return new Set(text.split(' '))
-}

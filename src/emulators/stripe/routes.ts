@@ -13,7 +13,8 @@ import {
 } from './payment-intents.ts'
 import { PAYOUT_ROUTES } from './payouts.ts'
 import { cancelRefund, createRefund, findRefund, listRefunds, updateRefund } from './refunds.ts'
-import { PAGING, words, type PathIds, type Route, type Routes } from './route.ts'
+import { PAGING, type PathIds, type Route, type Routes } from './route.ts'
+import { text, words } from './rules.ts'
 import { searchIntents } from './search.ts'
 import { TOPUP_ROUTES } from './topups.ts'
 import { TRANSFER_ROUTES } from './transfers.ts'
@@ -21,22 +22,25 @@ import { TRANSFER_ROUTES } from './transfers.ts'
 const CREATE =
   'amount currency allowed_payment_method_types amount_details application_fee_amount automatic_payment_methods capture_method confirm confirmation_method confirmation_token customer customer_account ' +
   'description error_on_requires_action excluded_payment_method_types expand hooks mandate mandate_data metadata off_session on_behalf_of payment_details payment_method payment_method_configuration ' +
-  'payment_method_data payment_method_options payment_method_types radar_options receipt_email return_url setup_future_usage shipping statement_descriptor statement_descriptor_suffix transfer_data transfer_group use_stripe_sdk'
+  'payment_method_data payment_method_options radar_options receipt_email return_url setup_future_usage shipping statement_descriptor statement_descriptor_suffix transfer_data transfer_group use_stripe_sdk'
 const UPDATE =
-  'amount amount_details application_fee_amount capture_method currency customer description expand hooks metadata payment_details payment_method payment_method_configuration payment_method_data ' +
-  'payment_method_options payment_method_types receipt_email setup_future_usage shipping statement_descriptor statement_descriptor_suffix transfer_data transfer_group'
+  'allowed_payment_method_types amount amount_details application_fee_amount capture_method currency customer customer_account description excluded_payment_method_types expand hooks metadata payment_details payment_method payment_method_configuration ' +
+  'payment_method_data payment_method_options receipt_email setup_future_usage shipping statement_descriptor statement_descriptor_suffix transfer_data transfer_group'
 const CONFIRM =
-  'amount_details amount_to_confirm capture_method client_secret confirmation_token error_on_requires_action expand hooks mandate mandate_data off_session payment_details payment_method payment_method_data ' +
-  'payment_method_options payment_method_types radar_options receipt_email return_url setup_future_usage shipping use_stripe_sdk'
+  'allowed_payment_method_types amount_details amount_to_confirm capture_method confirmation_token error_on_requires_action excluded_payment_method_types expand hooks mandate mandate_data off_session payment_details payment_method ' +
+  'payment_method_data payment_method_options radar_options receipt_email return_url setup_future_usage shipping use_stripe_sdk'
 const CAPTURE =
   'amount_details amount_to_capture application_fee_amount expand final_capture hooks metadata payment_details statement_descriptor statement_descriptor_suffix transfer_data'
 const REFUND =
   'amount charge currency customer expand instructions_email metadata origin payment_intent reason refund_application_fee reverse_transfer'
 
+/** Shorter than elsewhere (OpenAPI). */
+const DESCRIPTION = { description: text(1000) }
+
 const PAYMENT_ROUTES: Routes = {
   'POST payment_intents': {
     object: 'payment_intent',
-    known: words(CREATE),
+    known: words(CREATE, DESCRIPTION),
     one: (emulator, call, _ids, params) => createIntent(emulator, call, params),
   },
   'GET payment_intents': {
@@ -57,7 +61,7 @@ const PAYMENT_ROUTES: Routes = {
   },
   'POST payment_intents/:id': {
     object: 'payment_intent',
-    known: words(UPDATE),
+    known: words(UPDATE, DESCRIPTION),
     one: (emulator, _call, { id }, params) => updateIntent(emulator, findIntent(emulator, id), params),
   },
   'POST payment_intents/:id/confirm': {

@@ -1,6 +1,7 @@
 // Top-ups: money from our own bank account to the balance, which the bank may refuse or take back.
 import { BANK, type Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
+import { refuseFraction } from './currencies.ts'
 import { nowS, type Emulator } from './emulator.ts'
 import { parameterRefused, refusedAs } from './errors.ts'
 import { emit } from './events.ts'
@@ -9,7 +10,8 @@ import { later, SOON_MS, wayOf } from './later.ts'
 import { knownIn, listOf } from './lists.ts'
 import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
-import { PAGING, words, type Routes } from './route.ts'
+import { PAGING, type Routes } from './route.ts'
+import { enumeration, exclusive, range, text, words } from './rules.ts'
 import { save } from './store.ts'
 import type { Topup } from './versions.ts'
 
@@ -31,10 +33,10 @@ const WAYS: Record<'success' | 'fails' | 'manual', TopupEnd | null> = {
 function createTopup(emulator: Emulator, call: Call, params: Params): Topup {
   const amount = required(amountOf(params, 'amount'), 'amount')
   const currency = required(currencyOf(params), 'currency')
+  refuseFraction(amount, currency, 'amount')
   const source = stringOf(params, 'source')
   const payment_method = stringOf(params, 'payment_method')
-  if (source !== null && payment_method !== null)
-    throw parameterRefused('You may only specify one of these parameters: source, payment_method.', 'source')
+  exclusive(params, 'source', 'payment_method')
   const created = nowS(emulator)
   const topup = save(emulator.store, {
     object: 'topup',
@@ -124,12 +126,16 @@ export const TOPUP_ROUTES: Routes = {
     object: 'topup',
     known: words(
       'amount currency description expand metadata payment_method payment_method_options source statement_descriptor transfer_group',
+      { statement_descriptor: text(15) },
     ),
     one: (emulator, call, _ids, params) => createTopup(emulator, call, params),
   },
   'GET topups': {
     object: 'topup',
-    known: words(`${PAGING} amount created status`),
+    known: words(`${PAGING} amount created status`, {
+      amount: range,
+      status: enumeration('canceled', 'failed', 'pending', 'reversed', 'succeeded'),
+    }),
     many: (emulator, params) =>
       listOf(emulator, params, '/v1/topups', emulator.store.topups, {
         equal: ['status'],

@@ -1,7 +1,7 @@
 // Transfers to connected accounts, and their reversals, whole or in part.
 import type { Call } from '../shared/call.ts'
 import { recordEffect } from '../shared/effects.ts'
-import { inWords } from './currencies.ts'
+import { inWords, refuseFraction } from './currencies.ts'
 import { nowS, type Emulator } from './emulator.ts'
 import { missing, refusedAs } from './errors.ts'
 import { emit } from './events.ts'
@@ -10,7 +10,8 @@ import { wayOf } from './later.ts'
 import { knownIn, listOf } from './lists.ts'
 import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
-import { PAGING, words, type Routes } from './route.ts'
+import { PAGING, type Routes } from './route.ts'
+import { words } from './rules.ts'
 import { save } from './store.ts'
 import type { Reversal, Transfer } from './versions.ts'
 
@@ -21,6 +22,7 @@ const SHOWN_REVERSALS = 10
 function createTransfer(emulator: Emulator, call: Call, params: Params): Transfer {
   const amount = required(amountOf(params, 'amount'), 'amount')
   const currency = required(currencyOf(params), 'currency')
+  refuseFraction(amount, currency, 'amount')
   const destination = required(stringOf(params, 'destination'), 'destination')
   const metadata = metadataOf(params, {})
   if (!/^acct_./.test(destination)) throw missing(400, 'destination', destination, 'destination')

@@ -1,0 +1,85 @@
+// What is asked of a payment intent: its parameters, read and refused together.
+import { inWords, largestAmount, leastAmount, refuseFraction } from './currencies.ts'
+import { missing, parameterRefused } from './errors.ts'
+import { stripeId } from './ids.ts'
+import { findMethod } from './methods.ts'
+import { booleanOf, oneOf, required, stringOf } from './params.ts'
+import { isParams, type Params } from './parse.ts'
+import { boolean, checkParams, enumeration, exclusive, words } from './rules.ts'
+import type { Intent, Method } from './versions.ts'
+
+/** `PaymentIntentCreateParams`: "can only be used with confirm=true". */
+const ONLY_WITH_CONFIRM = ['error_on_requires_action', 'mandate', 'mandate_data', 'off_session', 'return_url']
+
+const AUTOMATIC = words('allow_redirects enabled', {
+  allow_redirects: enumeration('always', 'never'),
+  enabled: boolean,
+})
+
+/** Refuses parameters that exclude each other. */
+export function checkTogether(params: Params): void {
+  exclusive(params, 'customer', 'customer_account')
+  if (booleanOf(params, 'confirm')) {
+    // All methods of this emulator are cards.
+    if (params['statement_descriptor'] !== undefined)
+      throw parameterRefused(
+        'The statement descriptor of a card charge is set with `statement_descriptor_suffix`.',
+        'statement_descriptor',
+      )
+    return
+  }
+  for (const name of ONLY_WITH_CONFIRM)
+    if (params[name] !== undefined)
+      throw parameterRefused(`\`${name}\` can only be passed when \`confirm\` is true.`, name)
+}
+
+export function checkedAmount(amount: number, currency: string): number {
+  const least = leastAmount(currency)
+  if (amount < least)
+    throw parameterRefused(
+      `Amount must be at least ${inWords(least, currency)} ${currency}`,
+      'amount',
+      'amount_too_small',
+    )
+  if (amount > largestAmount(currency)) {
+    throw parameterRefused(
+      `Amount must be no more than ${inWords(largestAmount(currency), currency)}`,
+      'amount',
+      'amount_too_large',
+    )
+  }
+  refuseFraction(amount, currency, 'amount')
+  return amount
+}
+
+/** Each use of a test token is a payment method of its own. */
+export function methodOf(params: Params): Method | null {
+  const token = stringOf(params, 'payment_method')
+  if (token === null) return null
+  if (!findMethod(token)) throw missing(400, 'PaymentMethod', token, 'payment_method')
+  return { id: stripeId('pm_1'), token }
+}
+
+export function automaticOf(params: Params): Intent['automatic'] {
+  const given = params['automatic_payment_methods']
+  if (given === undefined) return { enabled: true, allow_redirects: 'always' }
+  if (!isParams(given)) throw parameterRefused('Invalid hash', 'automatic_payment_methods')
+  checkParams(given, AUTOMATIC)
+  required(stringOf(given, 'enabled'), 'automatic_payment_methods[enabled]')
+  const enabled = booleanOf(given, 'enabled')
+  return { enabled, allow_redirects: oneOf(given, 'allow_redirects', ['always', 'never']) ?? 'always' }
+}
+
+/** Methods that may redirect want to know where back to. */
+export function checkReturnUrl(intent: Intent): void {
+  if (
+    intent.return_url !== null ||
+    !intent.automatic?.enabled ||
+    intent.automatic.allow_redirects === 'never'
+  )
+    return
+  const message =
+    'This PaymentIntent is configured to accept payment methods enabled in your Dashboard. Because some of these payment methods might redirect your customer off of your page, you must provide a `return_url`. ' +
+    "If you don't want to accept redirect-based payment methods, set `automatic_payment_methods[enabled]` to `true` and `automatic_payment_methods[allow_redirects]` to `never` when creating Setup Intents and Payment Intents."
+  throw parameterRefused(message, undefined)
+}

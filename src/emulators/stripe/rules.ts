@@ -1,0 +1,228 @@
+// What the parameters of Stripe's API may be, by their names. Sources: the `*Params` types of stripe-node 23.1 (kinds,
+// enumerations, exclusions) and Stripe's OpenAPI description of 2026-10 (`maxLength`, which the types leave out).
+import { isCurrency, supportedCurrencies } from './currencies.ts'
+import { parameterRefused } from './errors.ts'
+import { isParams, type Params, type Value } from './parse.ts'
+
+/** Refuses a value of the parameter `name`. */
+export type Rule = (value: Value, name: string) => void
+
+/** OpenAPI: `maxLength` of every text that has no limit of its own. */
+const LONGEST_TEXT = 5000
+
+/** A text, not empty: Stripe takes an empty one for an attempt to unset the parameter. */
+export const text =
+  (longest = LONGEST_TEXT): Rule =>
+  (value, name) => {
+    if (typeof value !== 'string') throw parameterRefused('Invalid string', name)
+    if (value === '') throw emptyRefused(name)
+    if (value.length > longest)
+      throw parameterRefused(
+        `Invalid string: must be at most ${longest} characters`,
+        name,
+        'parameter_invalid_string_length',
+      )
+  }
+
+export const enumeration =
+  (...allowed: string[]): Rule =>
+  (value, name) => {
+    if (value === '') throw emptyRefused(name)
+    if (typeof value !== 'string' || !allowed.includes(value))
+      throw parameterRefused(`Invalid ${name}: must be one of ${allowed.join(', ')}`, name)
+  }
+
+export const integer: Rule = (value, name) => {
+  if (value === '') throw emptyRefused(name)
+  if (typeof value !== 'string' || !/^-?\d{1,15}$/.test(value))
+    throw parameterRefused(`Invalid integer: ${JSON.stringify(value)}`, name, 'parameter_invalid_integer')
+}
+
+/** `created=1`, or `created[gte]=1` and the like (`RangeQueryParam`). */
+export const range: Rule = (value, name) => {
+  if (!isParams(value)) return integer(value, name)
+  for (const [bound, number] of Object.entries(value)) {
+    if (!['gt', 'gte', 'lt', 'lte'].includes(bound))
+      throw parameterRefused(
+        `Received unknown parameter: ${name}[${bound}]`,
+        `${name}[${bound}]`,
+        'parameter_unknown',
+      )
+    integer(number, `${name}[${bound}]`)
+  }
+}
+
+export const boolean = enumeration('true', 'false')
+
+export const hash: Rule = (value, name) => {
+  if (!isParams(value)) throw parameterRefused('Invalid hash', name)
+}
+
+/** The type says `Emptyable`: an empty text unsets it. */
+export const emptyable =
+  (rule: Rule): Rule =>
+  (value, name) => {
+    if (value !== '') rule(value, name)
+  }
+
+/** A list, each item by the rule; one alone counts as a list of one. */
+const listOf =
+  (rule: Rule): Rule =>
+  (value, name) => {
+    for (const each of Array.isArray(value) ? value : [value]) rule(each, name)
+  }
+
+/** In lower case, and one of those that Stripe supports. */
+const currency: Rule = (value, name) => {
+  if (typeof value === 'string' && isCurrency(value)) return
+  throw parameterRefused(
+    `Invalid currency: ${JSON.stringify(value)}. Stripe currently supports these currencies: ${supportedCurrencies()}`,
+    name,
+  )
+}
+
+/** With any scheme: mobile apps have their own. */
+const url: Rule = (value, name) => {
+  text()(value, name)
+  if (typeof value === 'string' && URL.canParse(value)) return
+  throw parameterRefused('Not a valid URL', name, 'url_invalid')
+}
+
+/** 5 to 22 Latin characters, a letter among them, and none of `<>\'"*` (docs: "Statement descriptors"). */
+const descriptor =
+  (least: number): Rule =>
+  (value, name) => {
+    text(22)(value, name)
+    const given = typeof value === 'string' ? value : ''
+    if (given.length < least || !/[A-Za-z]/.test(given) || /[<>\\'"*]|[^\x20-\x7e]/.test(given))
+      throw parameterRefused(
+        'Invalid statement descriptor: it must have 5 to 22 Latin characters, a letter among them, and none of <>\\\'"*',
+        name,
+      )
+  }
+
+const sourceType = enumeration('bank_account', 'card', 'fpx')
+
+/** The rules that hold wherever a parameter of this name is known. */
+const RULES: Readonly<Record<string, Rule>> = {
+  allowed_payment_method_types: listOf(text()),
+  amount: integer,
+  amount_details: emptyable(hash),
+  amount_to_capture: integer,
+  amount_to_confirm: integer,
+  application_fee_amount: integer,
+  arrival_date: range,
+  automatic_payment_methods: hash,
+  cancellation_reason: enumeration('duplicate', 'fraudulent', 'requested_by_customer', 'abandoned'),
+  capture_method: enumeration('automatic', 'automatic_async', 'manual'),
+  charge: text(),
+  client_reference_id: text(),
+  client_secret: text(),
+  confirm: boolean,
+  confirmation_method: enumeration('automatic', 'manual'),
+  confirmation_token: text(),
+  created: range,
+  currency,
+  customer: text(),
+  customer_account: text(),
+  delivery_success: boolean,
+  description: text(),
+  destination: text(),
+  ending_before: text(),
+  error_on_requires_action: boolean,
+  evidence: hash,
+  excluded_payment_method_types: listOf(text()),
+  expand: listOf(text()),
+  final_capture: boolean,
+  hooks: hash,
+  instructions_email: text(),
+  intended_submission_method: enumeration(
+    'manual',
+    'prefer_manual',
+    'prefer_smart_disputes',
+    'smart_disputes',
+  ),
+  limit: integer,
+  mandate: text(),
+  mandate_data: emptyable(hash),
+  metadata: emptyable(hash),
+  method: enumeration('standard', 'instant'),
+  // Also `one_off` and `recurring`.
+  off_session: enumeration('true', 'false', 'one_off', 'recurring'),
+  on_behalf_of: text(),
+  options: hash,
+  origin: enumeration('customer_balance'),
+  page: text(),
+  payment_details: emptyable(hash),
+  payment_intent: text(),
+  payment_method: text(),
+  payment_method_configuration: text(),
+  payment_method_data: hash,
+  payment_method_options: hash,
+  payout_method: text(),
+  provided_details: hash,
+  query: text(),
+  radar_options: hash,
+  reason: enumeration('duplicate', 'fraudulent', 'requested_by_customer'),
+  receipt_email: emptyable(text()),
+  refund_application_fee: boolean,
+  related_customer: text(),
+  related_customer_account: text(),
+  related_person: hash,
+  return_url: url,
+  reverse_transfer: boolean,
+  setup_future_usage: emptyable(enumeration('off_session', 'on_session')),
+  shipping: emptyable(hash),
+  source: text(),
+  source_transaction: text(),
+  source_type: sourceType,
+  starting_after: text(),
+  statement_descriptor: descriptor(5),
+  statement_descriptor_suffix: descriptor(1),
+  status: text(),
+  submit: boolean,
+  transfer_data: hash,
+  transfer_group: text(),
+  type: text(),
+  types: listOf(text()),
+  use_stripe_sdk: boolean,
+  verification_flow: text(),
+}
+
+/** What an operation knows: the names, each with its rule. */
+export type Known = ReadonlyMap<string, Rule>
+
+/** `amount currency` and the rules that are this operation's own. */
+export function words(names: string, own: Readonly<Record<string, Rule>> = {}): Known {
+  return new Map(
+    names.split(' ').map((name) => {
+      const rule = own[name] ?? RULES[name]
+      if (rule === undefined) throw new Error(`nothing is known of the parameter ${name}`)
+      return [name, rule]
+    }),
+  )
+}
+
+/** Refuses what the operation does not know, and each value that its rule refuses. */
+export function checkParams(params: Params, known: Known): void {
+  for (const name in params) {
+    const rule = known.get(name)
+    if (rule === undefined)
+      throw parameterRefused(`Received unknown parameter: ${name}`, name, 'parameter_unknown')
+    rule(params[name]!, name)
+  }
+}
+
+/** Refuses two of these at once. */
+export function exclusive(params: Params, ...names: string[]): void {
+  if (names.filter((name) => params[name] !== undefined).length > 1)
+    throw parameterRefused(`You may only specify one of these parameters: ${names.join(', ')}.`, names[0])
+}
+
+function emptyRefused(name: string): Error {
+  return parameterRefused(
+    `You passed an empty string for '${name}'. We assume empty values are an attempt to unset a parameter; however '${name}' cannot be unset. You should remove '${name}' from your request or supply a non-empty value.`,
+    name,
+    'parameter_invalid_empty',
+  )
+}
