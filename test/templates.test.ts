@@ -1,6 +1,7 @@
 // Templates: what they take, what they become, and what a hostile one can do, which is nothing.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { freshKey, type Answer } from '#test/client.ts'
+import { openUnfinished, requestBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
@@ -305,4 +306,58 @@ test('a template is its tenant’s, and needs the scopes of messages', async () 
     (await reader.post(`${path}/preview`, { variables: { order: { number: 1 }, name: 'x' } })).status,
   ).toBe(200)
   expect((await reader.delete(path)).body.error.code).toBe('missing_scope')
+})
+
+describe('what waits to be rendered is bounded', () => {
+  /** Takes some hundredths of a second; the variables make it another each time. */
+  const SLOW = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}x'
+  const slow = async () => (await create({ subject: 'x', text: SLOW, html: SLOW })).body
+  const bytesOf = (target: string, body: object) =>
+    requestBytes(
+      'POST',
+      target,
+      { host: 'localhost', authorization: `Bearer ${world.client.key}`, 'content-type': 'application/json' },
+      JSON.stringify(body),
+    )
+
+  /** Sends a request so many times, and leaves once they are there; then another of the tenant gets its answer. */
+  async function leaveMany(count: number, bytes: Buffer): Promise<void> {
+    const many = openUnfinished(world.client.url, count, bytes)
+    const other = await world.clientOf()
+    for (let n = 0; n < 5; n++) expect((await preview({ text: 'x' }, { order: {} }, other)).status).toBe(400)
+    await many.reset()
+    expect(await textOf('Hello {{ name }}', { name: 'Ada' })).toBe('Hello Ada')
+  }
+
+  test('previews whose callers have left are not rendered', async () => {
+    const { id } = await slow()
+    await leaveMany(800, bytesOf(`/v1/messages/templates/${id}/preview`, { variables: { mark: 'x' } }))
+  })
+
+  test('messages of batches whose callers have left are not rendered', async () => {
+    const { id } = await slow()
+    const variables = { mark: 'x' }
+    const message = { template: id, variables, to: ['ada@example.com'] }
+    const messages = Array.from({ length: 10 }, () => ({ ...message, idempotency_key: freshKey() }))
+    await leaveMany(200, bytesOf('/v1/messages/email/batch', { messages }))
+  })
+
+  test('previews that are too many or too large are refused with 429, and another tenant’s are answered', async () => {
+    const { id } = await slow()
+    const ask = async (nth: number) =>
+      world.client.post(`/v1/messages/templates/${id}/preview`, {
+        variables: { mark: `${nth}`.slice(-1), rest: 'x'.repeat(100_000) },
+      })
+    const asked = Array.from({ length: 300 }, (_, nth) => ask(nth))
+    await Promise.race(asked)
+    const other = await preview({ subject: 'x', text: 'Hello' }, {}, await world.clientOf())
+    expect([other.status, other.body.text]).toEqual([200, 'Hello'])
+    const answers = await Promise.all(asked)
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]))
+    for (const { status, body, headers } of answers.filter((each) => each.status === 429)) {
+      expect([status, body.error.code]).toEqual([429, 'rate_limited'])
+      expect(body.error.message).toMatch(/your templates wait/)
+      expect(headers.get('retry-after')).toBe('1')
+    }
+  })
 })

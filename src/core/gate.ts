@@ -1,77 +1,108 @@
-// Gates limit how much work runs at once: more callers wait in line, as many and as long as allowed; the rest are
+// Gates limit how much work runs at once: more callers wait, as many, as large and as long as allowed; the rest are
 // refused.
 
-/** Runs `work` when there is room; rejects with the error of `refuse` when too many wait or the wait takes too long. */
-export type Gate = <T>(work: () => Promise<T>) => Promise<T>
+/** Runs `work` when there is room. Rejects with the error of `refuse` when the queue is full or the wait takes too long. */
+export type Gate = <T>(work: () => Promise<T>, waiter?: Waiter) => Promise<T>
 
-/** How many callers run and wait at once. Without `queue` all wait, for as long as it takes. */
+/** One that waits. When `signal` aborts before its turn, it leaves the queue and is rejected with the reason. */
+type Waiter = { signal?: AbortSignal | undefined; bytes?: number }
+
+/** How many run at once, and how many may wait, for how long and with how many bytes together. */
 export type GateLimits = {
   running: number
-  queue?: { waiting: number; wait_ms: number; refuse: () => Error }
+  queue: { waiting: number; wait_ms: number; bytes?: number; refuse: () => Error }
 }
 
 export function createGate({ running: most, queue }: GateLimits): Gate {
+  const { waiting, wait_ms, bytes: most_bytes = Infinity, refuse } = queue
   const line = new Set<() => void>()
   let running = 0
+  let held = 0
 
-  function wait(): Promise<void> {
+  function wait({ signal, bytes = 0 }: Waiter): Promise<void> {
     return new Promise<void>((resolve, reject) => {
-      if (queue === undefined) return void line.add(resolve)
-      if (line.size >= queue.waiting) return reject(queue.refuse())
-      const next = () => {
+      if (line.size >= waiting || held + bytes > most_bytes) return reject(refuse())
+      const over = () => {
         clearTimeout(timer)
+        signal?.removeEventListener('abort', leave)
+        line.delete(next)
+        held -= bytes
+      }
+      const next = () => {
+        over()
         resolve()
       }
+      const leave = () => {
+        over()
+        reject(signal?.reason)
+      }
       const timer = setTimeout(() => {
-        line.delete(next)
-        reject(queue.refuse())
-      }, queue.wait_ms)
+        over()
+        reject(refuse())
+      }, wait_ms)
+      signal?.addEventListener('abort', leave)
       line.add(next)
+      held += bytes
     })
   }
 
-  return async (work) => {
+  return async (work, waiter = {}) => {
+    waiter.signal?.throwIfAborted()
     if (running < most) running += 1
-    else await wait()
+    else await wait(waiter)
     try {
       return await work()
     } finally {
       const [next] = line
       if (next === undefined) running -= 1
-      else {
-        line.delete(next)
-        next()
-      }
+      else next()
     }
   }
 }
 
 /**
  * Runs `work` of `id` when there is room: who waits is served by turns of the ids. Rejects with the reason of `signal`
- * when that aborts first.
+ * when that aborts first, and with the error of `refuse` as a gate does.
  */
 export type FairGate = <T>(id: string, signal: AbortSignal, work: () => Promise<T>) => Promise<T>
 
-export function createFairGate(most: number): FairGate {
+export function createFairGate({ running: most, queue }: GateLimits): FairGate {
+  const { waiting, wait_ms, refuse } = queue
   /** In the order of their turns. */
   const lines = new Map<string, Set<() => void>>()
   let running = 0
+  let count = 0
 
   function wait(id: string, signal: AbortSignal): Promise<void> {
     return new Promise<void>((resolve, reject) => {
+      if (count >= waiting) return reject(refuse())
       const line = lines.get(id) ?? new Set()
       lines.set(id, line)
-      const leave = () => {
+      const over = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', leave)
+        count -= 1
+      }
+      const drop = () => {
+        over()
         line.delete(next)
         if (line.size === 0) lines.delete(id)
+      }
+      const leave = () => {
+        drop()
         reject(signal.reason)
       }
       const next = () => {
-        signal.removeEventListener('abort', leave)
+        over()
         resolve()
       }
+      const timer = setTimeout(() => {
+        drop()
+        reject(refuse())
+      }, wait_ms)
       signal.addEventListener('abort', leave)
       line.add(next)
+      count += 1
     })
   }
 
@@ -101,14 +132,16 @@ export function createFairGate(most: number): FairGate {
 }
 
 /** A gate for each id, with these limits each. */
-export function createGates(limits: GateLimits): <T>(id: string, work: () => Promise<T>) => Promise<T> {
+export function createGates(
+  limits: GateLimits,
+): <T>(id: string, work: () => Promise<T>, waiter?: Waiter) => Promise<T> {
   const gates = new Map<string, { pass: Gate; callers: number }>()
-  return async (id, work) => {
+  return async (id, work, waiter) => {
     const gate = gates.get(id) ?? { pass: createGate(limits), callers: 0 }
     gates.set(id, gate)
     gate.callers += 1
     try {
-      return await gate.pass(work)
+      return await gate.pass(work, waiter)
     } finally {
       gate.callers -= 1
       if (gate.callers === 0) gates.delete(id)

@@ -32,6 +32,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Whether another listener answers it. */
     passed_on?: boolean
+    /** What is called when its caller has left, or was answered that it takes too long. */
+    on_left?: Set<() => void>
   }
 }
 
@@ -116,6 +118,7 @@ export function createListener(
     done()
   })
 
+  app.decorateRequest('on_left')
   if (answer_ms !== undefined) refuseLate(app, answer_ms)
 
   // While closing, every answer ends its connection: closing would wait for one that stays open.
@@ -156,6 +159,29 @@ export function createListener(
   return app
 }
 
+/** Calls `left` within half a second of when the caller of a request has left. Returns what stops that. */
+export function onLeft(request: FastifyRequest, left: () => void): () => void {
+  const all = (request.on_left ??= new Set())
+  all.add(left)
+  return () => void all.delete(left)
+}
+
+/** Does `work` with a signal that aborts with `request_timeout` when the caller of the request has left. */
+export async function whileThere<T>(
+  request: FastifyRequest,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const left = () => controller.abort(new AppError('request_timeout'))
+  if (request.socket.destroyed) left()
+  const stop = onLeft(request, left)
+  try {
+    return await work(controller.signal)
+  } finally {
+    stop()
+  }
+}
+
 /**
  * Refuses requests that take longer than `standard_ms`, or the `answer_ms` of their route, from when they are there.
  * Fastify's `handlerTimeout` does the same with a timer and an `AbortController` of each request, which cost a twentieth
@@ -184,6 +210,7 @@ function refuseLate(app: FastifyInstance, standard_ms: number): void {
           if (late_at > now) continue
         }
         open.delete(reply)
+        reply.request.on_left?.forEach((left) => left())
         // Whoever left gets no answer, and `onResponse` does not come.
         if (reply.sent || socket.destroyed) continue
         // What has begun to be answered cannot be refused any more.

@@ -9,8 +9,13 @@ import { currentPermit, NotStarted, type Permit } from './permit.ts'
 const LONGEST_ANSWER_BYTES = 8 * 1024 * 1024
 const PERHAPS_UNSTORABLE = /\\u(?:0000|d[89a-f])/i
 const NO_SECRETS: ReadonlySet<string> = new Set()
-/** The sockets of each lane. */
+/** The sockets of each lane. Calls that wait for one are given back when too many do, or for too long. */
 const CONNECTIONS = 256
+const QUEUE = {
+  waiting: 5_000,
+  wait_ms: 60_000,
+  refuse: () => new NotStarted('too many calls wait for a connection to the provider'),
+}
 const CONNECT_TIMEOUT_MS = 5_000
 const KEEP_ALIVE_MS = 15_000
 /** A provider may ask for patience, not for a week of it. */
@@ -97,7 +102,13 @@ export function openHttp(base: string, { longest_bytes = LONGEST_ANSWER_BYTES } 
       const prefixed = { ...request, path: prefix + request.path }
       const limits = { longest_bytes, deadline_ms: Math.min(deadline_ms, permit.deadline_ms ?? deadline_ms) }
       const { pool, gate } = laneOf(permit.lane)
-      return await gate(() => send(pool, prefixed, limits, permit))
+      try {
+        return await gate(() => send(pool, prefixed, limits, permit), permit)
+      } catch (error) {
+        // Given up while it waited.
+        if (permit.signal.aborted && error === permit.signal.reason) throw new NotStarted()
+        throw error
+      }
     },
     close: async () => void (await Promise.all(Array.from(lanes.values(), ({ pool }) => pool.close()))),
   }
@@ -121,7 +132,7 @@ function openLane(origin: string): Lane {
     headersTimeout: 0,
     bodyTimeout: 0,
   })
-  return { pool, gate: createGate({ running: CONNECTIONS }) }
+  return { pool, gate: createGate({ running: CONNECTIONS, queue: QUEUE }) }
 }
 
 /** Sends once, with a valid permit. A permit may lapse again before a connection is there: then it is asked once more. */

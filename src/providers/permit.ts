@@ -23,8 +23,8 @@ export const permits = new AsyncLocalStorage<Permit>()
 export class NotStarted extends Error {
   override name = 'NotStarted'
 
-  constructor() {
-    super('the queue is paused, the lease lost or the worker stopping')
+  constructor(reason = 'the queue is paused, the lease lost or the worker stopping') {
+    super(reason)
   }
 }
 

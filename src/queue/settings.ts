@@ -38,6 +38,8 @@ export const max_batch = 100
  * in it.
  */
 export const bells_a_job = 16
+/** How long a bell may wait in its worker; then its job is claimed directly. */
+export const bell_wait_ms = 60_000
 /** Bells of a queue that may wait for the batch under way; more are dropped. */
 export const max_waiting = 20_000
 

@@ -11,7 +11,7 @@ import {
 import { createGate } from '#core/gate.ts'
 import type { WorkerStart } from './backend.ts'
 import { decodeBell, type BellData } from './bells.ts'
-import { workerSettings } from './settings.ts'
+import { bell_wait_ms, bells_a_job, workerSettings } from './settings.ts'
 
 export class BellWorker<B extends IQueueBackend, C> extends Worker<
   BellData,
@@ -52,6 +52,13 @@ export class BellWorker<B extends IQueueBackend, C> extends Worker<
   }
 }
 
+/** A bell waited for too long. */
+class BellRefused extends Error {}
+
+function passOverRefused(error: unknown): void {
+  if (!(error instanceof BellRefused)) throw error
+}
+
 /** With `autorun: false` in `options` the worker does not run yet. */
 export function createWorker<B extends IQueueBackend, C>(
   { queue, concurrency, perform }: WorkerStart,
@@ -59,12 +66,16 @@ export function createWorker<B extends IQueueBackend, C>(
   factory: BackendFactory<B, C>,
   failed: (error: unknown) => void,
 ): BellWorker<B, C> {
-  const limited = createGate({ running: concurrency })
+  const limited = createGate({
+    running: concurrency,
+    // All bells that BullMQ may bring at once fit. One that waits too long is left to the sweep.
+    queue: { waiting: concurrency * bells_a_job, wait_ms: bell_wait_ms, refuse: () => new BellRefused() },
+  })
   const worker = new BellWorker<B, C>(
     queue,
     // It returns nothing: a value that cannot be serialised makes BullMQ run the job again.
     async (job: Job<BellData, void>, _token?: string, signal?: AbortSignal) => {
-      await Promise.all(job.data.ids.map((id) => limited(() => perform(id, signal))))
+      await Promise.all(job.data.ids.map((id) => limited(() => perform(id, signal)).catch(passOverRefused)))
     },
     { ...workerSettings, ...options, concurrency },
     factory,

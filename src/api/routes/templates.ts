@@ -4,6 +4,7 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
+import { whileThere } from '#core/listener.ts'
 import { messageChannel } from '#domain/messages/message.ts'
 import { findProtectedTemplate, findTemplate, listTemplates } from '#domain/templates/find.ts'
 import { renderTemplate } from '#domain/templates/render.ts'
@@ -64,7 +65,9 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
       return await acceptAtOnce(context, request, reply, {
         body: request.body,
         step: (asked) =>
-          createTemplate(sql, { ...fields, ...asked, template_id: newId(), event_id: newId() }),
+          whileThere(request, (signal) =>
+            createTemplate(sql, { ...fields, ...asked, template_id: newId(), event_id: newId() }, signal),
+          ),
         async find(sent) {
           const remembered = await findProtectedTemplate(sql, sent)
           if (remembered?.resource.deleted_at != null)
@@ -134,8 +137,18 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
       response: { 200: templateSchema },
       errors: ['template_not_found', 'template_invalid', 'template_exists'],
     }),
-    async ({ credentials: { tenant_id }, params: { id }, body }) =>
-      found(await updateTemplate(sql, tenant_id, id, newId(), body ?? {}), 'template_not_found'),
+    async (request) => {
+      const { params, body, credentials } = request
+      const updated = await whileThere(request, (signal) =>
+        updateTemplate(
+          sql,
+          { tenant_id: credentials.tenant_id, id: params.id, event_id: newId() },
+          body ?? {},
+          signal,
+        ),
+      )
+      return found(updated, 'template_not_found')
+    },
   )
 
   app.delete(
@@ -178,10 +191,15 @@ export function templateRoutes(root: FastifyInstance, context: RouteContext): vo
       response: { 200: renderedTemplateSchema },
       errors: ['template_not_found', 'template_invalid'],
     }),
-    async ({ credentials: { tenant_id }, params: { id }, body }) =>
-      await renderTemplate(
-        found(await findTemplate(sql, tenant_id, id), 'template_not_found'),
-        body.variables,
-      ),
+    async (request) => {
+      const { params, body, credentials } = request
+      return await whileThere(request, async (signal) =>
+        renderTemplate(
+          found(await findTemplate(sql, credentials.tenant_id, params.id), 'template_not_found'),
+          body.variables,
+          signal,
+        ),
+      )
+    },
   )
 }

@@ -13,7 +13,7 @@ import {
   type Template,
   type ValueToken,
 } from 'liquidjs'
-import { RENDER_LIMIT_MS, SIZE_LIMIT, SOURCE_LIMIT } from './limits.ts'
+import { SIZE_LIMIT, SOURCE_LIMIT, STEP_LIMIT } from './limits.ts'
 
 /** The characters of all sources that are kept compiled. */
 const KEPT = 300_000
@@ -22,9 +22,10 @@ const OF_FILES = ['include', 'render', 'layout', 'block']
 /** They escape what they are given: it is not escaped once more. */
 const ESCAPING = ['escape', 'xml_escape', 'escape_once']
 
-/** What LiquidJS says of limits, and what we do. */
+const TOO_MANY_STEPS = 'step limit exceeded'
+/** What LiquidJS and `countSteps` say of limits, and what we do. */
 const LIMITS = new Map([
-  ['template render limit exceeded', 'it takes too long'],
+  [TOO_MANY_STEPS, 'it takes too long'],
   ['memory alloc limit exceeded', 'it makes too much'],
   ['parse length limit exceeded', 'it is too long'],
 ])
@@ -93,7 +94,6 @@ function createEngine(html: boolean): Liquid {
     timezoneOffset: 0,
     locale: 'en-US',
     parseLimit: SOURCE_LIMIT,
-    renderLimit: RENDER_LIMIT_MS,
     memoryLimit: SIZE_LIMIT,
     ...(html && { outputEscape: 'escape' }),
   })
@@ -103,9 +103,21 @@ function createEngine(html: boolean): Liquid {
   engine.registerFilter('range_end', rangeEnd)
   const { renderer } = engine
   const unbounded = renderer.renderTemplates.bind(renderer)
-  renderer.renderTemplates = (templates, context, emitter = chargedEmitter(context)) =>
-    unbounded(templates, context, emitter)
+  renderer.renderTemplates = (templates, context, emitter = chargedEmitter(context)) => {
+    countSteps(context, 1 + templates.length)
+    return unbounded(templates, context, emitter)
+  }
   return engine
+}
+
+/** The steps of each rendering so far, by a limiter that all its contexts share. */
+const steps = new WeakMap<object, number>()
+
+/** Steps are counted, not time: the same template ends alike on any machine. */
+function countSteps({ renderLimit }: Context, more: number): void {
+  const count = (steps.get(renderLimit) ?? 0) + more
+  if (count > STEP_LIMIT) throw new Error(TOO_MANY_STEPS)
+  steps.set(renderLimit, count)
 }
 
 /**

@@ -1,5 +1,6 @@
 // The thread of `render.ts`: renders one template after the other.
 import { parentPort } from 'node:worker_threads'
+import { threadBegan } from '#core/thread-work.ts'
 import { faultOf, render } from './engine.ts'
 import type { RenderGiven, RenderTold } from './render.ts'
 
@@ -7,7 +8,7 @@ import type { RenderGiven, RenderTold } from './render.ts'
 const tell = (told: RenderTold): void => parentPort?.postMessage(told)
 
 parentPort?.on('message', ({ sources, variables }: RenderGiven) => {
-  tell('begun')
+  tell(threadBegan())
   tell(outcomeOf({ sources, variables }))
 })
 

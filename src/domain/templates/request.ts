@@ -18,8 +18,12 @@ export type CreateTemplate = TemplateFields &
  * Creates a template; `known` when its key was used before. Throws `template_invalid`, `template_exists`, and a unique
  * violation when the key is used by another request at the same moment; nothing was written then.
  */
-export async function createTemplate(sql: Sql, request: CreateTemplate): Promise<Template | 'known'> {
-  await checkTemplate(request.tenant_id, request)
+export async function createTemplate(
+  sql: Sql,
+  request: CreateTemplate,
+  signal?: AbortSignal,
+): Promise<Template | 'known'> {
+  await checkTemplate(request.tenant_id, request, signal)
   const keys = sql`select a.*, template_id as resource_id, null::uuid as job_id from asked a`
   const [row] = await named(
     sql<Template[]>`
@@ -48,10 +52,9 @@ export async function createTemplate(sql: Sql, request: CreateTemplate): Promise
  */
 export async function updateTemplate(
   sql: Sql,
-  tenant_id: string,
-  id: string,
-  event_id: string,
+  { tenant_id, id, event_id }: { tenant_id: string; id: string; event_id: string },
   changes: Partial<Omit<TemplateFields, 'channel'>>,
+  signal?: AbortSignal,
 ): Promise<Template | undefined> {
   for (;;) {
     const read = await findTemplate(sql, tenant_id, id)
@@ -66,7 +69,7 @@ export async function updateTemplate(
         param: first.param,
         details,
       })
-    await checkTemplate(tenant_id, changed)
+    await checkTemplate(tenant_id, changed, signal)
     const written = await writeTemplate(sql, changed, event_id)
     // Somebody else changed it meanwhile.
     if (written !== undefined) return written

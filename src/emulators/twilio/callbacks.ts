@@ -5,6 +5,9 @@ import { Agent as SecureAgent, request as httpsRequest } from 'node:https'
 import { createGate } from '#core/gate.ts'
 
 const CONCURRENCY = 32
+/** Callbacks that wait, to be posted or for the end of a pause; more are dropped. */
+const MOST_WAITING = 10_000
+const WAIT_MS = 60_000
 const DEADLINE_MS = 15_000
 /** How far shuffled callbacks stray. */
 const SHUFFLE_MS = 100
@@ -57,7 +60,10 @@ export function startCallbackSender(auth_token: string): CallbackSender {
     http: new Agent({ keepAlive: true, maxSockets: CONCURRENCY }),
     https: new SecureAgent({ keepAlive: true, maxSockets: CONCURRENCY }),
   }
-  const gate = createGate({ running: CONCURRENCY })
+  const gate = createGate({
+    running: CONCURRENCY,
+    queue: { waiting: MOST_WAITING, wait_ms: WAIT_MS, refuse: () => new Error('too many callbacks wait') },
+  })
   const settings: CallbackSettings = {
     automatic: true,
     paused: false,
@@ -73,7 +79,7 @@ export function startCallbackSender(auth_token: string): CallbackSender {
   let closed = false
 
   function post(url: string, params: Record<string, string>): Promise<Posted> {
-    return gate(() => exchange(url, params))
+    return gate(() => exchange(url, params)).catch(() => ({ status: 0, body: '' }))
   }
 
   function exchange(url: string, params: Record<string, string>): Promise<Posted> {
@@ -107,6 +113,7 @@ export function startCallbackSender(auth_token: string): CallbackSender {
   }
 
   async function deliver(url: string, params: Record<string, string>): Promise<void> {
+    if (settings.paused && waiting.length >= MOST_WAITING) return void counts.dropped++
     if (settings.paused) return void waiting.push(() => void deliver(url, params))
     const { status } = await post(url, params)
     if (status >= 200 && status < 300) counts.posted++

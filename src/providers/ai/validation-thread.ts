@@ -1,12 +1,13 @@
 // The thread of `validation.ts`: one schema, one answer, and it ends.
 import { parentPort, workerData } from 'node:worker_threads'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { threadBegan } from '#core/thread-work.ts'
 import type { ThreadGiven, ThreadTold } from './validation.ts'
 
 // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
 const tell = (told: ThreadTold): void => parentPort?.postMessage(told)
 
-tell('ready')
+tell(threadBegan())
 const { schema, data } = workerData as ThreadGiven
 tell({ wrong: wrongWith(schema, data) })
 

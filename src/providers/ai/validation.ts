@@ -3,26 +3,35 @@
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { createFairGate } from '#core/gate.ts'
+import { NotStarted } from '../permit.ts'
+import { limitWork, type ThreadBegan } from '#core/thread-work.ts'
 import { createUsedUp } from '#core/used-up.ts'
 
-/** Two at once, so that hostile schemas cannot take every processor. */
-const AT_ONCE = 2
-/** For compiling the schema and validating with it. */
+/** Two at once, so that hostile schemas cannot take every processor. Those that wait are the jobs of this worker. */
+const LIMITS_OF_ALL = {
+  running: 2,
+  queue: {
+    waiting: 5_000,
+    wait_ms: 10 * 60_000,
+    refuse: () => new NotStarted('too many answers wait to be checked'),
+  },
+}
+/** Of a processor, for compiling the schema and validating with it. */
 const LIMIT_MS = 1_000
 /** For a thread to begin; on a busy machine that can take long, and is no fault of the schema. */
 const BEGIN_MS = 15_000
 const LIMITS = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 const THREAD = new URL('./validation-thread.ts', import.meta.url)
-const UNCHECKED = `The answer could not be checked against the schema within ${LIMIT_MS / 1000} s.`
+const UNCHECKED = 'It takes too much work to check the answer against the schema.'
 
 /** What the thread is given, as JSON, and what it tells. */
 export type ThreadGiven = { schema: string; data: string }
-export type ThreadTold = 'ready' | { wrong: string | null }
+export type ThreadTold = ThreadBegan | { wrong: string | null }
 
-/** `used_up`: its time or memory. `not_begun`: the thread was not even ready. */
-type Checked = Exclude<ThreadTold, 'ready'> | 'used_up' | 'not_begun'
+/** `used_up`: its time or memory. `starved`: the machine gave it no time. */
+type Checked = Exclude<ThreadTold, ThreadBegan> | 'used_up' | 'starved'
 
-const gate = createFairGate(AT_ONCE)
+const gate = createFairGate(LIMITS_OF_ALL)
 /** The hashes of schemas that used up their time or memory. */
 const used_up = createUsedUp()
 
@@ -51,11 +60,12 @@ async function ask(given: ThreadGiven, signal: AbortSignal): Promise<Checked> {
   const giveUp = () => reject(signal.reason)
   signal.addEventListener('abort', giveUp)
   const thread = new Worker(THREAD, { workerData: given, env: {}, execArgv: [], resourceLimits: LIMITS })
-  let limit = setTimeout(() => resolve('not_begun'), BEGIN_MS)
+  const begin = setTimeout(() => resolve('starved'), BEGIN_MS)
+  let stop = () => clearTimeout(begin)
   thread.on('message', (told: ThreadTold) => {
-    clearTimeout(limit)
-    if (told === 'ready') limit = setTimeout(() => resolve('used_up'), LIMIT_MS)
-    else resolve(told)
+    stop()
+    if ('wrong' in told) resolve(told)
+    else stop = limitWork(thread, told, LIMIT_MS, resolve)
   })
   // It used up its memory, or its stack.
   thread.on('error', () => resolve('used_up'))
@@ -63,7 +73,7 @@ async function ask(given: ThreadGiven, signal: AbortSignal): Promise<Checked> {
   try {
     return await promise
   } finally {
-    clearTimeout(limit)
+    stop()
     signal.removeEventListener('abort', giveUp)
     await thread.terminate()
   }

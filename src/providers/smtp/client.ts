@@ -28,6 +28,13 @@ type Conversation = {
   cut: AbortSignal
 }
 
+/** Emails that wait for a connection are given back when too many do, or for too long. */
+const QUEUE = {
+  waiting: 5_000,
+  wait_ms: 60_000,
+  refuse: () => new NotStarted('too many emails wait for a connection to the server'),
+}
+
 /** Longer than any conversation of which a permit says no deadline. */
 const DEADLINE_MS = 10 * 60_000
 
@@ -37,7 +44,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
   const connections = openConnections(url, { require_tls })
   const login = loginIn(url)
   const compose = createComposer(dkim)
-  const gate = createFairGate(running)
+  const gate = createFairGate({ running, queue: QUEUE })
 
   async function send(email: OutgoingEmail, signal: AbortSignal): Promise<EmailOutcome> {
     const permit = currentPermit()

@@ -2,6 +2,8 @@
 import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
+import { createGate } from '#core/gate.ts'
+import { whileThere } from '#core/listener.ts'
 import { findTemplate } from '#domain/templates/find.ts'
 import type { Template } from '#domain/templates/template.ts'
 
@@ -23,26 +25,55 @@ type Hold = <T>(tenant_id: string, bytes: number, work: (take: TakeRoom) => Prom
 
 export type Asker = {
   tenant_id: string
-  /** The template with this name or id, which is read once. */
-  templateOf: (name_or_id: string) => Promise<Template | undefined>
+  /**
+   * Does `work` with the template of this name or id; one at a time of the request, so that a batch takes one place in the
+   * queue of its tenant. Rejects when the caller has left.
+   */
+  withTemplate: <T>(
+    name_or_id: string,
+    work: (template: Template | undefined, signal: AbortSignal) => Promise<T>,
+  ) => Promise<T>
   /** Does `work` while the body of the request is held, and what it takes beyond. Throws `overloaded`. */
   hold: <T>(work: (take: TakeRoom) => Promise<T>) => Promise<T>
 }
 
 /** Finds who asks; all share one bound. */
-export type AskerOf = (request: Pick<FastifyRequest, 'credentials' | 'body_bytes'>) => Asker
+export type AskerOf = (request: FastifyRequest) => Asker
+
+/** The messages of one request that wait for their template: there are never more. */
+const RENDERS = {
+  running: 1,
+  queue: {
+    waiting: 100,
+    wait_ms: 15_000,
+    refuse: () =>
+      new AppError('overloaded', { message: 'The templates of this request took too long to render.' }),
+  },
+}
 
 export function createAskers(sql: Sql): AskerOf {
   const hold = createHold()
-  return ({ credentials: { tenant_id }, body_bytes = 0 }) => {
-    const templates = new Map<string, Promise<Template | undefined>>()
+  return (request) => {
+    const {
+      credentials: { tenant_id },
+      body_bytes = 0,
+    } = request
+    const inTurn = createGate(RENDERS)
+    // Only one is kept: each can be large.
+    let last: { name_or_id: string; template: Template | undefined } | undefined
     return {
       tenant_id,
-      templateOf(name_or_id) {
-        const template = templates.get(name_or_id) ?? findTemplate(sql, tenant_id, name_or_id)
-        templates.set(name_or_id, template)
-        return template
-      },
+      withTemplate: (name_or_id, work) =>
+        whileThere(request, (signal) =>
+          inTurn(
+            async () => {
+              if (last?.name_or_id !== name_or_id)
+                last = { name_or_id, template: await findTemplate(sql, tenant_id, name_or_id) }
+              return await work(last.template, signal)
+            },
+            { signal },
+          ),
+        ),
       hold: (work) => hold(tenant_id, body_bytes, work),
     }
   }

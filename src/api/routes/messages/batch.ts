@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
 import { createGates } from '#core/gate.ts'
 import { anyJson } from '#core/json.ts'
 import { messageSchema } from '#domain/messages/message.ts'
@@ -19,7 +20,19 @@ import type { Sending } from './sending.ts'
 
 const MOST_MESSAGES = 100
 /** So many of a tenant that were accepted before are read again at once: each can be large, and its request short. */
-const READ_AT_ONCE = 8
+const READ = {
+  running: 8,
+  queue: {
+    waiting: 2_000,
+    wait_ms: 10_000,
+    refuse: () =>
+      new AppError('rate_limited', {
+        retry_after_s: 1,
+        message:
+          'Too many messages that were accepted before are read at once: ask again in smaller batches.',
+      }),
+  },
+}
 
 /** Each is checked by itself, so that what is wrong with one refuses no other. */
 const many = (id: string, item: string, example: object) =>
@@ -80,7 +93,7 @@ export function batchRoutes(
   { askerOf, email, sms }: Sendings,
 ): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
-  const read = createGates({ running: READ_AT_ONCE })
+  const read = createGates(READ)
 
   app.post(
     '/v1/messages/email/batch',

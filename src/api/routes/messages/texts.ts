@@ -14,16 +14,17 @@ export type WantedText = {
 
 /** The texts of a template. Throws `template_not_found` and `template_invalid`. */
 export async function renderedText(
-  { templateOf }: Asker,
+  { withTemplate }: Asker,
   { channel, template: name_or_id, variables }: WantedText,
 ): Promise<RenderedTemplate> {
-  const template = await templateOf(name_or_id)
-  if (template === undefined) throw new AppError('template_not_found', { param: 'template' })
-  if (template.channel !== channel)
-    throw new AppError('template_invalid', {
-      param: 'template',
-      message: `The template is for ${template.channel === 'sms' ? 'SMS' : 'email'}.`,
-      context: { line: null, variable: null },
-    })
-  return await renderTemplate(template, variables)
+  return await withTemplate(name_or_id, async (template, signal) => {
+    if (template === undefined) throw new AppError('template_not_found', { param: 'template' })
+    if (template.channel !== channel)
+      throw new AppError('template_invalid', {
+        param: 'template',
+        message: `The template is for ${template.channel === 'sms' ? 'SMS' : 'email'}.`,
+        context: { line: null, variable: null },
+      })
+    return await renderTemplate(template, variables, signal)
+  })
 }

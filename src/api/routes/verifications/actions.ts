@@ -46,7 +46,18 @@ export function verificationActionRoutes(
   const { sql } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
   // So that links are counted right; beside other processes there may be one more for each of these.
-  const oneByOne = createGates({ running: 1 })
+  const oneByOne = createGates({
+    running: 1,
+    queue: {
+      waiting: 20,
+      wait_ms: 5_000,
+      refuse: () =>
+        new AppError('rate_limited', {
+          retry_after_s: 1,
+          message: 'Too many requests for links to this verification at once.',
+        }),
+    },
+  })
 
   app.post(
     '/v1/compliance/kyc/:id/link',

@@ -1,0 +1,52 @@
+// Limits the work of a thread by the time of a processor that it used, so that a busy machine changes no outcome.
+import type { Worker } from 'node:worker_threads'
+
+/** What a thread says of itself when its work begins. */
+export type ThreadBegan = { began_at_cpu_us: number }
+
+/** To be said by the thread. */
+export function threadBegan(): ThreadBegan {
+  return { began_at_cpu_us: sumOf(process.threadCpuUsage()) }
+}
+
+/** On a machine that gives the thread no time, nothing is learnt of its work after so many times its limit. */
+const MOST_WAITS = 30
+
+/**
+ * Calls `end` with `used_up` once the thread has used `limit_ms` of a processor since it began, and with `starved` when it
+ * did not get that time within thirty times as long. Returns what stops that.
+ */
+export function limitWork(
+  thread: Worker,
+  { began_at_cpu_us }: ThreadBegan,
+  limit_ms: number,
+  end: (why: 'used_up' | 'starved') => void,
+): () => void {
+  const until = performance.now() + MOST_WAITS * limit_ms
+  let stopped = false
+  let timer = setTimeout(look, limit_ms)
+
+  function look(): void {
+    thread.cpuUsage().then(
+      (usage) => {
+        if (stopped) return
+        const left_ms = limit_ms - (sumOf(usage) - began_at_cpu_us) / 1000
+        if (left_ms <= 0) end('used_up')
+        else if (performance.now() > until) end('starved')
+        // It cannot use more than passes.
+        else timer = setTimeout(look, Math.max(1, left_ms))
+      },
+      // It has ended, which its `exit` tells.
+      () => {},
+    )
+  }
+
+  return () => {
+    stopped = true
+    clearTimeout(timer)
+  }
+}
+
+function sumOf({ user, system }: NodeJS.CpuUsage): number {
+  return user + system
+}
