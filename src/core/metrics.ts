@@ -198,6 +198,12 @@ export const metrics = {
     labelNames: ['provider', 'state'],
     registers,
   }),
+  logLinesLost: new Counter({
+    name: 'sluice_log_lines_lost_total',
+    help: 'Log lines that could not be written, by reason: the error (ENOSPC, EPIPE, ...), or slow (their reader did not keep up)',
+    labelNames: ['reason'],
+    registers,
+  }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
     help: "Notifications that never arrived and were read from the processor's own list",

@@ -14,6 +14,8 @@ export type Started = Part & { log?: Log; addresses?: Addresses }
 const SHUTDOWN_MS = 25_000
 /** Ctrl-C arrives twice within moments: from the terminal, and again from npm, which passes it on. */
 const SAME_SIGNAL_MS = 1_000
+/** Characters that were written for people and nobody has read. */
+const MOST_UNREAD = 1024 * 1024
 
 /** Runs a process that takes no options but `--help`, which prints `help`: see `runUntilStopped`. */
 export async function run(help: string, start: () => Promise<Started>): Promise<void> {
@@ -24,7 +26,7 @@ export async function run(help: string, start: () => Promise<Started>): Promise<
       return
     }
   } catch (error) {
-    process.stderr.write(`${errorText(error)}\n`)
+    tellPeople(errorText(error))
     process.exitCode = 1
     return
   }
@@ -36,7 +38,7 @@ export async function run(help: string, start: () => Promise<Started>): Promise<
  * supervisor, or else on standard error. A second signal ends it at once.
  */
 export async function runUntilStopped(start: () => Promise<Started>): Promise<void> {
-  for (const stream of [process.stdout, process.stderr]) stream.on('error', passOverLostReader)
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   const starting = Promise.resolve().then(start)
   let has_started = false
   let stopped_at: number | undefined
@@ -53,7 +55,7 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
         process.exit(0)
       })
       .catch((error: unknown) => {
-        process.stderr.write(`${errorText(error)}\n`)
+        tellPeople(errorText(error))
         process.exit(1)
       })
   }
@@ -65,7 +67,7 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
   })
   process.on('uncaughtException', (error) => {
     if (isLateWrite(error) || isUnheardLoss(error)) return
-    process.stderr.write(`${errorText(error)}\n`)
+    tellPeople(errorText(error))
     process.exit(1)
   })
   try {
@@ -75,12 +77,20 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
   } catch (error) {
     if (stopped_at !== undefined) return
     if (isSupervised()) await reportStart({ refused: errorText(error) })
-    else process.stderr.write(`${errorText(error)}\n`)
+    else tellPeople(errorText(error))
     process.exit(1)
   }
 }
 
-/** What is written for people may have lost its reader, as with `| head` or a closed terminal; the work goes on. */
-function passOverLostReader(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
+/**
+ * Writes a line for people, on standard error unless told. Without a word where that cannot be: its disk may be full, or its reader gone or not
+ * reading, and the work goes on.
+ */
+export function tellPeople(line: string, stream: NodeJS.WriteStream = process.stderr): void {
+  if (stream.writableLength > MOST_UNREAD) return
+  try {
+    stream.write(`${line}\n`)
+  } catch {
+    // Files are written at once, so that an error comes from here.
+  }
 }

@@ -24,21 +24,17 @@ export function limitWork(
 ): () => void {
   const until = performance.now() + MOST_WAITS * limit_ms
   let stopped = false
-  let timer = setTimeout(look, limit_ms)
+  let timer = setTimeout(() => void look(), limit_ms)
 
-  function look(): void {
-    thread.cpuUsage().then(
-      (usage) => {
-        if (stopped) return
-        const left_ms = limit_ms - (sumOf(usage) - began_at_cpu_us) / 1000
-        if (left_ms <= 0) end('used_up')
-        else if (performance.now() > until) end('starved')
-        // It cannot use more than passes.
-        else timer = setTimeout(look, Math.max(1, left_ms))
-      },
-      // It has ended, which its `exit` tells.
-      () => {},
-    )
+  async function look(): Promise<void> {
+    const usage = await thread.cpuUsage().catch(() => undefined)
+    // One that has ended tells that by its `exit`.
+    if (stopped || usage === undefined) return
+    const left_ms = limit_ms - (sumOf(usage) - began_at_cpu_us) / 1000
+    if (left_ms <= 0) end('used_up')
+    else if (performance.now() > until) end('starved')
+    // It cannot use more than passes.
+    else timer = setTimeout(() => void look(), Math.max(1, left_ms))
   }
 
   return () => {

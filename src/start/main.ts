@@ -8,7 +8,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
-import { run, type Started } from '#core/run.ts'
+import { run, tellPeople, type Started } from '#core/run.ts'
 import { helpOf, serveOperations } from '#core/service.ts'
 import { checkAddresses, listenAddresses } from '#core/startup.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
@@ -75,7 +75,7 @@ async function startAll(given: Config): Promise<Started> {
     config.WEBHOOKS_URL ??= places.webhooks.url
     const tell = (line: string) => {
       log.info(line)
-      process.stderr.write(`${line}\n`)
+      tellPeople(line)
     }
     const start: Start = { config, data_dir, log, tell, ends, notes: [] }
     const { notes } = start
@@ -190,7 +190,7 @@ async function startParts(
   const options = {
     ...each,
     tell,
-    onLine: createTerminal((text) => void process.stdout.write(text)),
+    onLine: createTerminal((text) => tellPeople(text, process.stdout)),
   }
   const groups = programsOf(config, places, data_dir).map((programs) =>
     programs.map((program) => supervise(program, options)),

@@ -66,7 +66,12 @@ export async function spawnServer(options: {
   const pid = await pidOf(child)
   const watcher = watchOverUs(pid, options.end_signal)
   void ended.then(() => watcher.kill('SIGKILL'))
-  recordOccupant(options.folder, pid)
+  try {
+    recordOccupant(options.folder, pid)
+  } catch (error) {
+    child.kill('SIGKILL')
+    throw error
+  }
   child.unref()
 
   const running = () => child.exitCode === null && child.signalCode === null

@@ -62,7 +62,12 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
     } catch (error) {
       return died((error as Error).message, undefined)
     }
-    if (child.pid !== undefined) options.onStart(name, child.pid)
+    try {
+      if (child.pid !== undefined) options.onStart(name, child.pid)
+    } catch (error) {
+      // The disk may be full. It runs all the same, and is only not found should we be killed.
+      options.tell(`The start of the ${name} could not be recorded (${(error as Error).message}).`)
+    }
     // There is none when the system has no descriptor left.
     if (child.stdout != null)
       createInterface({ input: child.stdout }).on('line', (line) => options.onLine(name, line))

@@ -13,7 +13,7 @@ export function createTerminal(write: (text: string) => void): (name: string, li
     const before = given.get(message)
     if (before !== undefined && before.name !== name) return
     given.set(message, { name, at: now })
-    write(`${line}\n`)
+    write(line)
   }
 }
 

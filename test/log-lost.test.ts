@@ -1,0 +1,147 @@
+// Log lines that cannot be written: the work goes on, the losses are told, and the processes end when they are asked to.
+import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
+import { once } from 'node:events'
+import { constants } from 'node:fs'
+import { open, readFile, truncate, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { freePort } from '#start/ports.ts'
+import { createClient, freshKey, type Client } from '#test/client.ts'
+import { createDeployment, type Deployment } from '#test/deployment.ts'
+import { HOST } from '#test/environment.ts'
+import { makeFolder } from '#test/folders.ts'
+import { eventually } from '#test/payments.ts'
+import { COMPILE_CACHE } from '#test/process.ts'
+
+const ROOT = resolve(import.meta.dirname, '..')
+/** A line of the log for each request, of some hundred characters. */
+const TALKATIVE = { LOG_LEVEL: 'info', LOG_REQUESTS: '1' }
+
+let deployment: Deployment
+beforeAll(async () => {
+  deployment = await createDeployment({ queue: 'redis' })
+})
+afterAll(async () => await deployment?.close())
+
+type Started = { child: ChildProcess; client: Client; metrics: () => Promise<string> }
+
+/** Starts the API with this standard output, also when nobody can read that it is ready. */
+async function startApi(stdio: StdioOptions, shell?: string): Promise<Started> {
+  const [api, metrics] = [await freePort(HOST), await freePort(HOST)]
+  const env = {
+    PATH: process.env.PATH,
+    ...COMPILE_CACHE,
+    ...deployment.env,
+    ...TALKATIVE,
+    API_PORT: String(api),
+    METRICS_PORT: String(metrics),
+  }
+  const program = [process.execPath, 'src/api/main.ts']
+  const [command, ...args] = shell === undefined ? program : ['bash', '-c', shell, 'bash', ...program]
+  const child = spawn(command!, args, { cwd: ROOT, env, stdio })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const client = createClient(`http://${HOST}:${api}`, deployment.client.key)
+  await eventually(async () => expect((await client.get('/healthz')).status).toBe(200), 60_000)
+  return { child, client, metrics: async () => (await fetch(`http://${HOST}:${metrics}/metrics`)).text() }
+}
+
+/** Asks so often that the log of it is far longer than what a pipe takes. */
+async function talk({ client }: Started, requests = 600): Promise<void> {
+  for (let round = 0; round < requests / 50; round++) {
+    const asked = Array.from({ length: 50 }, () =>
+      client.get('/v1/customers/none', { 'x-request-id': freshKey() }),
+    )
+    for (const { status } of await Promise.all(asked)) expect(status).toBe(400)
+  }
+}
+
+async function endsWell({ child }: Started): Promise<void> {
+  const ended = once(child, 'exit')
+  child.kill('SIGTERM')
+  expect(await ended).toEqual([0, null])
+}
+
+const lost = (reason: string) => new RegExp(`^sluice_log_lines_lost_total\\{reason="${reason}"\\} [1-9]`, 'm')
+
+describe('losing log lines never stops work', () => {
+  test('on a full disk', async () => {
+    const full = await open('/dev/full', 'w')
+    const api = await startApi(['ignore', full.fd, full.fd])
+    await full.close()
+    await talk(api)
+    expect(await api.metrics()).toMatch(lost('ENOSPC'))
+    await endsWell(api)
+  })
+
+  test('on a disk that is full for a while; the next line that can be written says how many are missing', async () => {
+    const folder = await makeFolder()
+    onTestFinished(() => folder.remove())
+    const path = join(folder.path, 'api.log')
+    await writeFile(path, '')
+    const api = await startApi(['ignore', 'ignore', 'ignore'], `ulimit -f 64; exec "$@" >> ${path}`)
+    await talk(api)
+    expect(await api.metrics()).toMatch(lost('EFBIG'))
+    await truncate(path)
+    await eventually(async () => {
+      await talk(api, 50)
+      const lines = (await readFile(path, 'utf8')).split('\n').slice(0, -1)
+      const told = lines
+        .filter((line) => line.includes('log lines were lost'))
+        .map((line) => JSON.parse(line))
+      expect(told[0]).toMatchObject({ level: 40, name: 'api', reason: 'EFBIG', lines: expect.any(Number) })
+      // All but one that was cut off are whole.
+      for (const line of lines.slice(1)) JSON.parse(line)
+    })
+    await endsWell(api)
+  })
+
+  test('while the reader does not read, and when it has gone', async () => {
+    const folder = await makeFolder()
+    onTestFinished(() => folder.remove())
+    const path = join(folder.path, 'pipe')
+    await once(spawn('mkfifo', [path]), 'exit')
+    const reader = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    const writer = await open(path, 'w')
+    const api = await startApi(['ignore', writer.fd, 'ignore'])
+    const stopped = await startApi(['ignore', writer.fd, 'ignore'])
+    await writer.close()
+    await Promise.all([talk(api), talk(stopped)])
+    // With all that it has written still unread.
+    await endsWell(stopped)
+    await reader.close()
+    await talk(api)
+    expect(await api.metrics()).toMatch(lost('EPIPE'))
+    await endsWell(api)
+  })
+
+  test('in the common log of the parts of `npm start`', async () => {
+    const full = await open('/dev/full', 'w')
+    const metrics_port = await freePort(HOST)
+    const child = spawn(process.execPath, ['src/workers/main.ts'], {
+      cwd: ROOT,
+      env: {
+        PATH: process.env.PATH,
+        ...COMPILE_CACHE,
+        ...deployment.env,
+        METRICS_PORT: String(metrics_port),
+        SLUICE_LOG_DESCRIPTOR: '4',
+      },
+      stdio: ['ignore', full.fd, full.fd, 'ipc', full.fd],
+    })
+    await full.close()
+    onTestFinished(() => void child.kill('SIGKILL'))
+    await once(child, 'message')
+    const { client } = await startApi(['ignore', 'ignore', 'ignore'])
+    const paid = await client.post('/v1/payments', {
+      idempotency_key: freshKey(),
+      amount_minor: 1000,
+      currency: 'USD',
+      method: 'card',
+      payment_method: 'pm_card_visa',
+    })
+    expect(paid.status).toBe(201)
+    const ended = once(child, 'exit')
+    child.kill('SIGTERM')
+    expect(await ended).toEqual([0, null])
+  })
+})
