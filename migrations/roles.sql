@@ -261,6 +261,8 @@ begin
 
     ('sluice_worker', 'job_rollups', 'select, insert, update, delete'),
     ('sluice_worker', 'tenant_rollups', 'select, insert, update, delete'),
+    ('sluice_worker', 'provider_failures', 'select, insert, update, delete'),
+    ('sluice_worker', 'provider_outages', 'select, insert, update, delete'),
     ('sluice_worker', 'payment_days', 'select, insert, update, delete'),
     ('sluice_worker', 'payment_cursors', 'select, insert, update'),
 
@@ -268,7 +270,10 @@ begin
     ('sluice_dashboard', 'tenant_rollups', 'select'),
     ('sluice_dashboard', 'payment_days', 'select'),
     ('sluice_dashboard', 'payment_cursors', 'select'),
-    ('sluice_dashboard', 'jobs', 'select (priority)')
+    ('sluice_dashboard', 'provider_failures', 'select'),
+    ('sluice_dashboard', 'provider_outages', 'select'),
+    ('sluice_dashboard', 'jobs', 'select (priority, failing_since)'),
+    ('sluice_dashboard', 'job_history', 'select (failing_since)')
   ) as granted(role, name, privileges) loop
     execute format('grant %s on %I.%I to %I', each.privileges, here, each.name, each.role);
   end loop;
@@ -287,7 +292,7 @@ begin
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
-        'operator_act_cancellations', 'job_rollups')
+        'operator_act_cancellations', 'job_rollups', 'provider_failures', 'provider_outages')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),

@@ -653,8 +653,8 @@ test(
     const warned = await second.says('refuses our credentials')
     expect(JSON.parse(warned)).toMatchObject({
       level: 40,
-      ai_task_id: failed.id,
-      reason: expect.stringContaining('401'),
+      provider: 'ai',
+      msg: 'The AI provider refuses our credentials: check AI_API_KEY',
     })
     expect(deployment.output()).not.toContain('Private')
   },

@@ -279,3 +279,29 @@ function refusalOf(variables: Record<string, string>): string {
   }
   throw new Error('nothing was refused')
 }
+
+test('in production the dashboard is reached by https, or on this machine', () => {
+  const load = (DASHBOARD_URL: string, NODE_ENV = 'production') =>
+    loadConfig({ ...env, NODE_ENV, DASHBOARD_URL }).DASHBOARD_URL
+  for (const url of [
+    'http://dashboard.example.com',
+    'http://10.0.0.5:3002',
+    'http://localhost.example.com',
+    'http://127.0.0.1.example.com',
+    'http://[::2]:3002',
+  ]) {
+    expect(() => load(url)).toThrow(
+      /DASHBOARD_URL: must begin with https:\/\/ in production.*Example: DASHBOARD_URL=https:\/\/dashboard\.example\.com/,
+    )
+    expect(load(url, 'development')).toBe(url)
+  }
+  for (const url of [
+    'https://dashboard.example.com',
+    'http://localhost:3002',
+    'http://pay.localhost:3002',
+    'http://127.0.0.1:3002',
+    'http://127.1.2.3',
+    'http://[::1]:3002',
+  ])
+    expect(load(url)).toBe(url)
+})

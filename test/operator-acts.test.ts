@@ -238,11 +238,11 @@ test('the dashboard sees processes and schedules, and pauses on record', async (
   const processes = await findProcesses(dashboard)
   expect(processes.at(-1)).toMatchObject({
     name: 'worker',
-    is_gone: false,
+    state: 'up',
     queues: expect.arrayContaining(['ai']),
   })
   await deployment.sql`update processes set seen_at = now() - interval '2 minutes'`
-  expect((await findProcesses(dashboard))[0]!.is_gone).toBe(true)
+  expect((await findProcesses(dashboard))[0]!.state).toBe('gone')
   const what = { queue: 'ai', who: 'ada@example.com', reason: 'too dear' }
   const [ada] = await deployment.sql`
     insert into users (id, name, email, email_verified) values (gen_random_uuid(), 'Ada', ${what.who}, true) returning id`

@@ -440,6 +440,8 @@ describe('readers', () => {
     'audit_head',
     // Of the installation.
     'job_rollups',
+    'provider_failures',
+    'provider_outages',
     'processes',
     'operator_acts',
     'operator_act_items',

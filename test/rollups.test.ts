@@ -472,4 +472,4 @@ test('no read and no count looks through a table of jobs, payments or events', a
 })
 
 /** One row for each tenant, or fewer. */
-const SMALL = new Set(['pauses', 'recurring_work', 'event_sequences'])
+const SMALL = new Set(['pauses', 'recurring_work', 'event_sequences', 'provider_outages'])

@@ -214,6 +214,7 @@ function lineOf({ id, state, parked, name, tenant, tenant_id, ...job }: ListedJo
     tenant ?? tenant_id,
     job.subject_id === null ? '' : `${job.subject ?? 'of'} ${job.subject_id}`,
     job.unknown_since === null ? '' : `unknown since ${job.unknown_since}`,
+    job.failing_since === null ? '' : `retrying since ${job.failing_since}`,
     job.finished_at !== null ? `ended ${job.finished_at}` : job.run_at === null ? '' : `due ${job.run_at}`,
     job.error ?? '',
   ]

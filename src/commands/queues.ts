@@ -5,6 +5,7 @@ import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { errorText } from '#core/startup.ts'
 import { findPauses, pauseJobs, resumeJobs } from '#domain/jobs/pauses.ts'
+import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countOpenJobs } from '#domain/jobs/states.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { operatorHere, userName } from '#domain/people/operator-here.ts'
@@ -18,7 +19,7 @@ const HELP = `sluice queues: what waits in each queue, and pauses.
   npm run queues -- pause  [<queue>] [--tenant acme] --reason "the bank asked us to wait"
   npm run queues -- resume [<queue>] [--tenant acme]
 
-list    shows each queue with its open jobs, and what is paused.
+list    shows each queue with its open jobs, those of them whose last attempt failed (retrying), and what is paused.
 pause   pauses a queue, a tenant, or a tenant in a queue. Requests are still accepted, and their jobs wait. After at most a second
         no new call to a provider starts; one that is under way finishes.
 resume  ends that pause. Another one, such as that of the tenant, stays.
@@ -49,16 +50,20 @@ async function main(): Promise<void> {
 
 async function list(sql: Sql, { json }: QueueOptions): Promise<void> {
   const counts = new Map((await countOpenJobs(sql)).map(({ queue, ...count }) => [queue, count]))
-  const queues = QUEUES.map((queue) => ({ queue, ...(counts.get(queue) ?? NONE) }))
+  const found = await findRetryingOfQueues(sql)
+  const queues = QUEUES.map((queue) => {
+    const { retrying = 0, oldest_s = 0 } = found.get(queue) ?? {}
+    return { queue, ...(counts.get(queue) ?? NONE), retrying, oldest_retrying_s: oldest_s }
+  })
   const pauses = await findPauses(sql)
   if (json) return print(JSON.stringify({ queues, pauses }, null, 2))
-  for (const { queue, oldest_due_s, ...count } of queues) {
+  for (const { queue, oldest_due_s, oldest_retrying_s, ...count } of queues) {
     const numbers = Object.entries(count).map(([state, number]) => `${state} ${number}`.padEnd(16))
-    print(
-      [queue.padEnd(16), ...numbers, oldest_due_s > 0 ? `oldest due ${oldest_due_s} s` : '']
-        .join('')
-        .trimEnd(),
-    )
+    const ages = [
+      ...(oldest_due_s > 0 ? [`oldest due ${oldest_due_s} s`] : []),
+      ...(count.retrying > 0 ? [`oldest retrying ${oldest_retrying_s} s`] : []),
+    ]
+    print([queue.padEnd(16), ...numbers, ages.join(', ')].join('').trimEnd())
   }
   for (const { queue, tenant, since, reason, who } of pauses) {
     const what = [queue && `queue ${queue}`, tenant && `tenant ${tenant}`].filter(Boolean).join(', ')

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
+import { problemOfDashboardUrl } from './config/dashboard.ts'
 import { nearestName } from './config/near.ts'
 import { isSpared, neededBy } from './config/readers.ts'
 import type { ProcessName } from './config/row.ts'
@@ -39,11 +40,15 @@ export function loadConfig(
     if (parsed.success) values[name] = parsed.data
     else problems.push(isWrong(name, parsed.error.issues[0]!.message))
   }
-  if (values.NODE_ENV === 'production')
-    for (const network of (values as Partial<Variables>).WEBHOOKS_ALLOW_CIDRS ?? []) {
+  if (values.NODE_ENV === 'production') {
+    const { WEBHOOKS_ALLOW_CIDRS = [], DASHBOARD_URL } = values as Partial<Variables>
+    for (const network of WEBHOOKS_ALLOW_CIDRS) {
       const problem = problemOfAllowed(network)
       if (problem !== null) problems.push(isWrong('WEBHOOKS_ALLOW_CIDRS', problem))
     }
+    const unsafe = DASHBOARD_URL === undefined ? null : problemOfDashboardUrl(DASHBOARD_URL)
+    if (unsafe !== null) problems.push(isWrong('DASHBOARD_URL', unsafe))
+  }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
   const variables = values as Variables
   return {

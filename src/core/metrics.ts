@@ -118,6 +118,18 @@ export const metrics = {
     labelNames: ['queue'],
     registers,
   }),
+  retrying: new Gauge({
+    name: 'sluice_jobs_retrying',
+    help: 'Open jobs whose last attempt failed; counted up to 10,000 of each kind of job. Each worker says the same: take the max',
+    labelNames: ['queue'],
+    registers,
+  }),
+  oldestRetrying: new Gauge({
+    name: 'sluice_oldest_retrying_seconds',
+    help: 'Since the first of the failed attempts at the oldest open job whose last attempt failed. Take the max of the workers',
+    labelNames: ['queue'],
+    registers,
+  }),
   parked: new Gauge({
     name: 'sluice_notifications_parked',
     help: 'Notifications that wait for what they name, or were given up, by reason; counted up to 10,000 of each',

@@ -31,6 +31,14 @@ export type CallingNoun = CallName extends `${infer Noun}.${string}` ? Noun : ne
 /** The jobs that this version can perform. During a deployment another version may ask for others. */
 export const JOB_NAMES: readonly JobName[] = Object.values(JOBS).map(({ name }) => name)
 
+/** The names of the jobs of each queue. */
+export const JOB_NAMES_OF: ReadonlyMap<QueueName, readonly JobName[]> = new Map(
+  Array.from(
+    Map.groupBy(Object.values(JOBS), ({ queue }) => queue),
+    ([queue, jobs]) => [queue, jobs.map(({ name }) => name)],
+  ),
+)
+
 /** The provider calls that this version knows, each with the name and queue of its job. */
 export const CALLS: readonly ({ job: JobName; queue: QueueName } & CallDefinition)[] = Object.values(
   JOBS,

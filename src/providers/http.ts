@@ -58,12 +58,16 @@ export class NoAnswer extends Error {
   }
 }
 
-/** A call to a provider that has ended, as the metrics and the log tell of it. `said`: what only operators are told. */
+/**
+ * A call to a provider that has ended, as the metrics and the log tell of it. `said`: what only operators are told. `health`:
+ * what it says about the provider, where its outcome says otherwise; `unknown`: we did not wait for an answer.
+ */
 export type EndedCall = {
   operation: string
   outcome: Outcome<unknown>['kind']
   duration_ms: number
   said?: string
+  health?: 'answers' | 'unknown'
 }
 
 /** `path` begins with a slash and comes after that of the base. */

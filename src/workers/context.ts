@@ -7,6 +7,7 @@ import type { Vault } from '#core/secrets.ts'
 import type { Providers } from '#providers/configured.ts'
 import type { Receivers } from '#providers/receivers.ts'
 import type { JobLog } from './job-log.ts'
+import type { ProviderWatch } from './provider-watch.ts'
 
 export type WorkerContext = Providers & {
   sql: Sql
@@ -16,6 +17,7 @@ export type WorkerContext = Providers & {
   /** Only where messages are sent, or heard of. */
   hashOf: AddressHash
   job_log: JobLog
+  provider_watch: ProviderWatch
   /** Posts events to the addresses of tenants. */
   receivers: Receivers
 }

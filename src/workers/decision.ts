@@ -49,6 +49,8 @@ type RetryOptions = {
   said?: NonNullable<Settlement['error']>
   /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */
   counts?: boolean
+  /** The provider answered, and is not done yet: the attempt did not fail. */
+  answered?: boolean
 }
 
 /** The job succeeded. */
@@ -154,6 +156,7 @@ export function settlementOf(
     rotate: false,
     unsent: decision.unsent ?? false,
     forgive: true,
+    failing: false,
   }
   switch (decision.kind) {
     case 'done':
@@ -161,11 +164,10 @@ export function settlementOf(
     case 'failed':
       return { ...settlement, state: 'failed', outcome: 'declined', error: decision.failure }
     case 'retry': {
-      const { why = 'retry', after_ms = 0, counts = false, afresh = false } = decision
+      const { why = 'retry', after_ms = 0, counts = false, afresh = false, answered = false } = decision
       // A call that may only be looked up is looked up again, not sent.
       const looks = job.call?.look_only === true && !afresh
-      if (looks && decision.unanswered !== true)
-        return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
+      if (looks && decision.unanswered !== true) return lookedUp(settlement, job, retry)
       const by_schedule_ms = why === 'misconfigured' ? MISCONFIGURED_MS : retryDelay(job, retry, after_ms)
       const delay_ms = decision.delay_ms ?? by_schedule_ms
       return {
@@ -176,31 +178,38 @@ export function settlementOf(
         delay_ms,
         rotate: afresh && job.call?.in_doubt === true,
         forgive: !counts,
+        failing: !answered,
       }
     }
     case 'rotate':
       // Another key would not protect from a second effect either.
       if (call?.on_ambiguous === 'look' && job.call?.in_doubt === true)
-        return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
+        return lookedUp(settlement, job, retry)
       return decision.parked === true
         ? { ...settlement, rotate: true, outcome: 'parked', delay_ms: null }
-        : { ...settlement, rotate: true, delay_ms: retryDelay(job, retry, 0) }
+        : { ...settlement, rotate: true, delay_ms: retryDelay(job, retry, 0), failing: true }
     case 'unknown':
-      return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry) }
+      return lookedUp(settlement, job, retry)
     case 'park': {
       const { code = 'processor_error', reason, delay_ms = null } = decision
       const state = job.call === null ? 'ready' : 'unknown'
       return { ...settlement, state, outcome: 'parked', error: { code, message: reason }, delay_ms }
     }
     case 'give_back':
-      return { ...settlement, outcome: settlement.unsent ? 'returned' : 'ambiguous' }
+      return { ...settlement, outcome: settlement.unsent ? 'returned' : 'ambiguous', failing: null }
     case 'discard':
       return { ...settlement, state: 'discarded', outcome: 'discarded' }
     case 'go_on':
-      return { ...settlement, state: 'running', outcome: 'done', forgive: false }
+      return { ...settlement, state: 'running', outcome: 'done', forgive: false, failing: null }
     default:
       return assert.fail(`no decision: ${JSON.stringify(decision satisfies never)}`)
   }
+}
+
+/** The call is looked up from now on. The attempt that leaves its effect unknown failed; a look that finds nothing did not. */
+function lookedUp(settlement: Settlement, job: ClaimedJob, retry: JobDefinition['retry']): Settlement {
+  const failing = job.unknown_ms === null
+  return { ...settlement, state: 'unknown', outcome: 'unknown', delay_ms: lookDelay(job, retry), failing }
 }
 
 /** Exponential with jitter: between a tenth and the whole of the delay, and no sooner than the provider asks for. */

@@ -2,11 +2,14 @@
 // asked for it and the ids of its rows. A notification that has waited has a line too: it may need no job.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createSampler, withoutRedaction, type Log } from '#core/log.ts'
+import { seldom } from '#core/seldom.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
 import { factsOfStored, type Waited } from '#domain/notifications/store.ts'
 
 type Facts = Record<string, unknown>
+
+const MISCONFIGURED_EVERY_MS = 60_000
 
 const lines_of = new AsyncLocalStorage<Facts>()
 
@@ -28,12 +31,21 @@ export type JobLog = {
 export function createJobLog(log: Log, logged_part: number): JobLog {
   const sampled = createSampler(logged_part)
   const lines = withoutRedaction(log)
+  const misconfigured = seldom(
+    (suppressed, facts: Facts) =>
+      log.error(
+        { ...facts, suppressed },
+        'a job waits until the configuration is corrected: credentials are refused or a key is missing',
+      ),
+    MISCONFIGURED_EVERY_MS,
+  )
   const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
   return {
     of: (job, work) => lines_of.run(idsOf(job), work),
     ended(job, { outcome, state, error }, ms) {
       const facts = factsOf(job)
+      if (outcome === 'misconfigured') misconfigured({ ...facts, reason: error?.message })
       const bad = state === 'unknown' || state === 'discarded'
       if (!bad && !isLogged(facts)) return
       const line = { ...facts, outcome, state, ms: Math.round(ms), reason: error?.message }

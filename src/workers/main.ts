@@ -29,6 +29,7 @@ import { expire } from './recurring/holds.ts'
 import { rollUp } from './recurring/rollups.ts'
 import { cancelAbandoned } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
+import { watchProviders } from './provider-watch.ts'
 import { dispatch } from './dispatch.ts'
 import { compareWhatWaits } from './recurring/waiting.ts'
 import { sweep, watch } from './sweep.ts'
@@ -49,10 +50,12 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   })
   ends.defer(() => endAll(sql, urgent_sql, recurring_sql))
   const job_log = createJobLog(log, config.logged_part)
+  const provider_watch = watchProviders(log)
   const { providers, ...opened } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
     metrics.providerCall.observe({ provider, operation, outcome }, duration_ms / 1000)
     if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
+    provider_watch.ended(provider, call)
     job_log.call(call)
   })
   ends.defer(() => opened.close())
@@ -69,6 +72,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     config,
     hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),
     job_log,
+    provider_watch,
     receivers,
   }
   const concurrencyOf = (name: string) =>
@@ -98,6 +102,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     expire(recurring, config.REQUIRES_ACTION_TTL_S),
     cancelAbandoned(recurring, config.KYC_TTL_DAYS),
     gauge(recurring),
+    provider_watch.report(recurring_sql, worker),
     carryOutActs(recurring),
     rollUp(recurring),
     retain(recurring, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),

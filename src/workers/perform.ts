@@ -135,9 +135,11 @@ export function createPerformer(
 
   async function perform({ job, asked_at }: Claimed, signal: AbortSignal): Promise<Settlement> {
     const calls = { asked_at, answered_at: -Infinity, sent: false }
+    const { call } = handlerOf(job.name).definition
+    let over = () => {}
     const permit: Permit = {
       lane: job.queue,
-      deadline_ms: handlerOf(job.name).definition.call?.deadline_ms ?? null,
+      deadline_ms: call?.deadline_ms ?? null,
       signal,
       valid: () =>
         performance.now() - calls.asked_at < PERMIT_MS || performance.now() - calls.answered_at < ANSWER_MS,
@@ -147,7 +149,10 @@ export function createPerformer(
         Object.assign(calls, { asked_at: again, answered_at: performance.now() })
         return true
       },
-      used: () => void (calls.sent = true),
+      used() {
+        if (!calls.sent && call !== null) over = context.provider_watch.sent(call.provider)
+        calls.sent = true
+      },
     }
     try {
       return await permits.run(permit, async () => await attempt(job, signal))
@@ -155,6 +160,8 @@ export function createPerformer(
       if (!(error instanceof NotStarted)) throw error
       // An earlier call of this attempt may have had an effect whose outcome is not written.
       return await settled(job, giveBack(error.message, { unsent: !calls.sent }))
+    } finally {
+      over()
     }
   }
 
@@ -214,15 +221,6 @@ export function createPerformer(
       log.warn(factsOf(job), 'a late write was fenced')
       return
     }
-    if (outcome === 'misconfigured')
-      log.error(
-        {
-          ...factsOf(job),
-          provider: handlerOf(job.name).definition.call?.provider,
-          reason: settlement.error?.message,
-        },
-        'a job waits until the configuration is corrected: credentials are refused or a key is missing',
-      )
     if (state !== 'ready') {
       metrics.jobTotal.observe({ queue: job.queue, job: job.name, state }, (job.age_ms + run_ms) / 1000)
       queue.publish([{ id: job.id, state }])

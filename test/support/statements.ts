@@ -55,7 +55,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
   {
     name: 'gauge',
     tables: ['jobs', 'notifications'],
-    part: /^ ?select count\(\*\) from jobs where finished_at is null and unknown_since is not null|^ ?select from notifications n where n\.parked_at is not null and n\.reason = asked\.reason/,
+    part: /^ ?select count\(\*\) from jobs where finished_at is null and unknown_since is not null|^ ?select from notifications n where n\.parked_at is not null and n\.reason = asked\.reason|^ ?select (j\.failing_since )?from jobs j where j\.name = (asked\.name|c\.job) and j\.finished_at is null and j\.failing_since is not null/,
     reason: 'how many there are, whoever they belong to',
   },
   {
@@ -191,7 +191,7 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     ],
     part: /(?!)/,
     whole:
-      /join tenants t on t\.id = [djn]\.tenant_id|^ ?select at, id from \(select j\.id|count\(\*\) as read from \(|^ ?select from jobs where id = \$\d+ union all select from job_history|^ ?select distinct \* from \( select r\.tenant_id|from jobs j where j\.finished_at is null and j\.unknown_since is not null limit/,
+      /join tenants t on t\.id = [djn]\.tenant_id|^ ?select at, id from \(select j\.id|count\(\*\) as read from \(|^ ?select from jobs where id = \$\d+ union all select from job_history|^ ?select distinct \* from \( select r\.tenant_id|from jobs j where j\.finished_at is null and j\.(unknown|failing)_since is not null limit/,
     reason: 'operators look at all tenants',
   },
   {

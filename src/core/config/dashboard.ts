@@ -6,7 +6,7 @@ export const DASHBOARD_VARIABLES = {
   DASHBOARD_URL: [
     baseUrl.optional(),
     'https://dashboard.example.com',
-    'address where people reach the dashboard; needed unless they use this machine: requests for another host are refused',
+    'address where people reach the dashboard, in production by https; needed unless they use this machine: requests for another host are refused',
     ['dashboard'],
   ],
   EMULATED: [
@@ -16,3 +16,13 @@ export const DASHBOARD_VARIABLES = {
     ['dashboard'],
   ],
 } as const satisfies Record<string, VariableRow>
+
+const THIS_MACHINE = /^(?:(?:[^.]+\.)*localhost|127(?:\.\d+){3}|\[::1\])$/
+
+/** Why people in production may not sign in at this address; or null. */
+export function problemOfDashboardUrl(url: string): string | null {
+  const { protocol, hostname } = new URL(url)
+  return protocol === 'https:' || THIS_MACHINE.test(hostname)
+    ? null
+    : 'must begin with https:// in production, unless it is an address of this machine: passwords and sessions would travel unencrypted'
+}

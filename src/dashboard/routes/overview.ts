@@ -18,7 +18,10 @@ export function overviewRoutes(root: FastifyInstance): void {
   app.get(
     '/api/overview',
     { schema: { response: { 200: overviewSchema } }, config: { look: 'readOverview' } },
-    async (request) => findOverview(request.sql, inTenant(request).tenant.id),
+    async (request) => {
+      const { tenant, is_operator } = inTenant(request)
+      return findOverview(request.sql, tenant.id, { all_outages: is_operator })
+    },
   )
   app.get(
     '/api/stories/:id',

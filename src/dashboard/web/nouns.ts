@@ -39,3 +39,11 @@ export function pageOfNoun(noun: string, id: string): string | undefined {
 export function nounWords(noun: string): string {
   return placeOf(noun)?.word ?? inWords(noun)
 }
+
+/** `1 AI task`, `12 payments`. */
+export function countOfNoun(count: number, noun: string): string {
+  const words = nounWords(noun)
+  // `AI task` keeps its capitals.
+  const lower = /^[A-Z][a-z]/.test(words) ? words[0]!.toLowerCase() + words.slice(1) : words
+  return `${count.toLocaleString()} ${lower}${count === 1 ? '' : 's'}`
+}

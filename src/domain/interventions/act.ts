@@ -168,6 +168,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
     rotate: false,
     unsent: false,
     forgive: true,
+    failing: false,
   }
   await settleAsFailed(tx, settlement, { tenant_id, id, filed_under, operation, failure: NEVER_HAPPENED })
   const { table, at_provider } = subjectOf(root)

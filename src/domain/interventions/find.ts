@@ -12,7 +12,8 @@ const noun = z.enum(NOUNS)
 /**
  * A job in lists. `parked`: it waits for an operator, and has no `run_at`. `paused`: a pause keeps it from beginning. `acting`: what an
  * operator has asked for and is not done yet. `subject` and `subject_id`: the row that it is filed under, if any; `subject`
- * is null too where the noun is not known. `started_at`: when its last attempt began.
+ * is null too where the noun is not known. `started_at`: when its last attempt began. `failing_since`: since when each attempt
+ * at it has failed; null unless the last one did.
  */
 export const listedJobSchema = z.object({
   id: z.uuid(),
@@ -29,6 +30,7 @@ export const listedJobSchema = z.object({
   attempt: z.int(),
   run_at: timestamp.nullable(),
   unknown_since: timestamp.nullable(),
+  failing_since: timestamp.nullable(),
   first_sent_at: timestamp.nullable(),
   error: z.string().nullable(),
   created_at: timestamp,
@@ -252,8 +254,8 @@ export function subjectOfJob(name: string): Noun | null {
 export function jobColumns(sql: Sql | Tx): Fragment {
   return sql`
     j.id, j.tenant_id, j.queue, j.name, j.state, j.run_at, j.subject_id, j.payload, j.attempt, j.max_attempts,
-    j.unknown_since, j.last_error, j.first_sent_at, j.created_at, j.started_at, j.finished_at, j.request_id,
-    j.provider_reference`
+    j.unknown_since, j.failing_since, j.last_error, j.first_sent_at, j.created_at, j.started_at, j.finished_at,
+    j.request_id, j.provider_reference`
 }
 
 /** What lists show of the job `j` of the tenant `t`. */
@@ -269,6 +271,6 @@ export function listed(sql: Sql | Tx): Fragment {
         select from operator_act_items i where i.act_id = a.id and i.job_id = j.id and i.at is null))
       order by a.created_at limit 1
     ) as acting, j.subject_id,
-    j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.last_error ->> 'message' as error,
-    j.first_sent_at, j.created_at, j.started_at, j.finished_at`
+    j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.failing_since,
+    j.last_error ->> 'message' as error, j.first_sent_at, j.created_at, j.started_at, j.finished_at`
 }

@@ -2,13 +2,14 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 
 /**
- * The states, and `all`, `open` (not finished) and `parked` (waits for an operator). A job that is being looked up is
+ * The states, and `all`, `open` (not finished), `parked` (waits for an operator) and `retrying` (its last attempt failed). A job that is being looked up is
  * `running`, and `unknown` too.
  */
 export const JOB_FILTERS = [
   'all',
   'open',
   'parked',
+  'retrying',
   'ready',
   'running',
   'unknown',
@@ -31,7 +32,9 @@ export type JobConditions = {
   finished_to?: string | undefined
 }
 
-const OPEN = new Set<JobFilter>(['open', 'parked', 'ready', 'running', 'unknown'])
+const OPEN = new Set<JobFilter>(['open', 'parked', 'retrying', 'ready', 'running', 'unknown'])
+/** Those that are no state. */
+const STATELESS = new Set<JobFilter>(['all', 'open', 'parked', 'retrying', 'unknown'])
 const OVER = new Set<JobFilter>(['succeeded', 'failed', 'discarded'])
 
 /** The parts of the list: open jobs, newest first; then what is over, last first. */
@@ -54,8 +57,8 @@ export function matches(sql: Sql | Tx, conditions: JobConditions): Fragment {
   const parts: Fragment[] = [
     ...(OPEN.has(state) ? [sql`and j.finished_at is null`] : []),
     ...(state === 'parked' ? [sql`and j.run_at = 'infinity'`] : []),
-    ...(state === 'unknown' ? [sql`and j.unknown_since is not null`] : []),
-    ...(['all', 'open', 'parked', 'unknown'].includes(state) ? [] : [sql`and j.state = ${state}`]),
+    rareState(sql, state) ?? sql``,
+    ...(STATELESS.has(state) ? [] : [sql`and j.state = ${state}`]),
     ...(queue === undefined ? [] : [sql`and j.queue = ${queue}`]),
     ...(name === undefined ? [] : [sql`and j.name = ${name}`]),
     ...(tenant_id === undefined ? [] : [sql`and j.tenant_id = ${tenant_id}`]),
@@ -66,6 +69,12 @@ export function matches(sql: Sql | Tx, conditions: JobConditions): Fragment {
   return parts.reduce((all, each) => sql`${all} ${each}`)
 }
 
+/** The condition of a state that few jobs have as a rule, which an index of its own serves. */
+export function rareState(sql: Sql | Tx, state: JobFilter): Fragment | undefined {
+  if (state === 'unknown') return sql`and j.unknown_since is not null`
+  return state === 'retrying' ? sql`and j.failing_since is not null` : undefined
+}
+
 /** A table in which a section is read, in the order of an index. */
 export type JobSource = {
   table: 'jobs' | 'job_history'
@@ -74,22 +83,17 @@ export type JobSource = {
   base: Fragment
 }
 
-/** Where the jobs of a section are. `few_unknown`: that few jobs are unknown that they can be sorted. */
+/** Where the jobs of a section are. `few`: so few jobs have its rare state that they can be sorted. */
 export function sourcesOf(
   sql: Sql | Tx,
   section: JobSection,
   conditions: JobConditions,
-  { few_unknown }: { few_unknown: boolean },
+  { few }: { few: boolean },
 ): JobSource[] {
   const { state, tenant_id, created_from, created_to, finished_from, finished_to } = conditions
   if (section === 'open') {
     const range = within(sql, 'created_at', created_from, created_to)
-    const part =
-      state === 'parked'
-        ? sql`and j.run_at = 'infinity'`
-        : state === 'unknown' && few_unknown
-          ? sql`and j.unknown_since is not null`
-          : sql``
+    const part = state === 'parked' ? sql`and j.run_at = 'infinity'` : (few && rareState(sql, state)) || sql``
     return [{ table: 'jobs', key: 'created_at', base: sql`j.finished_at is null ${part} ${range}` }]
   }
   // Nothing is over before it was created.

@@ -9,6 +9,7 @@ import { jobColumns, listed, listedJobSchema, subjectOfJob, type ListedJob } fro
 import {
   JOB_FILTERS,
   matches,
+  rareState,
   sectionsOf,
   sourcesOf,
   type JobConditions,
@@ -24,7 +25,7 @@ const COUNTED_AT_ONCE = 300_000
 /** Counting stops here. */
 const MOST_COUNTED = 10_000
 const TIMEOUT_MS = 3_000
-/** Up to this many unknown jobs are sorted; of more the list of all open jobs is full anyway. */
+/** Up to this many unknown or retrying jobs are sorted; of more the list of all open jobs is full anyway. */
 const FEW = 5_000
 
 /** `tenant`: a slug or an id. `search`: see `namedBy`; what names nothing is looked for in errors and request ids. */
@@ -152,17 +153,17 @@ async function prepare(sql: Tx, search: JobSearch): Promise<Prepared | undefined
   if (tenant !== undefined && known === undefined) return undefined
   const tenant_id = known?.id
   const named = await namedBy(sql, { text, subject_id: conditions.subject_id, tenant_id })
-  const [unknown] =
-    conditions.state !== 'unknown'
+  const rare = rareState(sql, conditions.state)
+  const [found] =
+    rare === undefined
       ? []
       : await sql<{ count: number }[]>`
-          select count(*) from (
-            select from jobs j where j.finished_at is null and j.unknown_since is not null limit ${FEW + 1}) j`
+          select count(*) from (select from jobs j where j.finished_at is null ${rare} limit ${FEW + 1}) j`
   return {
     conditions: { ...conditions, ...(tenant_id !== undefined && { tenant_id }) },
     named,
     text: named === undefined ? text : undefined,
-    few: (unknown?.count ?? 0) <= FEW,
+    few: (found?.count ?? 0) <= FEW,
   }
 }
 
@@ -215,7 +216,7 @@ function scansOf(
       ? sql``
       : sql`and (j.request_id = ${text} or j.provider_reference = ${text}
           or position(lower(${text}) in lower(j.last_error ->> 'message')) > 0)`
-  return sourcesOf(sql, section, conditions, { few_unknown: few }).map(({ table, key: column, base }) => {
+  return sourcesOf(sql, section, conditions, { few }).map(({ table, key: column, base }) => {
     const key = sql(`j.${column}`)
     const onwards =
       from === undefined

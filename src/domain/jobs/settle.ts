@@ -23,6 +23,8 @@ export type Settlement = {
   unsent: boolean
   /** The attempt does not count towards `max_attempts`: only attempts that died or threw do. */
   forgive: boolean
+  /** The attempt failed, so the job is retried; null: it says nothing about that. */
+  failing: boolean | null
 }
 
 /** A row whose call never took effect, as an operator says: what it is settled with. */
@@ -50,7 +52,8 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
       from (
         select * from jsonb_to_recordset(${sql.json(settlements)}) as s(
           job_id uuid, lease_token uuid, state text, outcome text, error jsonb, delay_ms float8,
-          provider_reference text, rotate boolean, unsent boolean, forgive boolean, change jsonb)
+          provider_reference text, rotate boolean, unsent boolean, forgive boolean, failing boolean,
+          change jsonb)
         order by job_id
       ) s
       cross join lateral (
@@ -95,6 +98,8 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`
         max_attempts = j.max_attempts + held.forgive::integer,
         failures = case when held.outcome in ('retry', 'ambiguous') then j.failures + 1
           when held.outcome in ('returned', 'misconfigured') or held.state = 'running' then j.failures else 0 end,
+        failing_since = case when held.failing then coalesce(j.failing_since, now())
+          when held.failing is null then j.failing_since end,
         unknown_since = case when held.state = 'unknown' then coalesce(j.unknown_since, now())
           when not held.rotate then j.unknown_since end,
         finished_at = case when held.over then now() end,

@@ -1,18 +1,24 @@
 // What of a tenant needs a person: each kind with how many there are and the oldest of them, found by their indexes.
 import { z } from 'zod'
+import { PAYMENTS, PROVIDER_FACTS } from '#core/config/providers.ts'
 import { unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
+import { CALLS } from '#jobs/index.ts'
+import type { RetryingJobs } from '../jobs/retrying.ts'
+import { NOUNS, nounOf, type Noun } from '../subjects.ts'
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
+import { findOutages, OUTAGE_PROBLEMS } from './provider-outages.ts'
 
 /** Counting stops here. */
-const MOST_COUNTED = 1000
+export const MOST_COUNTED = 1000
 const EXAMPLES = 3
 /** Deliveries that failed earlier are no news. */
 const DELIVERIES_H = 24
 /** An endpoint that fails for less may only have been restarted. */
 const FAILING_MIN = 5
 
-const ATTENTION_KINDS = [
+/** Of rows of this tenant. */
+const ROW_KINDS = [
   'hold_lapses',
   'effect_unknown',
   'drift',
@@ -22,12 +28,32 @@ const ATTENTION_KINDS = [
   'verification_open',
   'dispute_needs_response',
 ] as const
+type RowKind = (typeof ROW_KINDS)[number]
+
+const outageSchema = z.object({
+  provider: z.string().meta({ description: 'Its name.', example: PAYMENTS.provider }),
+  title: z
+    .string()
+    .meta({ description: 'As people call it.', example: PROVIDER_FACTS[PAYMENTS.provider]!.title }),
+  problem: z.enum(OUTAGE_PROBLEMS).meta({
+    description: '`credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used.',
+    example: 'no_answer',
+  }),
+  waiting: z
+    .array(
+      z.object({
+        noun: z.enum(NOUNS).meta({ description: 'What waits.', example: 'payment' }),
+        count: z.int().meta({ description: 'How many of its jobs.', example: 12 }),
+      }),
+    )
+    .meta({ description: 'What of this tenant waits for it.' }),
+})
 
 export const attentionSchema = z
   .object({
-    kind: z.enum(ATTENTION_KINDS).meta({
+    kind: z.enum(['provider_outage', ...ROW_KINDS]).meta({
       description:
-        '`hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt has failed for minutes. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
+        '`provider_outage`: a provider does not answer, and its jobs wait. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt has failed for minutes. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
       example: 'hold_lapses',
     }),
     count: z.int().meta({ description: 'How many; counting stops at 1,000.', example: 3 }),
@@ -39,26 +65,67 @@ export const attentionSchema = z
       description:
         'The ids of up to three, the oldest first: payments, jobs, drifts, endpoints, verifications or disputes.',
     }),
+    outage: outageSchema.nullable().meta({ description: 'Of a `provider_outage`; null otherwise.' }),
   })
   .meta({ id: 'Attention', description: 'Something that needs a person.' })
 export type Attention = z.output<typeof attentionSchema>
 
-/** What needs a person now; kinds of which there is nothing are left out. */
-export async function findAttention(sql: Sql, tenant_id: string): Promise<Attention[]> {
-  const counted = ATTENTION_KINDS.map(
+/**
+ * What needs a person now; kinds of which there is nothing are left out. `retrying`: the jobs of the tenant that are retried.
+ * `all_outages`: also those for which nothing of this tenant waits.
+ */
+export async function findAttention(
+  sql: Sql,
+  tenant_id: string,
+  { retrying, all_outages }: { retrying: RetryingJobs[]; all_outages: boolean },
+): Promise<Attention[]> {
+  const counted = ROW_KINDS.map(
     (kind) => sql`
       select ${kind} as kind, least(coalesce(sum(f.weight), 0), ${MOST_COUNTED})::bigint as count,
         coalesce(sum(f.weight), 0) > ${MOST_COUNTED} as is_more, min(f.since) as oldest_at,
         to_jsonb((array_agg(f.id order by f.since, f.id))[1:${EXAMPLES}]) as examples
       from (${FINDERS[kind](sql, tenant_id)}) f`,
   )
-  return await sql<Attention[]>`select * from (${unionAll(sql, counted)}) found where count > 0`
+  const rows = await sql<Attention[]>`
+    select *, null::jsonb as outage from (${unionAll(sql, counted)}) found where count > 0`
+  return [...(await findOutagesOf(sql, retrying, all_outages)), ...rows]
+}
+
+async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): Promise<Attention[]> {
+  const outages = await findOutages(sql)
+  return outages.flatMap(({ provider, title, problem, since }) => {
+    const jobs = retrying.filter(({ name }) =>
+      CALLS.some((call) => call.job === name && call.provider === provider),
+    )
+    if (jobs.length === 0 && !all) return []
+    const count = jobs.reduce((sum, each) => sum + each.count, 0)
+    const waiting = new Map<Noun, number>()
+    for (const { name, count: of_name } of jobs) {
+      const noun = nounOf(name)
+      if (noun !== undefined) waiting.set(noun, (waiting.get(noun) ?? 0) + of_name)
+    }
+    return [
+      {
+        kind: 'provider_outage' as const,
+        count: Math.min(count, MOST_COUNTED),
+        is_more: count > MOST_COUNTED,
+        oldest_at: [since, ...jobs.map((each) => each.since)].toSorted()[0]!,
+        examples: jobs.flatMap(({ examples }) => examples).slice(0, EXAMPLES),
+        outage: {
+          provider,
+          title,
+          problem,
+          waiting: Array.from(waiting, ([noun, of_noun]) => ({ noun, count: of_noun })),
+        },
+      },
+    ]
+  })
 }
 
 const enough = (sql: Sql) => sql`limit ${MOST_COUNTED + 1}`
 
 /** Each selects `id, since, weight`: how many it stands for. */
-const FINDERS: Record<Attention['kind'], (sql: Sql, tenant_id: string) => Fragment> = {
+const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
   // Found by their warnings, because the index of holds is of all tenants.
   hold_lapses: (sql, tenant_id) => sql`
     select p.id, p.capture_before as since, 1 as weight

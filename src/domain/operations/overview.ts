@@ -6,7 +6,8 @@ import { lowerCurrency } from '#core/money.ts'
 import { timestamp } from '#core/time.ts'
 import { listWalletBalances, walletBalanceSchema } from '../wallet/balances.ts'
 import { listBalanceDays } from '../wallet/week.ts'
-import { attentionSchema, findAttention } from './attention.ts'
+import { findRetryingOfTenant } from '../jobs/retrying.ts'
+import { attentionSchema, findAttention, MOST_COUNTED } from './attention.ts'
 import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
 /** A week and the one before it. */
@@ -59,6 +60,16 @@ export const overviewSchema = z
       description: 'For how long the oldest of its jobs has been due, in seconds; 0: none waits.',
       example: 0,
     }),
+    retrying: z.int().meta({
+      description:
+        'How many of its jobs are retried, because their last attempt failed; counting stops at 1,000.',
+      example: 0,
+    }),
+    oldest_retrying_s: z.int().meta({
+      description:
+        'For how long the attempts at the oldest of these have failed, in seconds; 0: there is none.',
+      example: 0,
+    }),
     uncounted_events: z.int().meta({
       description: 'Events that are not yet in the numbers of days: as a rule those of the last seconds.',
       example: 0,
@@ -76,8 +87,16 @@ type Counted = {
   amount_minor: number
 }
 
-/** How a tenant is doing. Days are UTC and of the events that they count: a payment may be authorized on one and captured on another. */
-export async function findOverview(sql: Sql, tenant_id: string): Promise<Overview> {
+/**
+ * How a tenant is doing. Days are UTC and of the events that they count: a payment may be authorized on one and captured on
+ * another. `all_outages`: of providers, also those for which nothing of this tenant waits.
+ */
+export async function findOverview(
+  sql: Sql,
+  tenant_id: string,
+  { all_outages = false }: { all_outages?: boolean } = {},
+): Promise<Overview> {
+  const retrying = await findRetryingOfTenant(sql, tenant_id, MOST_COUNTED + 1)
   const [[now], rows, balances, balance_days, attention] = await Promise.all([
     sql<{ as_of: string; today: string; oldest_due_s: number; uncounted_events: number }[]>`
       select clock_timestamp() as as_of, (now() at time zone 'UTC')::date::text as today,
@@ -103,7 +122,7 @@ export async function findOverview(sql: Sql, tenant_id: string): Promise<Overvie
       where tenant_id = ${tenant_id} and day > (now() at time zone 'UTC')::date - ${DAYS}::integer`,
     listWalletBalances(sql, tenant_id),
     listBalanceDays(sql, tenant_id, WEEK),
-    findAttention(sql, tenant_id),
+    findAttention(sql, tenant_id, { retrying, all_outages }),
   ])
   const { as_of, today, oldest_due_s, uncounted_events } = now!
   const currencies = Array.from(
@@ -125,6 +144,11 @@ export async function findOverview(sql: Sql, tenant_id: string): Promise<Overvie
     balances: balances.map((each) => ({ ...each, days_minor: balance_days.get(each.currency) ?? [] })),
     attention,
     oldest_due_s,
+    retrying: Math.min(
+      MOST_COUNTED,
+      retrying.reduce((sum, { count }) => sum + count, 0),
+    ),
+    oldest_retrying_s: Math.max(0, ...retrying.map(({ oldest_s }) => oldest_s)),
     uncounted_events,
     as_of,
   }

@@ -3,10 +3,15 @@ import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
-/** A process is gone when it has not been seen for this long: six heartbeats. */
+/** A process that missed its second heartbeat may have ended. */
+const LATE_AFTER_S = 22
+/** It is gone when it has not been seen for this long: six heartbeats. */
 const GONE_AFTER_S = 60
 
-/** `queues`: those that a worker serves, null for other processes. `is_gone`: it ended without saying so, or hangs. */
+/**
+ * `queues`: those that a worker serves, null for other processes. `state`: `up` only of one that
+ * was seen lately; `late`: it missed heartbeats; `gone`: it ended without saying so, or hangs.
+ */
 export const processSchema = z.object({
   id: z.uuid(),
   name: z.string(),
@@ -16,7 +21,7 @@ export const processSchema = z.object({
   queues: z.array(z.string()).nullable(),
   started_at: timestamp,
   seen_at: timestamp,
-  is_gone: z.boolean(),
+  state: z.enum(['up', 'late', 'gone']),
 })
 export type SeenProcess = z.output<typeof processSchema>
 
@@ -27,7 +32,8 @@ const MOST = 1_000
 export async function findProcesses(sql: Sql): Promise<SeenProcess[]> {
   return await sql<SeenProcess[]>`
     select id, name, version, host, pid, queues, started_at, seen_at,
-      seen_at < now() - ${GONE_AFTER_S} * interval '1 second' as is_gone
+      case when seen_at < now() - ${GONE_AFTER_S} * interval '1 second' then 'gone'
+        when seen_at < now() - ${LATE_AFTER_S} * interval '1 second' then 'late' else 'up' end as state
     from processes where seen_at > now() - interval '1 day' and ended_at is null
     order by name, started_at, id limit ${MOST}`
 }

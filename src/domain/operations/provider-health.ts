@@ -1,12 +1,17 @@
 // How the providers do: what came of the calls to each, and which are refused, in doubt or unknown.
 import { z } from 'zod'
-import { PAYMENTS } from '#core/config/providers.ts'
+import { PAYMENTS, PROVIDER_FACTS } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
+import { timestamp } from '#core/time.ts'
 import { CALLS } from '#jobs/index.ts'
+import { findRetrying, retryingOf } from '../jobs/retrying.ts'
 import { countedFields, findCounted } from './counted.ts'
 import { countField, sumRollups } from './figures.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 import { findOpenNow, findRollups } from './job-names.ts'
+import { CALL_FAILURES, findFailedCalls, findOutages, OUTAGE_PROBLEMS } from './provider-outages.ts'
+
+const FAILURES = CALL_FAILURES.filter((each) => each !== 'late')
 
 export const providerHealthSchema = z
   .object({
@@ -16,7 +21,45 @@ export const providerHealthSchema = z
         calls: countField('Jobs with a call to it that finished in the last 15 minutes.', 1200),
         done: countField('Those whose effect happened.', 1190),
         declined: countField('Those that it declined.', 10),
-        failed: countField('Those that ended otherwise: neither done nor declined.', 0),
+        failed: countField(
+          'Calls to it that failed in the last 15 minutes: each attempt counts, also one that did not end its job.',
+          0,
+        ),
+        failures: z
+          .array(
+            z.object({
+              outcome: z.enum(FAILURES).meta({
+                description:
+                  '`retry`: it certainly had no effect. `ambiguous`: it may have had one. `misconfigured`: our credentials or our set-up were refused.',
+                example: 'ambiguous',
+              }),
+              count: countField('How many.', 99),
+            }),
+          )
+          .meta({ description: 'These by outcome, the most frequent first.' }),
+        outage: z
+          .object({
+            problem: z.enum(OUTAGE_PROBLEMS).meta({
+              description:
+                '`credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used.',
+              example: 'no_answer',
+            }),
+            since: timestamp.meta({ description: 'Since when.' }),
+            check: z.array(z.string()).meta({
+              description: 'The variables to check.',
+              example: PROVIDER_FACTS[PAYMENTS.provider]!.check.place,
+            }),
+          })
+          .nullable()
+          .meta({ description: 'Whether it does not answer now; null: it does, or nothing asks it.' }),
+        retrying: countField(
+          'Open jobs with a call to it whose last attempt failed; at most 10,000 of each kind.',
+          0,
+        ),
+        oldest_retrying_s: countField(
+          'For how long the attempts at the oldest of these have failed, in seconds.',
+          0,
+        ),
         retries: countField('Attempts beyond the first.', 2),
         took: percentilesSchema.meta({ description: 'How long the last attempt took, from claim to end.' }),
         refused: countField('Jobs whose calls are turned away now, before they have an effect.', 0),
@@ -33,6 +76,11 @@ export type ProviderHealth = z.output<typeof providerHealthSchema>
 export async function findProviderHealth(sql: Sql): Promise<ProviderHealth> {
   const by_provider = Map.groupBy(CALLS, ({ provider }) => provider)
   const counted = findCounted(sql)
+  const [retried, failed_calls, outages] = await Promise.all([
+    findRetrying(sql),
+    findFailedCalls(sql),
+    findOutages(sql),
+  ])
   const providers = await Promise.all(
     Array.from(by_provider, async ([provider, calls]) => {
       const by_queue = Map.groupBy(calls, ({ queue }) => queue)
@@ -50,12 +98,26 @@ export async function findProviderHealth(sql: Sql): Promise<ProviderHealth> {
       const open = found.flatMap((each) => each.open)
       const now = (stage: 'refused' | 'in_doubt' | 'unknown') =>
         open.reduce((sum, row) => sum + (row[stage] ?? 0), 0)
+      const failures = (failed_calls.get(provider) ?? []).flatMap(({ outcome, count }) => {
+        const known = FAILURES.find((each) => each === outcome)
+        return known === undefined ? [] : [{ outcome: known, count }]
+      })
+      const outage = outages.find((each) => each.provider === provider)
+      const { retrying, oldest_s } = retryingOf(
+        retried,
+        calls.map(({ job }) => job),
+      )
       return {
         provider,
         calls: out,
         done: succeeded,
         declined,
-        failed: out - succeeded - declined,
+        failed: failures.reduce((sum, { count }) => sum + count, 0),
+        failures,
+        outage:
+          outage === undefined ? null : { problem: outage.problem, since: outage.since, check: outage.check },
+        retrying,
+        oldest_retrying_s: oldest_s,
         retries,
         took: run,
         refused: now('refused'),

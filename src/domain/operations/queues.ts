@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
 import { findPauses } from '../jobs/pauses.ts'
+import { findRetryingOfQueues } from '../jobs/retrying.ts'
 import { countedFields, findCounted } from './counted.ts'
 import { countField, openFields, openNow, sumRollups } from './figures.ts'
 import { findOldestDueNow } from './oldest-due.ts'
@@ -20,6 +21,14 @@ const queueFiguresSchema = z.object({
   oldest_due_s: openFields.oldest_due_s.meta({
     description: 'For how long the oldest is due at this moment, in seconds, also while nothing is counted.',
   }),
+  retrying: countField(
+    'Open jobs whose last attempt failed, at this moment; at most 10,000 of each kind.',
+    0,
+  ),
+  oldest_retrying_s: countField(
+    'For how long the attempts at the oldest of these have failed, in seconds.',
+    0,
+  ),
   in_per_s_1m: rate('Jobs that came, each second since the last whole minute began.'),
   out_per_s_1m: rate('Jobs that finished.'),
   in_per_s_5m: rate('The same since the last five whole minutes began.'),
@@ -44,9 +53,10 @@ export type QueuesFigures = z.output<typeof queuesFiguresSchema>
  * finished up to where that is counted, of what came up to where open jobs were.
  */
 export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
-  const [counted, oldest, pauses] = await Promise.all([
+  const [counted, oldest, found, pauses] = await Promise.all([
     findCounted(sql),
     findOldestDueNow(sql, QUEUES),
+    findRetryingOfQueues(sql),
     findPauses(sql),
   ])
   const [went, came] = [spanUpTo(counted.finished), spanUpTo(counted.open ?? counted.finished)]
@@ -71,11 +81,14 @@ export async function findQueueFigures(sql: Sql): Promise<QueuesFigures> {
       const ago = Math.round((went.end_ms - Date.parse(row.at)) / 60_000)
       if (ago >= 0 && ago < MINUTES) out_by_minute[MINUTES - 1 - ago] = sumRollups([row]).out
     }
+    const { retrying = 0, oldest_s = 0 } = found.get(queue) ?? {}
     const paused = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
     return {
       queue,
       ...openNow(mine.findLast(({ sampled_at }) => sampled_at !== null)),
       oldest_due_s: oldest.get(queue) ?? 0,
+      retrying,
+      oldest_retrying_s: oldest_s,
       in_per_s_1m: perSecond(came, 1, 'in'),
       out_per_s_1m: perSecond(went, 1, 'out'),
       in_per_s_5m: perSecond(came, 5, 'in'),

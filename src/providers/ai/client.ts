@@ -77,6 +77,7 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
         operation: 'complete',
         outcome: answer.outcome.kind,
         duration_ms: performance.now() - started,
+        ...(signal.aborted && { health: 'unknown' as const }),
       })
       return answer
     },

@@ -77,6 +77,10 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
         outcome: outcome.kind,
         duration_ms: performance.now() - started,
         ...('said' in outcome && { said: outcome.said }),
+        // It answered: what it refuses for now is this email.
+        ...(outcome.kind === 'retry' &&
+          outcome.failure.code !== 'connection_failed' && { health: 'answers' as const }),
+        ...(signal.aborted && { health: 'unknown' as const }),
       })
       return outcome
     },

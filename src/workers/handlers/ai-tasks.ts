@@ -74,7 +74,7 @@ async function attempt(
 }
 
 async function decide(
-  { sql, log }: WorkerContext,
+  { sql }: WorkerContext,
   job: AiTaskJob,
   { outcome, ...told }: AiAnswer,
 ): Promise<Decision> {
@@ -86,11 +86,8 @@ async function decide(
       })
     case 'declined':
       return fail(job, outcome.failure, told)
+    // Tasks fail until the credentials are corrected, and the watch on the provider says so.
     case 'misconfigured':
-      log.warn(
-        { job_id: job.id, tenant_id: job.tenant_id, ...job.payload, reason: outcome.reason },
-        'an AI task failed because the provider refuses our credentials: tasks fail until they are corrected',
-      )
       return fail(job, { code: 'ai_error', message: outcome.reason }, told)
   }
   const tells = tell(job, { status: 'queued', unasked: false })

@@ -91,7 +91,8 @@ async function search(
   const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
   if (!ours || found.amount_minor !== amount_minor || found.currency !== currency.toUpperCase())
     return unknown(`${found.reference} is another payment`)
-  if (found.status === 'processing') return retry(STILL_WORKING, { reference: found.reference })
+  if (found.status === 'processing')
+    return retry(STILL_WORKING, { reference: found.reference, answered: true })
   const by_card = payment_method != null || sealed?.payment_method !== undefined
   const declined = found.status === 'requires_action' && found.failure !== null
   // The card that we sent was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
@@ -106,7 +107,7 @@ function refusedInDoubt(job: AuthorizeJob, refusal: Refusal): Decision {
   const refused_ms = job.call.refused_ms ?? 0
   const look_ms = REFUSED_LOOKS_MS.find((each) => each > refused_ms)
   if (look_ms === undefined) return refused(job, refusal)
-  return retry(refusal.failure.message, { delay_ms: look_ms - refused_ms, unsent: true })
+  return retry(refusal.failure.message, { delay_ms: look_ms - refused_ms, unsent: true, answered: true })
 }
 
 // The authorization failed for good. `reference` is null when the processor has no object of it.
@@ -154,7 +155,7 @@ async function change(
     return tell(context, job, found, { code, message: `The payment is ${found.status} at the processor.` })
   }
   const told = paymentTold(context, idsOf(job), found)
-  if (told === undefined) return retry(STILL_WORKING)
+  if (told === undefined) return retry(STILL_WORKING, { answered: true })
   // The payment is unchanged there. The processor would repeat the stored error of this key for ever, so only a new
   // key helps.
   if (sent.kind === 'ambiguous' && call.generation < MAX_GENERATIONS) return rotate(sent.reason)

@@ -1,5 +1,6 @@
-// Sets the gauges of parked notifications and of jobs whose effect is unknown.
+// Sets the gauges of parked notifications, of jobs that are retried and of jobs whose effect is unknown.
 import { metrics } from '#core/metrics.ts'
+import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countUnknown } from '#domain/jobs/states.ts'
 import { countParked } from '#domain/notifications/notification.ts'
 import { every, type Loop } from '../clock.ts'
@@ -18,6 +19,10 @@ export function gauge({ sql, log }: WorkerContext): Loop {
       for (const { reason, count } of await countParked(sql, MOST_COUNTED))
         metrics.parked.set({ reason }, count)
       metrics.unknown.set(await countUnknown(sql))
+      for (const [queue, { retrying, oldest_s }] of await findRetryingOfQueues(sql)) {
+        metrics.retrying.set({ queue }, retrying)
+        metrics.oldestRetrying.set({ queue }, oldest_s)
+      }
     },
   )
 }

@@ -10,6 +10,7 @@ import {
   type CountPosition,
 } from '#domain/rollups/count-jobs.ts'
 import { countPayments } from '#domain/rollups/count-payments.ts'
+import { forgetOldOutages } from '#domain/operations/provider-outages.ts'
 import { forgetOldRollups } from '#domain/rollups/retention.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
@@ -70,6 +71,7 @@ export async function rollUpOnce(
     if (more) break
   }
   await forgetOldRollups(sql, counted.position.after, FORGOTTEN_AT_ONCE)
+  await forgetOldOutages(sql, FORGOTTEN_AT_ONCE)
   await endRun(sql, run, { position: counted.position, next_s: more ? 0 : EVERY_S })
 }
 

@@ -107,6 +107,10 @@ interface OverviewShape {
   attention: AttentionShape[]
   /** For how long the oldest of its jobs has been due, in seconds; 0: none waits. */
   oldest_due_s: number
+  /** How many of its jobs are retried, because their last attempt failed; counting stops at 1,000. */
+  retrying: number
+  /** For how long the attempts at the oldest of these have failed, in seconds; 0: there is none. */
+  oldest_retrying_s: number
   /** Events that are not yet in the numbers of days: as a rule those of the last seconds. */
   uncounted_events: number
   /** When this was read. */
@@ -115,14 +119,15 @@ interface OverviewShape {
 
 interface AttentionShape {
   /**
-   * `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not
-   * known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not
-   * arrive within the last day; `endpoint_disabled`: endpoints that get none any more.
-   * `endpoint_failing`: endpoints to which every attempt has failed for minutes. `verification_open`:
-   * people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes
-   * that wait for an answer.
+   * `provider_outage`: a provider does not answer, and its jobs wait. `hold_lapses`: payments whose hold
+   * lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and
+   * the processor differ. `deliveries_failed`: events that did not arrive within the last day;
+   * `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every
+   * attempt has failed for minutes. `verification_open`: people whose last check failed, and of whom
+   * nobody has decided. `dispute_needs_response`: disputes that wait for an answer.
    */
   kind:
+    | 'provider_outage'
     | 'hold_lapses'
     | 'effect_unknown'
     | 'drift'
@@ -142,6 +147,38 @@ interface AttentionShape {
    * disputes.
    */
   examples: string[]
+  /** Of a `provider_outage`; null otherwise. */
+  outage: {
+    /** Its name. */
+    provider: string
+    /** As people call it. */
+    title: string
+    /** `credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used. */
+    problem: 'credentials' | 'no_answer'
+    /** What of this tenant waits for it. */
+    waiting: {
+      /** What waits. */
+      noun:
+        | 'customer'
+        | 'recipient'
+        | 'merchant'
+        | 'payment'
+        | 'refund'
+        | 'dispute'
+        | 'payout'
+        | 'top_up'
+        | 'kyc'
+        | 'ai_task'
+        | 'message'
+        | 'template'
+        | 'suppression'
+        | 'webhook_endpoint'
+        | 'webhook_delivery'
+        | 'webhook_recovery'
+      /** How many of its jobs. */
+      count: number
+    }[]
+  } | null
 }
 
 interface StoryShape {
@@ -216,6 +253,10 @@ interface QueuesFiguresShape {
     parked: number
     /** For how long the oldest is due at this moment, in seconds, also while nothing is counted. */
     oldest_due_s: number
+    /** Open jobs whose last attempt failed, at this moment; at most 10,000 of each kind. */
+    retrying: number
+    /** For how long the attempts at the oldest of these have failed, in seconds. */
+    oldest_retrying_s: number
     /** Jobs that came, each second since the last whole minute began. */
     in_per_s_1m: number
     /** Jobs that finished. */
@@ -418,8 +459,34 @@ interface ProviderHealthShape {
     done: number
     /** Those that it declined. */
     declined: number
-    /** Those that ended otherwise: neither done nor declined. */
+    /**
+     * Calls to it that failed in the last 15 minutes: each attempt counts, also one that did not end its
+     * job.
+     */
     failed: number
+    /** These by outcome, the most frequent first. */
+    failures: {
+      /**
+       * `retry`: it certainly had no effect. `ambiguous`: it may have had one. `misconfigured`: our
+       * credentials or our set-up were refused.
+       */
+      outcome: 'retry' | 'ambiguous' | 'misconfigured'
+      /** How many. */
+      count: number
+    }[]
+    /** Whether it does not answer now; null: it does, or nothing asks it. */
+    outage: {
+      /** `credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used. */
+      problem: 'credentials' | 'no_answer'
+      /** Since when. */
+      since: string
+      /** The variables to check. */
+      check: string[]
+    } | null
+    /** Open jobs with a call to it whose last attempt failed; at most 10,000 of each kind. */
+    retrying: number
+    /** For how long the attempts at the oldest of these have failed, in seconds. */
+    oldest_retrying_s: number
     /** Attempts beyond the first. */
     retries: number
     /** How long the last attempt took, from claim to end. */
@@ -782,7 +849,7 @@ export interface Answers {
     started_at: string
     /** ISO 8601 in UTC, with microseconds. */
     seen_at: string
-    is_gone: boolean
+    state: 'up' | 'late' | 'gone'
   }[]
   'GET /ops/schedules': {
     name: string
@@ -846,6 +913,7 @@ export interface Answers {
       attempt: number
       run_at: string | null
       unknown_since: string | null
+      failing_since: string | null
       first_sent_at: string | null
       error: string | null
       /** ISO 8601 in UTC, with microseconds. */
@@ -861,7 +929,7 @@ export interface Answers {
     count: number
     more: boolean
     filter: {
-      state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
+      state: 'open' | 'parked' | 'retrying' | 'ready' | 'running' | 'unknown' | 'discarded'
       queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
       name?: string
       tenant_id?: string
@@ -902,6 +970,7 @@ export interface Answers {
     attempt: number
     run_at: string | null
     unknown_since: string | null
+    failing_since: string | null
     first_sent_at: string | null
     error: string | null
     /** ISO 8601 in UTC, with microseconds. */
@@ -990,7 +1059,7 @@ export interface Answers {
     act: 'retry' | 'discard' | 'run_now' | 'resolve'
     job_id: string | null
     filter: {
-      state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
+      state: 'open' | 'parked' | 'retrying' | 'ready' | 'running' | 'unknown' | 'discarded'
       queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
       name?: string
       tenant_id?: string
@@ -1020,7 +1089,7 @@ export interface Answers {
     act: 'retry' | 'discard' | 'run_now' | 'resolve'
     job_id: string | null
     filter: {
-      state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
+      state: 'open' | 'parked' | 'retrying' | 'ready' | 'running' | 'unknown' | 'discarded'
       queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
       name?: string
       tenant_id?: string
@@ -1050,7 +1119,7 @@ export interface Answers {
     act: 'retry' | 'discard' | 'run_now' | 'resolve'
     job_id: string | null
     filter: {
-      state: 'open' | 'parked' | 'ready' | 'running' | 'unknown' | 'discarded'
+      state: 'open' | 'parked' | 'retrying' | 'ready' | 'running' | 'unknown' | 'discarded'
       queue?: 'payments' | 'payouts' | 'compliance' | 'messages' | 'notifications' | 'deliveries' | 'ai'
       name?: string
       tenant_id?: string

@@ -30,6 +30,7 @@ type ActState = NonNullable<JobCount['filter']>['state']
 const ACT_STATES: Record<ActState, true> = {
   open: true,
   parked: true,
+  retrying: true,
   ready: true,
   running: true,
   unknown: true,

@@ -6,6 +6,7 @@ import {
   CircleHelp,
   Gavel,
   Hourglass,
+  PlugZap,
   Scale,
   ShieldQuestion,
   Unplug,
@@ -17,9 +18,12 @@ import type { Answers } from '../generated/answers.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { inWords } from '../kit/statuses.ts'
+import { countOfNoun } from '../nouns.ts'
 import { useSession } from '../session.tsx'
 
 type AttentionLine = Answers['GET /overview']['attention'][number]
+
+type OutageLine = AttentionLine & { outage: NonNullable<AttentionLine['outage']> }
 
 type KindWords = {
   icon: LucideIcon
@@ -42,7 +46,7 @@ type KindWords = {
 const LOOK = 'See'
 const DAY_MS = 86_400_000
 
-const KINDS: Record<AttentionLine['kind'], KindWords> = {
+const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords> = {
   hold_lapses: {
     icon: Hourglass,
     one: 'hold lapses within a day',
@@ -150,8 +154,8 @@ export function AttentionList({ of }: { of: Answers['GET /overview'] | undefined
       {of !== undefined && of.attention.length > 0 && (
         <ul className="attention" aria-label="Needs attention">
           {of.attention.map((line) => (
-            <li key={line.kind}>
-              <AttentionRow line={line} as_of={of.as_of} />
+            <li key={`${line.kind} ${line.outage?.provider ?? ''}`}>
+              {hasOutage(line) ? <OutageRow line={line} /> : <AttentionRow line={line} as_of={of.as_of} />}
             </li>
           ))}
         </ul>
@@ -164,7 +168,7 @@ function AttentionRow({ line, as_of }: { line: AttentionLine; as_of: string }) {
   const { is_operator, may } = useSession()
   const { kind, count, is_more, oldest_at, examples } = line
   // A page that was loaded before the server was updated knows fewer kinds.
-  const words = KINDS[kind] as KindWords | undefined
+  const words = kind === 'provider_outage' ? undefined : (KINDS[kind] as KindWords | undefined)
   if (words === undefined) return `${count.toLocaleString()}: ${inWords(kind)}. Reload the page.`
   const { icon: Icon, one, many, since, one_at, all_at, search, needs, operators_only = false } = words
   const act = needs === undefined || may.includes(needs) ? words.act : LOOK
@@ -213,3 +217,55 @@ function AttentionRow({ line, as_of }: { line: AttentionLine; as_of: string }) {
     </div>
   )
 }
+
+const hasOutage = (line: AttentionLine): line is OutageLine => line.outage !== null
+
+/** A provider that does not answer: what waits for it, and since when. */
+function OutageRow({ line: { outage, oldest_at, is_more } }: { line: OutageLine }) {
+  const { is_operator } = useSession()
+  const waiting = outage.waiting.map(({ noun, count }) => countOfNoun(count, noun))
+  const total = outage.waiting.reduce((sum, { count }) => sum + count, 0)
+  const text = (
+    <>
+      <PlugZap size={16} aria-hidden />
+      <span className="attention-what">
+        <strong>
+          {outage.title} {outage.problem === 'credentials' ? 'refuses our credentials' : 'does not answer'}
+        </strong>
+        {total > 0 && (
+          <>
+            : <span className="figures">{LISTED.format(waiting)}</span>
+            {is_more && ' or more'} {total === 1 ? 'waits' : 'wait'}
+          </>
+        )}
+      </span>
+    </>
+  )
+  const when = (
+    <span className="attention-when dim">
+      since <Instant at={oldest_at} />
+    </span>
+  )
+  if (!is_operator)
+    return (
+      <div className="attention-row">
+        {text}
+        {when}
+        <span className="attention-act dim">An operator settles this</span>
+      </div>
+    )
+  return (
+    <div className="attention-row">
+      <Link to="/ops/providers" className="row-link" data-row>
+        {text}
+        <span className="heard">: See the provider</span>
+      </Link>
+      {when}
+      <span className="attention-act" aria-hidden>
+        See the provider <ChevronRight size={14} />
+      </span>
+    </div>
+  )
+}
+
+const LISTED = new Intl.ListFormat('en', { type: 'conjunction' })

@@ -17,6 +17,7 @@ const FIELDS: FilterField[] = [
     kind: 'select',
     name: 'deleted',
     label: 'Deleted',
+    unset: 'Not deleted',
     options: [{ value: 'true', label: 'Include deleted' }],
   },
 ]

@@ -58,13 +58,7 @@ export function OverviewPage() {
         {payments && <VolumeFigure data={data} currency={currency} />}
         {payments && <SuccessFigure data={data} />}
         {wallet && <BalanceFigure data={data} currency={currency} />}
-        <Figure
-          name="Oldest due"
-          value={data && (data.oldest_due_s === 0 ? 'Nothing due' : formatDuration(data.oldest_due_s * 1000))}
-          note={data && (data.oldest_due_s === 0 ? 'No job is waiting' : 'The longest wait of a job')}
-          over="now"
-          {...(is_operator && { to: '/ops/queues' })}
-        />
+        <WaitFigure data={data} {...(is_operator && { to: '/ops/queues' })} />
       </div>
       {payments && is_empty && data.attention.length === 0 ? (
         <EmptyState title="No payments yet" curl={curl}>
@@ -164,6 +158,25 @@ function BalanceFigure({ data, currency }: FigureOf) {
       to="/wallet"
     />
   )
+}
+
+/** The longest that work waits: for a worker, or for an attempt that does not fail. */
+function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: string }) {
+  const { oldest_due_s: due_s = 0, retrying = 0, oldest_retrying_s: retrying_s = 0 } = data ?? {}
+  const retried = `${retrying.toLocaleString()} ${retrying === 1 ? 'job is' : 'jobs are'} retried`
+  const note =
+    retrying > 0
+      ? `${retried}, for up to ${formatDuration(retrying_s * 1000)}`
+      : due_s > 0
+        ? 'The longest wait of a job'
+        : 'No job is waiting'
+  const value =
+    due_s > 0
+      ? formatDuration(due_s * 1000)
+      : retrying > 0
+        ? `${retrying.toLocaleString()} retrying`
+        : 'Nothing due'
+  return <Figure name="Oldest due" value={data && value} note={data && note} over="now" {...(to && { to })} />
 }
 
 const lastWeek = (of: CurrencyWeeks | undefined) => of?.days.slice(-WEEK) ?? []

@@ -18,6 +18,7 @@ const FIELDS: FilterField[] = [
     kind: 'select',
     name: 'archived',
     label: 'Archived',
+    unset: 'Not archived',
     options: [{ value: 'true', label: 'Only archived' }],
   },
 ]

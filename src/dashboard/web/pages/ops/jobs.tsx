@@ -157,6 +157,7 @@ export function JobState({ job, pill = false }: { job: JobRow; pill?: boolean })
   // What becomes of the delivery is not known in a list.
   if (job.state === 'failed' && job.name.startsWith('webhook_endpoint.'))
     return <Status status="retry" pill={pill} word="Attempt failed" />
+  if (job.state === 'ready' && job.failing_since !== null) return <Status status="retrying" pill={pill} />
   if (job.state === 'ready' && job.attempt > 0)
     return <Status status="retrying" pill={pill} word="Ready to retry" />
   return <Status status={job.state} pill={pill} />

@@ -1,4 +1,5 @@
 // Processes: which run, since when, and in which version.
+import type { ReactNode } from 'react'
 import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
@@ -10,24 +11,31 @@ import { useAnswer } from '../../queries.ts'
 
 type ProcessRow = Answers['GET /ops/processes'][number]
 
+const STATES: Record<ProcessRow['state'], ReactNode> = {
+  up: <Status status="up" />,
+  late: <Status status="warning" word="Not seen lately" />,
+  gone: <Status status="lost" word="Gone" pill />,
+}
+
 export function ProcessesPage() {
   const query = useAnswer<ProcessRow[]>('/ops/processes', undefined, { every_ms: 5_000 })
   const rows = query.data ?? []
-  const versions = [...new Set(rows.filter(({ is_gone }) => !is_gone).map(({ version }) => version))]
-  const gone = rows.filter(({ is_gone }) => is_gone).length
-  const common = mostCommon(rows.filter(({ is_gone }) => !is_gone).map(({ version }) => version))
+  const running = rows.filter(({ state }) => state !== 'gone').map(({ version }) => version)
+  const versions = [...new Set(running)]
+  const gone = rows.filter(({ state }) => state === 'gone').length
+  const common = mostCommon(running)
   const columns: TableColumn<ProcessRow>[] = [
     { title: 'Process', cell: ({ name }) => <strong>{name}</strong> },
     {
       title: 'State',
-      cell: ({ is_gone }) => (is_gone ? <Status status="lost" word="Gone" pill /> : <Status status="up" />),
+      cell: ({ state }) => STATES[state],
     },
     {
       title: 'Version',
-      cell: ({ version, is_gone }) => (
-        <span className={!is_gone && version !== common ? toneClass('warn', 'mono') : 'mono'}>
+      cell: ({ version, state }) => (
+        <span className={state !== 'gone' && version !== common ? toneClass('warn', 'mono') : 'mono'}>
           {version}
-          {!is_gone && version !== common && ' (differs)'}
+          {state !== 'gone' && version !== common && ' (differs)'}
         </span>
       ),
     },

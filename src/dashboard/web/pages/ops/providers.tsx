@@ -3,11 +3,12 @@ import { Link } from '@tanstack/react-router'
 import type { Answers } from '../../generated/answers.ts'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { wholeList } from '../../kit/list.ts'
+import { Instant } from '../../kit/Instant.tsx'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
 import { NotCounted } from '../../operations/Counting.tsx'
-import { formatMs } from '../../operations/words.ts'
+import { formatMs, formatSeconds } from '../../operations/words.ts'
 import { useAnswer } from '../../queries.ts'
 
 type ProvidersAnswer = Answers['GET /ops/providers']
@@ -30,10 +31,11 @@ const count = (
 const columnsOf = (is_current: boolean): TableColumn<ProviderRow>[] => [
   { title: 'Provider', cell: ({ provider }) => <strong>{provider}</strong> },
   { title: 'State', cell: (row) => <ProviderState row={row} is_current={is_current} /> },
-  count('Calls', ({ calls }) => calls),
+  count('Finished', ({ calls }) => calls),
   count('Done', ({ done }) => done),
   count('Declined', ({ declined }) => declined),
-  { title: 'Failed', align: 'end', cell: (row) => <FailedCalls row={row} /> },
+  { title: 'Failed attempts', align: 'end', cell: (row) => <FailedCalls row={row} /> },
+  { title: 'Retrying', align: 'end', cell: (row) => <Retrying row={row} /> },
   count('Retries', ({ retries }) => retries),
   { title: 'Duration p50', align: 'end', cell: ({ took }) => formatMs(took.p50_ms) },
   { title: 'Duration p95', align: 'end', cell: ({ took }) => formatMs(took.p95_ms) },
@@ -61,7 +63,8 @@ export function ProvidersPage() {
         title="Providers"
         description={
           <>
-            <NotCounted of={query.data} /> Calls in the last 15 minutes, and jobs that are open now.
+            <NotCounted of={query.data} /> Jobs that finished and attempts that failed in the last 15 minutes,
+            and jobs that are open now.
           </>
         }
       />
@@ -77,28 +80,59 @@ export function ProvidersPage() {
   )
 }
 
-/** Neither done nor declined, with their part of all calls. */
-function FailedCalls({ row: { failed, calls } }: { row: ProviderRow }) {
+/** How many, and how they failed. */
+function FailedCalls({ row: { failed, failures } }: { row: ProviderRow }) {
   if (failed === 0) return <span className="dim">0</span>
+  const by_outcome = failures.map(({ outcome, count: of }) => `${of.toLocaleString()} ${FAILED_AS[outcome]}`)
   return (
     <span className={toneClass('bad', 'figures')}>
-      {failed.toLocaleString()} ({PERCENT.format(failed / calls)})
+      {failed.toLocaleString()}
+      <small className="dim against">{by_outcome.join(', ')}</small>
     </span>
   )
 }
 
-const PERCENT = new Intl.NumberFormat(undefined, { style: 'percent', maximumFractionDigits: 1 })
+const FAILED_AS: Record<ProviderRow['failures'][number]['outcome'], string> = {
+  retry: 'without effect',
+  ambiguous: 'in doubt',
+  misconfigured: 'refused credentials',
+}
+
+function Retrying({ row: { retrying, oldest_retrying_s } }: { row: ProviderRow }) {
+  if (retrying === 0) return <span className="dim">0</span>
+  return (
+    <Link to="/ops/jobs" search={{ state: 'retrying' }} className="figures">
+      {retrying.toLocaleString()}
+      <small className="dim against">for {formatSeconds(oldest_retrying_s)}</small>
+    </Link>
+  )
+}
 
 function ProviderState({
-  row: { calls, refused, unknown, in_doubt },
+  row: { calls, outage, retrying, refused, unknown, in_doubt },
   is_current,
 }: {
   row: ProviderRow
   is_current: boolean
 }) {
+  if (outage !== null)
+    return (
+      <>
+        <Status status="refused" word={OUTAGES[outage.problem]} />
+        <small className="dim against">
+          since <Instant at={outage.since} />, check {outage.check.join(', ')}
+        </small>
+      </>
+    )
+  if (retrying > 0) return <Status status="retrying" word="Calls are retried" />
   if (refused > 0) return <Status status="refused" word="Refuses calls" />
   if (unknown + in_doubt > 0) return <Status status="unknown" word="Unknown effects" />
   if (!is_current) return <Status status="none" word="Not counted" />
   if (calls === 0) return <Status status="none" word="No recent calls" />
   return <Status status="healthy" />
+}
+
+const OUTAGES: Record<NonNullable<ProviderRow['outage']>['problem'], string> = {
+  credentials: 'Refuses our credentials',
+  no_answer: 'Does not answer',
 }

@@ -116,6 +116,11 @@ function KnownQueue({ queue }: { queue: string }) {
         <Link to="/ops/jobs" search={{ queue }}>
           Jobs of this queue
         </Link>
+        {(row?.retrying ?? 0) > 0 && (
+          <Link to="/ops/jobs" search={{ queue, state: 'retrying' }}>
+            {row?.retrying} retrying, for up to {formatSeconds(row?.oldest_retrying_s ?? 0)}
+          </Link>
+        )}
         {(row?.unknown ?? 0) > 0 && (
           <Link to="/ops/jobs" search={{ queue, state: 'unknown' }}>
             {row?.unknown} with unknown effect

@@ -32,6 +32,7 @@ export function QueuesPage() {
     },
     { title: 'Oldest due', cell: (row) => <OldestDue row={row} /> },
     { title: 'Due', align: 'end', cell: (row) => <Due row={row} /> },
+    { title: 'Retrying', align: 'end', cell: (row) => <Retrying row={row} /> },
     { title: 'Running', align: 'end', cell: ({ running }) => running.toLocaleString() },
     { title: 'In /s', align: 'end', cell: ({ in_per_s_1m }) => formatPerSecond(in_per_s_1m) },
     { title: 'Out /s', align: 'end', cell: ({ out_per_s_1m }) => formatPerSecond(out_per_s_1m) },
@@ -67,6 +68,7 @@ export function QueuesPage() {
     },
   ]
   const worst = oldestOf(query.data?.queues ?? [])
+  const retrying = (query.data?.queues ?? []).reduce((sum, row) => sum + row.retrying, 0)
   const is_current = query.data?.counting === 'current'
   return (
     <>
@@ -76,7 +78,9 @@ export function QueuesPage() {
           <>
             <NotCounted of={query.data} />{' '}
             {worst !== undefined && `Oldest due: ${formatSeconds(worst.oldest_due_s)} in ${worst.queue}.`}
-            {worst === undefined && is_current && 'Nothing is due.'}
+            {worst === undefined && is_current && retrying === 0 && 'Nothing is due.'}
+            {retrying > 0 &&
+              ` ${retrying.toLocaleString()} ${retrying === 1 ? 'job is' : 'jobs are'} retried.`}
           </>
         }
         actions={<LiveMark />}
@@ -88,7 +92,13 @@ export function QueuesPage() {
         rowKey={({ queue }) => queue}
         to={({ queue }) => `/ops/queues/${queue}`}
         paged={false}
-        marked={({ due, running, paused, paused_tenants }) => [due, running, paused, paused_tenants]}
+        marked={({ due, retrying: failing, running, paused, paused_tenants }) => [
+          due,
+          failing,
+          running,
+          paused,
+          paused_tenants,
+        ]}
         empty={<EmptyState title="No queues" />}
       />
       <p className="dim further">
@@ -125,7 +135,7 @@ function OldestDue({ row: { oldest_due_s, paused, paused_tenants } }: { row: Que
   )
 }
 
-/** What is due, and what waits for its time, a retry or an operator. */
+/** What is due, and what waits for its time or an operator. */
 function Due({ row: { due, later, parked } }: { row: QueueRow }) {
   const others = [
     ...(later > 0 ? [`${later.toLocaleString()} later`] : []),
@@ -136,6 +146,17 @@ function Due({ row: { due, later, parked } }: { row: QueueRow }) {
       {due.toLocaleString()}
       <small className="dim against">{others.join(', ')}</small>
     </span>
+  )
+}
+
+/** Whose last attempt failed, and for how long those of the oldest have. */
+function Retrying({ row: { queue, retrying, oldest_retrying_s } }: { row: QueueRow }) {
+  if (retrying === 0) return <span className="dim">0</span>
+  return (
+    <Link to="/ops/jobs" search={{ queue, state: 'retrying' }} className={toneClass('warn', 'figures')}>
+      {retrying.toLocaleString()}
+      <small className="dim against">for {formatSeconds(oldest_retrying_s)}</small>
+    </Link>
   )
 }
 

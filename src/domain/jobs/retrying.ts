@@ -1,0 +1,67 @@
+// Jobs that are retried: open jobs whose last attempt failed, found by an index that holds no others.
+import { QUEUES, type QueueName } from '#core/config/queues.ts'
+import type { Sql } from '#core/db.ts'
+import { JOB_NAMES, JOB_NAMES_OF } from '#jobs/index.ts'
+
+/** Counting stops here, for each name. */
+const MOST_RETRYING = 10_000
+
+/** `oldest_s`: for how long the attempts of one have failed, the longest; 0: there is none. */
+export type Retrying = { retrying: number; oldest_s: number }
+
+/** How many jobs of each name are retried; names without any are left out. */
+export async function findRetrying(sql: Sql): Promise<Map<string, Retrying>> {
+  const rows = await sql<(Retrying & { name: string })[]>`
+    select asked.name, counted.retrying, floor(extract(epoch from now() - counted.since))::integer as oldest_s
+    from unnest(${[...JOB_NAMES]}::text[]) as asked(name)
+    cross join lateral (
+      select count(*) as retrying, min(failing_since) as since from (
+        select j.failing_since from jobs j
+        where j.name = asked.name and j.finished_at is null and j.failing_since is not null
+        order by j.failing_since limit ${MOST_RETRYING}
+      ) j
+    ) counted
+    where counted.retrying > 0`
+  return new Map(rows.map(({ name, ...row }) => [name, row]))
+}
+
+/** How many jobs of each queue are retried. */
+export async function findRetryingOfQueues(sql: Sql): Promise<Map<QueueName, Retrying>> {
+  const found = await findRetrying(sql)
+  return new Map(QUEUES.map((queue) => [queue, retryingOf(found, JOB_NAMES_OF.get(queue) ?? [])]))
+}
+
+/** Those of these names together. */
+export function retryingOf(found: Map<string, Retrying>, names: readonly string[]): Retrying {
+  const rows = names.flatMap((name) => found.get(name) ?? [])
+  return {
+    retrying: rows.reduce((sum, { retrying }) => sum + retrying, 0),
+    oldest_s: Math.max(0, ...rows.map(({ oldest_s }) => oldest_s)),
+  }
+}
+
+/** `since`: when the attempts at the oldest began to fail. */
+export type RetryingJobs = {
+  name: string
+  count: number
+  since: string
+  oldest_s: number
+  examples: string[]
+}
+
+/** The jobs of one tenant that are retried, by name; at most `most` of them are counted. */
+export async function findRetryingOfTenant(
+  sql: Sql,
+  tenant_id: string,
+  most: number,
+): Promise<RetryingJobs[]> {
+  return await sql<RetryingJobs[]>`
+    select name, count(*) as count, min(failing_since) as since,
+      floor(extract(epoch from now() - min(failing_since)))::integer as oldest_s,
+      to_jsonb((array_agg(id order by failing_since, id))[1:3]) as examples
+    from (
+      select j.id, j.name, j.failing_since from jobs j
+      where j.tenant_id = ${tenant_id} and j.finished_at is null and j.failing_since is not null limit ${most}
+    ) j
+    group by name`
+}

@@ -1,0 +1,113 @@
+// What workers report of the providers: calls that failed, and which providers do not answer.
+import { PROVIDER_FACTS } from '#core/config/providers.ts'
+import type { Sql } from '#core/db.ts'
+import type { Outcome } from '#core/outcome.ts'
+import { CALLS } from '#jobs/index.ts'
+
+/** The outcomes of a call that failed, and `late`: it has not ended, and took too long already. */
+export const CALL_FAILURES = ['retry', 'ambiguous', 'misconfigured', 'late'] as const satisfies readonly (
+  | Outcome<unknown>['kind']
+  | 'late'
+)[]
+export type CallFailure = (typeof CALL_FAILURES)[number]
+
+export type FailedCalls = { provider: string; at: string; outcome: CallFailure; count: number }
+/** `lasts_ms`: for how long no call of this worker was answered. */
+export type WorkerOutage = { provider: string; outcome: CallFailure; lasts_ms: number }
+
+/** A worker that did not confirm its outage for this long has ended, or hangs. */
+const CONFIRMED_S = 30
+/** What is over so soon needs nobody. */
+const LEAST_S = 10
+const FAILURES_KEPT_H = 48
+const WINDOW_MIN = 15
+
+/** Adds calls that failed, and replaces the outages of a worker with these. */
+export async function writeOutages(
+  sql: Sql,
+  worker: string,
+  { failed, outages }: { failed: FailedCalls[]; outages: WorkerOutage[] },
+): Promise<void> {
+  await sql`
+    with counted as (
+      insert into provider_failures as f (provider, at, outcome, count)
+      select * from jsonb_to_recordset(${sql.json(failed)})
+        as c(provider text, at timestamptz, outcome text, count integer)
+      order by 1, 2, 3
+      on conflict (provider, at, outcome) do update set count = f.count + excluded.count
+    ), ended as (
+      delete from provider_outages o
+      where o.worker = ${worker} and o.provider <> all(${outages.map(({ provider }) => provider)}::text[])
+    )
+    insert into provider_outages (provider, worker, since, outcome, seen_at)
+    select provider, ${worker}, now() - lasts_ms * interval '1 millisecond', outcome, now()
+    from jsonb_to_recordset(${sql.json(outages)}) as o(provider text, outcome text, lasts_ms float8)
+    on conflict (provider, worker) do update
+      set since = excluded.since, outcome = excluded.outcome, seen_at = excluded.seen_at`
+}
+
+/** Deletes at most `limit` rows of each kind that say nothing any more. */
+export async function forgetOldOutages(sql: Sql, limit: number): Promise<void> {
+  await sql`
+    delete from provider_failures f using (
+      select provider, at, outcome from provider_failures
+      where at < now() - ${FAILURES_KEPT_H} * interval '1 hour' order by at limit ${limit}
+    ) old
+    where f.provider = old.provider and f.at = old.at and f.outcome = old.outcome`
+  await sql`
+    delete from provider_outages o using (
+      select provider, worker from provider_outages where seen_at < now() - interval '1 hour' limit ${limit}
+    ) old
+    where o.provider = old.provider and o.worker = old.worker`
+}
+
+/** The calls to each provider that failed in the last 15 minutes, by outcome. */
+export async function findFailedCalls(sql: Sql): Promise<Map<string, { outcome: string; count: number }[]>> {
+  const rows = await sql<{ provider: string; outcome: string; count: number }[]>`
+    select provider, outcome, sum(count)::bigint as count from provider_failures
+    where at > now() - ${WINDOW_MIN} * interval '1 minute'
+    group by provider, outcome order by provider, count desc, outcome`
+  return Map.groupBy(rows, ({ provider }) => provider)
+}
+
+/** It refuses our credentials, or gives no answer that can be used. */
+export const OUTAGE_PROBLEMS = ['credentials', 'no_answer'] as const
+/** `check`: the variables to check. */
+export type Outage = {
+  provider: string
+  title: string
+  problem: (typeof OUTAGE_PROBLEMS)[number]
+  since: string
+  check: string[]
+}
+
+/**
+ * The providers that do not answer now. Calls of one worker that failed are no outage if no job is retried any more: another
+ * worker may have got answers since.
+ */
+export async function findOutages(sql: Sql): Promise<Outage[]> {
+  const calls = CALLS.map(({ provider, job }) => ({ provider, job }))
+  const rows = await sql<{ provider: string; outcome: CallFailure; since: string }[]>`
+    select o.provider, (array_agg(o.outcome order by o.seen_at desc))[1] as outcome, min(o.since) as since
+    from provider_outages o
+    where o.seen_at > now() - ${CONFIRMED_S} * interval '1 second'
+      and o.since < now() - ${LEAST_S} * interval '1 second'
+      and (o.outcome in ('misconfigured', 'late') or exists (
+        select from jsonb_to_recordset(${sql.json(calls)}) as c(provider text, job text)
+        cross join lateral (
+          select from jobs j where j.name = c.job and j.finished_at is null and j.failing_since is not null limit 1
+        ) j
+        where c.provider = o.provider))
+    group by o.provider order by o.provider`
+  return rows.flatMap(({ provider, outcome, since }) => {
+    const facts = PROVIDER_FACTS[provider]
+    if (facts === undefined) return []
+    const problem = outcome === 'misconfigured' ? ('credentials' as const) : ('no_answer' as const)
+    return [{ provider, title: facts.title, problem, since, check: [...checkOf(provider, outcome)] }]
+  })
+}
+
+/** The variables to check after calls to a provider that failed so. */
+export function checkOf(provider: string, outcome: CallFailure): readonly string[] {
+  return PROVIDER_FACTS[provider]?.check[outcome === 'misconfigured' ? 'credentials' : 'place'] ?? []
+}

@@ -1,0 +1,231 @@
+// Outages of providers: whichever provider it is, and whatever it does instead of answering, operators see it within a minute.
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+import pino from 'pino'
+import { afterAll, expect, test } from 'vitest'
+import { PROVIDER_FACTS } from '#core/config/providers.ts'
+import { VARIABLE_NAMES } from '#core/config/variables.ts'
+import { metrics } from '#core/metrics.ts'
+import { freePort } from '#start/ports.ts'
+import { freshKey } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
+import { startHere } from '#test/parts.ts'
+import { ASYNC, createPayment, eventually } from '#test/payments.ts'
+import { signedInAs } from '#test/people.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const A_MINUTE_MS = 60_000
+const HOST = '127.0.0.1'
+const HTML = '<html><body>Back soon</body></html>'
+const ANSWER = `HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: ${HTML.length}\r\n\r\n${HTML}`
+
+const ends = new AsyncDisposableStack()
+afterAll(() => ends.disposeAsync())
+
+/** Where a server listens that treats its connections like this. */
+async function listening(treat: (socket: Socket) => void): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    treat(socket)
+  })
+  server.listen(0, HOST)
+  await once(server, 'listening')
+  ends.defer(() => {
+    sockets.forEach((socket) => socket.destroy())
+    server.close()
+  })
+  return `${HOST}:${(server.address() as AddressInfo).port}`
+}
+
+const at = (http: string, smtp = http) => ({
+  STRIPE_API_BASE: `http://${http}`,
+  TWILIO_API_BASE: `http://${http}`,
+  AI_BASE_URL: `http://${http}/v1`,
+  SMTP_URL: `smtp://${smtp}`,
+})
+
+/** The variables of a worker whose providers are like this. */
+const BROKEN = {
+  down: async () => at(`${HOST}:${await freePort(HOST)}`),
+  slow: async () => at(await listening(() => {})),
+  'answering nonsense': async () =>
+    at(
+      await listening((socket) => socket.on('data', () => socket.write(ANSWER))),
+      await listening((socket) => socket.end(ANSWER)),
+    ),
+  'refusing credentials': async ({ provider }: World) => ({
+    STRIPE_SECRET_KEY: 'sk_test_of_another',
+    TWILIO_AUTH_TOKEN: 'of-another',
+    AI_API_KEY: 'of-another',
+    SMTP_URL: provider('smtp').told['smtp_url']!.replace(/:[^:@]+@/, ':of-another@'),
+  }),
+}
+
+/** What each provider is asked, and the noun and queue that wait for it. */
+const ASKED: Record<
+  string,
+  { noun: string; queue: string; ask: (world: World) => Promise<{ status: number }> }
+> = {
+  stripe: {
+    noun: 'payment',
+    queue: 'payments',
+    ask: async ({ client }) => await createPayment(client, {}, ASYNC),
+  },
+  twilio: {
+    noun: 'message',
+    queue: 'messages',
+    ask: async ({ client }) =>
+      await client.post(
+        '/v1/messages/sms',
+        { idempotency_key: freshKey(), to: '+15005550009', body: 'Hello' },
+        ASYNC,
+      ),
+  },
+  smtp: {
+    noun: 'message',
+    queue: 'messages',
+    ask: async ({ client }) =>
+      await client.post(
+        '/v1/messages/email',
+        { idempotency_key: freshKey(), to: ['ada@people.example'], subject: 'Hello', text: 'Hello' },
+        ASYNC,
+      ),
+  },
+  ai: {
+    noun: 'ai_task',
+    queue: 'ai',
+    ask: async ({ client }) =>
+      await client.post(
+        '/v1/ai/tasks',
+        { idempotency_key: freshKey(), kind: 'generate', input: { prompt: 'Hello' } },
+        ASYNC,
+      ),
+  },
+}
+
+test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
+  'providers that are %s: overview, providers, queues, metrics, commands and log say so within a minute',
+  { timeout: 180_000 },
+  async (how) => {
+    const world = await createWorld({ parts: ['api', 'dashboard'] })
+    ends.defer(() => world.close())
+    const lines: Record<string, unknown>[] = []
+    const log = pino({ level: 'warn' }, { write: (line) => void lines.push(JSON.parse(line)) })
+    const variables = await BROKEN[how](world)
+    const worker = await startHere('worker', { ...world.env, ...variables }, log)
+    ends.defer(() => worker.close())
+    const operator = await signedInAs(world, { role: 'owner', is_operator: true })
+    const problem = how === 'refusing credentials' ? 'credentials' : 'no_answer'
+    const kind = problem === 'credentials' ? 'credentials' : 'place'
+    for (const [provider, { ask }] of Object.entries(ASKED)) {
+      const { status } = await ask(world)
+      expect([provider, status]).toEqual([provider, expect.toBeOneOf([201, 202])])
+    }
+
+    // A call that is under way, or that failed for good, is not retried.
+    const retries = (provider: string) =>
+      provider !== 'ai' || (how !== 'slow' && how !== 'refusing credentials')
+    await eventually(async () => {
+      const { attention, retrying } = (await operator.get('/api/overview')).body
+      const outages = attention.filter((each: { kind: string }) => each.kind === 'provider_outage')
+      expect(outages).toHaveLength(4)
+      for (const [provider, { noun }] of Object.entries(ASKED))
+        expect(outages).toContainEqual(
+          expect.objectContaining({
+            oldest_at: expect.any(String),
+            outage: {
+              provider,
+              title: PROVIDER_FACTS[provider]!.title,
+              problem,
+              waiting: retries(provider) ? [{ noun, count: 1 }] : [],
+            },
+          }),
+        )
+      expect(retrying).toBe(Object.keys(ASKED).filter(retries).length)
+
+      const { providers } = (await operator.get('/api/ops/providers')).body
+      for (const provider of Object.keys(ASKED)) {
+        const check = PROVIDER_FACTS[provider]!.check[kind]
+        const row = providers.find((each: { provider: string }) => each.provider === provider)
+        expect(row).toMatchObject({ outage: { problem, check }, retrying: retries(provider) ? 1 : 0 })
+        const has_failed = retries(provider) || problem === 'credentials'
+        expect([provider, row.failed > 0]).toEqual([provider, has_failed])
+        const refused = row.failures.some(({ outcome }: { outcome: string }) => outcome === 'misconfigured')
+        expect([provider, refused]).toEqual([provider, problem === 'credentials'])
+      }
+
+      const { queues } = (await operator.get('/api/ops/queues')).body
+      for (const name of new Set(Object.values(ASKED).map(({ queue }) => queue))) {
+        const count = Object.entries(ASKED).filter(
+          ([each, { queue }]) => queue === name && retries(each),
+        ).length
+        const { queue, retrying: of_queue } = queues.find((each: { queue: string }) => each.queue === name)
+        expect([queue, of_queue]).toEqual([name, count])
+        const gauge = (await metrics.retrying.get()).values.find(({ labels }) => labels['queue'] === name)
+        expect([name, gauge?.value]).toEqual([name, count])
+      }
+
+      for (const { title, check } of Object.values(PROVIDER_FACTS))
+        expect(lines.map(({ msg }) => msg)).toContainEqual(
+          expect.stringMatching(new RegExp(`^${title} .*: check ${check[kind].join(' and ')}$`)),
+        )
+    }, A_MINUTE_MS)
+
+    // Not a line for each call.
+    for (const provider of Object.keys(ASKED))
+      expect(lines.filter((line) => line['provider'] === provider).length).toBeLessThanOrEqual(2)
+    const { stdout } = await runCommand('src/commands/queues.ts', ['list', '--json'], world.env)
+    const payments = JSON.parse(stdout).queues.find((each: { queue: string }) => each.queue === 'payments')
+    expect(payments).toMatchObject({ retrying: 1, oldest_retrying_s: expect.any(Number) })
+    const listed = await runCommand('src/commands/jobs.ts', ['list', '--state', 'retrying'], world.env)
+    expect(listed.stdout).toMatch(/payment\.authorize .*retrying since /)
+    expect((await operator.get('/api/ops/jobs?state=retrying&queue=payments')).body.items).toMatchObject([
+      { name: 'payment.authorize', failing_since: expect.any(String) },
+    ])
+  },
+)
+
+test(
+  'a provider that answers again is no outage any more, and what was retried is not',
+  { timeout: 60_000 },
+  async () => {
+    const world = await createWorld({ parts: ['api', 'worker', 'dashboard'] })
+    ends.defer(() => world.close())
+    const operator = await signedInAs(world, { role: 'owner', is_operator: true })
+    const fault = await world.provider('stripe').fault({ fault: 'refuse_401', times: 1000 })
+    await createPayment(world.client, {}, ASYNC)
+    const kinds = async () =>
+      (await operator.get('/api/overview')).body.attention.map(({ kind }: { kind: string }) => kind)
+    await eventually(async () => expect(await kinds()).toEqual(['provider_outage']), A_MINUTE_MS)
+    await fault.remove()
+    await world.sql`update jobs set run_at = now() where finished_at is null`
+    await eventually(async () => {
+      expect(await kinds()).toEqual([])
+      expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 0, oldest_retrying_s: 0 })
+      // What failed is still counted.
+      const { providers } = (await operator.get('/api/ops/providers')).body
+      expect(providers[0]).toMatchObject({
+        outage: null,
+        retrying: 0,
+        failures: [{ outcome: 'misconfigured' }],
+      })
+    }, A_MINUTE_MS)
+    const [row] = await world.sql`select count(*) from jobs where failing_since is not null`
+    expect(row).toEqual({ count: 0 })
+  },
+)
+
+test('work that succeeds at once is written nowhere as retried, and the variables to check exist', async () => {
+  const world = await createWorld()
+  ends.defer(() => world.close())
+  await createPayment(world.client)
+  await world.drain()
+  const [row] = await world.sql`
+    select (select count(*) from provider_failures) as failures, (select count(*) from provider_outages) as outages,
+      (select count(*) from jobs where failing_since is not null) as failing`
+  expect(row).toEqual({ failures: 0, outages: 0, failing: 0 })
+  for (const { check } of Object.values(PROVIDER_FACTS))
+    for (const name of [...check.credentials, ...check.place]) expect(VARIABLE_NAMES).toContain(name)
+})
