@@ -40,6 +40,7 @@ function ofJob({ job_id, lease_token }: Crossed): Settlement {
     rotate: false,
     unsent: true,
     forgive: false,
+    failing: true,
   }
 }
 
@@ -535,6 +536,7 @@ const settleMessage = (told: Partial<MessageTold> & Pick<MessageTold, 'said'>) =
       {
         ...ofJob(row),
         notification_id: null,
+        happened_at: null,
         told: { ...nothingTold({ tenant_id: row.tenant_id, message_id: row.id }), ...told },
       },
     ]),
