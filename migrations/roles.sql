@@ -17,7 +17,6 @@ declare
     where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite', 'pg_logical_emit_message'))
       and has_function_privilege('public', p.oid, 'execute'));
   missing text[] := '{}';
-  open text[] := '{}';
   each record;
 begin
   -- What PostgreSQL gives to everybody. With a table and a trigger of their own, a role could call what runs with the owner's rights.
@@ -39,12 +38,9 @@ begin
     union all
     select 'execute on function ' || filling, rolsuper from pg_roles where rolname = current_user and filling is not null
   loop
-    if each.mine then execute format('revoke %s from public', each.what); else open := open || each.what; end if;
+    -- What only a superuser or the owner of the database may close is in the guide to operations.
+    if each.mine then execute format('revoke %s from public', each.what); end if;
   end loop;
-  if open <> '{}' then
-    raise warning 'Every user of this server may make tables or large objects here, or fill the write-ahead log, which no process needs. % may not change that; its owner should: revoke % from public',
-      current_user, array_to_string(open, ' from public; revoke ');
-  end if;
 
   for each in select name from unnest(roles) name where not exists (select from pg_roles where rolname = name) loop
     begin

@@ -16,9 +16,12 @@ import { createListener } from '#core/listener.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
+import { serveOperations } from '#core/service.ts'
+import { listenAddresses } from '#core/startup.ts'
 import type { Part } from '#core/run.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
+import { signedInAs } from '#test/people.ts'
 import { until } from '#test/process.ts'
 import { memoryInUse, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -265,7 +268,7 @@ test('requests that time out together are logged once', async () => {
   const url = await app.listen({ port: 0 })
   for (const path of ['/answers', '/fails']) {
     const asked = Array.from({ length: 10 }, () => fetch(url + path))
-    expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([503]))
+    expect(new Set((await Promise.all(asked)).map(({ status }) => status))).toEqual(new Set([504]))
   }
   lines.length = 0
   go()
@@ -306,7 +309,7 @@ test('the time of an answer is counted from when its request is there', async ()
     'POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: text/plain\r\ncontent-length: 8\r\n\r\nhalf',
     (socket) => {
       // One that came later is already refused.
-      void come.then(() => fetch(url)).then(({ status }) => socket.write(status === 503 ? 'half' : 'none'))
+      void come.then(() => fetch(url)).then(({ status }) => socket.write(status === 504 ? 'half' : 'none'))
       return () => {}
     },
   )
@@ -691,7 +694,7 @@ test('an empty body with a content type is accepted where no body is required', 
 
 test('a method that a path does not have is 404, and one that HTTP does not have is 400', async () => {
   const authorization = `Bearer ${world.client.key}`
-  for (const method of ['HEAD', 'OPTIONS', 'PUT', 'TRACE', 'PROPFIND', 'M-SEARCH']) {
+  for (const method of ['OPTIONS', 'PUT', 'TRACE', 'PROPFIND', 'M-SEARCH']) {
     const answer = await sendBytes(world.client.url, requestBytes(method, '/v1/customers', { authorization }))
     expect([method, answer.status]).toEqual([method, 404])
   }
@@ -720,4 +723,60 @@ async function untilRefused<T extends { status: number }>(ask: () => Promise<T>)
     if (answer.status === 429) return answer
   }
   throw new Error('nothing was refused')
+}
+
+test('every address answers HEAD where it answers GET, without a body, and says at /healthz that it runs', async () => {
+  const world = await createWorld({ parts: ['api', 'webhooks', 'dashboard'] })
+  onTestFinished(() => world.close())
+  const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, () =>
+    Promise.resolve({}),
+  )
+  onTestFinished(() => operations.close())
+  const operator = await signedInAs(world, { is_operator: true })
+  const cookie = `cookie: ${Array.from(operator.cookies, ([name, value]) => `${name}=${value}`).join('; ')}\r\n`
+  const bearer = `authorization: Bearer ${world.client.key}\r\n`
+  const cases: [origin: string, paths: string[], headers?: string][] = [
+    [world.client.url, ['/healthz', '/openapi.json', '/docs/', '/docs/guides']],
+    [
+      world.client.url,
+      [
+        '/v1/customers',
+        '/v1/events?limit=1',
+        '/v1/payments/0198f6f0-0000-7000-8000-000000000000',
+        '/v1/nowhere',
+      ],
+      bearer,
+    ],
+    [world.client.url, ['/v1/customers'], ''],
+    [world.config.WEBHOOKS_URL!, ['/healthz', '/stripe']],
+    [world.dashboard_url, ['/healthz', '/', '/payments', '/api/session', '/assets/none.js']],
+    [world.dashboard_url, ['/api/session', '/api/ops/overview'], cookie],
+    [operations.url, ['/healthz', '/readyz', '/metrics', '/other']],
+  ]
+  const probes: string[] = []
+  for (const [origin, paths, headers = ''] of cases)
+    for (const path of paths) {
+      const ask = async (method: string) => {
+        const [head = '', ...body] = (await exchange(origin, `${method} ${path}`, headers)).split('\r\n\r\n')
+        const type = /^content-type: .*$/im.exec(head)?.[0]
+        return { status: /^HTTP\/1.1 (\d+)/.exec(head)?.[1], type, body: body.join('') }
+      }
+      const [get, head] = [await ask('GET'), await ask('HEAD')]
+      expect([path, head]).toEqual([path, { ...get, body: '' }])
+      if (path === '/healthz') probes.push(`${get.status} ${get.body.includes('ok')}`)
+    }
+  expect(probes).toEqual(Array(4).fill('200 true'))
+  // A stream has no end of its own.
+  const stream = await exchange(world.dashboard_url, 'HEAD /api/ops/stream', cookie)
+  expect(stream).toMatch(/^HTTP\/1.1 200 .*text\/event-stream.*\r\n\r\n$/s)
+})
+
+/** All that comes back until the connection is closed. */
+async function exchange(origin: string, line: string, headers: string): Promise<string> {
+  const { hostname, port, host } = new URL(origin)
+  const socket = connect(Number(port), hostname)
+  socket.write(`${line} HTTP/1.1\r\nhost: ${host}\r\n${headers}connection: close\r\n\r\n`)
+  let text = ''
+  for await (const chunk of socket) text += String(chunk)
+  return text
 }

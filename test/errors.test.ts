@@ -1,5 +1,5 @@
 // The error catalogue: every code is reached through HTTP, has its status and its shape, and is documented where it occurs.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -348,7 +348,10 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   payment_not_capturable: [
     'POST /v1/payments/{id}/capture',
     async () => client.post(`/v1/payments/${(await capturedPayment(client)).id}/capture`),
-    { message: 'The payment cannot be captured: it is captured.', context: { status: 'captured' } },
+    {
+      message: 'The payment cannot be captured: it is captured, with USD 10.00.',
+      context: { status: 'captured' },
+    },
   ],
   payment_not_cancelable: [
     'POST /v1/payments/{id}/cancel',
@@ -415,7 +418,10 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
   payment_invalid: [
     'POST /v1/payments',
     () => createPayment(client, { currency: 'KWD', amount_minor: 1001 }),
-    { param: 'amount_minor', message: 'Amounts in KWD must end in 0.' },
+    {
+      param: 'amount_minor',
+      message: 'Amounts in KWD must end in 0: they are settled in steps of KWD 0.010.',
+    },
   ],
   rate_limited: [
     'GET /v1/customers',
@@ -480,6 +486,16 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       throw new Error('it was never too much')
     },
   ],
+  timeout: [
+    'GET /v1/customers/{id}',
+    async () => {
+      const proxy = await startProxy(world.config.DATABASE_URL!)
+      onTestFinished(() => proxy.close())
+      const slow = createClient(await startedApi({ DATABASE_URL: proxy.url }), client.key)
+      proxy.swallow('customers')
+      return await slow.get(`/v1/customers/${NOBODY}`)
+    },
+  ],
   database_unavailable: [
     'GET /v1/customers',
     async () => {
@@ -507,7 +523,7 @@ describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
     expect(body.error.request_id).toBe(headers.get('x-request-id'))
     expect(body.error.doc_url).toMatch(new RegExp(`^http://127\\.0\\.0\\.1:\\d+/docs/guides/errors#${code}$`))
     const later = headers.get('retry-after')
-    expect(later === null || later === undefined).toBe(status !== 503 && status !== 429)
+    expect(later === null || later === undefined).toBe(![429, 503, 504].includes(status))
     expect(later ?? '1').toMatch(/^[1-9]\d*$/)
     expect(JSON.stringify(body)).not.toMatch(/secret|relation|node_modules|at \w+ \(/)
     const promised = route === null ? [code] : documented.get(route)

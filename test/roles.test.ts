@@ -734,11 +734,8 @@ test('a user who may not create roles can migrate, is warned, and uses roles tha
   await Promise.all(others.map((url) => migrate(url, (text) => warnings.push(text))))
   expect(warnings).toEqual([])
   const again = await migrated()
-  // What only a superuser may close is said every time.
-  expect([again.code, again.stdout.split('\n')]).toEqual([
-    0,
-    [expect.stringContaining('revoke execute on function lo_'), 'The database is up to date.', ''],
-  ])
+  // What only a superuser may close is no concern of theirs.
+  expect([again.code, again.stdout]).toEqual([0, 'The database is up to date.\n'])
   expect(await fenced()).toBe(true)
   expect(await mayMakeTables(first)).toBe(false)
   expect(await Promise.all(others.map(mayMakeTables))).toEqual(others.map(() => false))
@@ -783,7 +780,7 @@ test("advisory locks do not stop the migration of the queue's tables: it takes o
   await migrateQueue(queue)
 })
 
-test('an owner of the tables who does not own the database is told what its owner should do', async () => {
+test('an owner of the tables who does not own the database is told nothing of what only its owner can revoke', async () => {
   const { url, drop } = await createDatabase()
   onTestFinished(drop)
   const name = new URL(url).pathname.slice(1)
@@ -800,7 +797,5 @@ test('an owner of the tables who does not own the database is told what its owne
   const stranger = Object.assign(new URL(url), { username: `stranger_${name}`, password: 'stranger' }).href
   const warnings: string[] = []
   await migrate(stranger, (text) => warnings.push(text))
-  expect(warnings).toContainEqual(
-    expect.stringContaining(`its owner should: revoke temporary on database ${name} from public`),
-  )
+  expect(warnings).toEqual([])
 })

@@ -81,6 +81,75 @@ test('a database that cannot be used is refused, with what to do', { timeout: 60
   expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
+test('what refuses a connection to the database is said in its own words', async () => {
+  const refusals: [code: string, message: string, said: string][] = [
+    [
+      '08P01',
+      'unsupported startup parameter: jit',
+      'refuses the connection: unsupported startup parameter: jit (08P01). If this is PgBouncer,',
+    ],
+    [
+      '53300',
+      'sorry, too many clients already',
+      'refuses the connection: sorry, too many clients already (53300). Raise max_connections',
+    ],
+    [
+      '57P03',
+      'the database system is starting up',
+      'refuses the connection: the database system is starting up (57P03).',
+    ],
+    [
+      '28000',
+      'no pg_hba.conf entry for host "::1", no encryption',
+      'no pg_hba.conf entry for host "::1", no encryption.',
+    ],
+    ['28P01', 'password authentication failed', 'or the password: password authentication failed.'],
+  ]
+  for (const [code, message, said] of refusals) {
+    const proxy = await startProxy(env['DATABASE_URL']!)
+    onTestFinished(() => proxy.close())
+    proxy.answerWith(() => refusalOf(code, message))
+    const given = { ...env, DATABASE_URL: proxy.url }
+    const command = await runCommand('src/commands/migrate.ts', [], given)
+    expect([code, command.code, command.stderr]).toEqual([code, 1, expect.stringContaining(said)])
+    expect(command.stderr).not.toContain('no PostgreSQL answers')
+    const api = await startApi({ ...world.config, DATABASE_URL: proxy.url }, createLog('silent', 'test'))
+    onTestFinished(() => api.close())
+    const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
+    onTestFinished(() => operations.close())
+    const answer = await fetch(`${operations.url}/readyz`)
+    expect([answer.status, await answer.json()]).toEqual([
+      503,
+      { status: 'not ready', reason: expect.stringContaining(`the database refuses: ${message} (${code})`) },
+    ])
+  }
+})
+
+test('a server without TLS is said to be one, where the address requires it', async () => {
+  const secure = new URL(env['DATABASE_URL']!)
+  secure.searchParams.set('sslmode', 'require')
+  const { code, stderr } = await runCommand('src/commands/keys.ts', ['list', '--tenant', 'acme'], {
+    ...env,
+    DATABASE_URL: secure.href,
+  })
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /^DATABASE_URL: the PostgreSQL at .+ refuses the connection: server does not support SSL, but SSL was required\. .+\n$/,
+    ),
+  ])
+})
+
+test('a migration needs no Redis', async () => {
+  const { REDIS_URL: _redis, ...without } = env
+  const { code, stdout } = await runCommand('src/commands/migrate.ts', [], {
+    ...without,
+    NODE_ENV: 'production',
+    ENCRYPTION_KEY: env['ENCRYPTION_KEY'] ?? '',
+  })
+  expect([code, stdout]).toEqual([0, 'The database is up to date.\n'])
+})
+
 test('a database that does not answer is warned of, and the process is not ready', async () => {
   const away = { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/sluice' }
   const api = await startProcess('src/api/main.ts', { env: away, ready: '/metrics and /readyz listen' })
@@ -472,3 +541,11 @@ test('an unforeseen error is told also where a library has emptied its stack', (
   error.stack = ''
   expect(errorText(error)).toBe('Error: the table is missing')
 })
+
+/** An ErrorResponse, as the server sends it. */
+function refusalOf(code: string, message: string): string {
+  const fields = `SFATAL\0VFATAL\0C${code}\0M${message}\0\0`
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(fields.length + 4)
+  return `E${length.toString('latin1')}${fields}`
+}

@@ -584,16 +584,16 @@ describe('away', () => {
       proxy.close()
       cut()
       const event = madeUp('customer.created', { id: 'cus_12', object: 'customer' })
-      const refused = async () => {
+      const refused = async (...codes: string[]) => {
         const answer = await deliver(there, event)
-        expect([answer.status, answer.body.error.code]).toEqual([503, 'database_unavailable'])
+        expect([answer.status, codes.includes(answer.body.error.code)]).toEqual([503, true])
         expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
       }
-      for (let times = 0; times < 3; times++) await refused()
+      for (let times = 0; times < 3; times++) await refused('database_unavailable')
       // Connections are accepted, and then nothing comes.
       silent = true
       await listen(Number(url.port))
-      await Promise.all([refused(), refused(), refused()])
+      await Promise.all(Array.from({ length: 3 }, () => refused('timeout', 'database_unavailable')))
       // A wrong signature is refused all the same.
       const body = JSON.stringify(event)
       expect(

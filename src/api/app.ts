@@ -4,7 +4,7 @@ import { serializerCompiler } from 'fastify-type-provider-zod'
 import { createBodyReader } from '#core/bodies.ts'
 import { statementsUnderWay } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
-import { createListener } from '#core/listener.ts'
+import { createListener, PROBE } from '#core/listener.ts'
 import { originOfLinks } from '#core/startup.ts'
 import { areaRoutes } from './areas.ts'
 import type { Authenticate } from './auth.ts'
@@ -26,9 +26,6 @@ import { validatorCompiler } from './validate.ts'
 const BYTES_PER_REQUEST = 16 * 1024
 /** The most statements that may run or wait for each connection; further requests are refused. */
 const STATEMENTS_PER_CONNECTION = 500
-
-/** For load balancers, which may share an address with callers: no budget holds for it. */
-const PROBE = '/healthz'
 
 /** Who calls, and who is told of it. */
 export type ApiCallers = {
@@ -181,7 +178,6 @@ export async function buildApi(
   for (const add of ROUTES) add(app, routes)
   areaRoutes(app)
 
-  app.get(PROBE, () => ({ status: 'ok' }))
   app.get('/', (_request, reply) => reply.redirect('/docs'))
   guidesRoutes(app)
   docsRoutes(app)

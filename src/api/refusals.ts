@@ -1,6 +1,6 @@
 // Turns errors of the API into codes of the catalogue, and those into answers; the only place that does.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { isUnavailable } from '#core/db.ts'
+import { isTooSlow, isUnavailable } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { seldom } from '#core/seldom.ts'
@@ -73,7 +73,8 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
     refuse(error, request, reply) {
       const refusal = refusalOf(error, request)
       const { code, retry_after_s, status } = refusal
-      if (retry_after_s !== undefined || status === 503) reply.header('retry-after', retry_after_s ?? 1)
+      if (retry_after_s !== undefined || status === 503 || status === 504)
+        reply.header('retry-after', retry_after_s ?? 1)
       if (status === 401) reply.header('www-authenticate', 'Bearer')
       if (status === 408) reply.header('connection', 'close')
       return reply
@@ -100,6 +101,7 @@ export function found<T>(resource: T | undefined, code: ErrorCode): T {
 function asAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
   const { code, statusCode } = error as Partial<FastifyError>
+  if (isTooSlow(error)) return new AppError('timeout', { cause: error })
   if (isUnavailable(error)) return new AppError('database_unavailable', { cause: error })
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return new AppError('unsupported_media_type')
   if (code === 'FST_ERR_BAD_URL')

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { ConfigError, type Config } from '#core/config.ts'
 import { connectDatabase } from '#core/pool.ts'
-import { databaseError, type Sql } from '#core/db.ts'
+import { databaseError, isRefusal, type Sql } from '#core/db.ts'
 import { assertMigrated } from '#core/migrate.ts'
 import { startedHere } from './started.ts'
 
@@ -39,7 +39,7 @@ export async function withDatabase<T>(
  */
 export function explained(error: unknown, config: Config, url: string): unknown {
   const problem = databaseError(error, url)
-  const own = config.DATABASE_URL === undefined && problem !== error
+  const own = config.DATABASE_URL === undefined && problem !== error && !isRefusal(error)
   return own ? nothingRuns(config) : problem
 }
 

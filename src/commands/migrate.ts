@@ -1,5 +1,5 @@
 // `npm run migrate`: brings the database, and the queue's own tables in it, up to date.
-import { loadConfig, queueConfig } from '#core/config.ts'
+import { loadConfig, usesRedis } from '#core/config.ts'
 import { migrate } from '#core/migrate.ts'
 import { run } from '#core/run.ts'
 import { helpOf } from '#core/service.ts'
@@ -16,8 +16,8 @@ await run(helpOf(ABOUT, 'migrate'), async () => {
   const applied = await migrate(DATABASE_URL, print).catch((error: unknown) => {
     throw explained(error, config, DATABASE_URL)
   })
-  const queue = queueConfig({ ...config, DATABASE_URL })
-  if (queue.redis_url === null) await migrateQueue(queue)
+  // Redis has nothing to migrate, and whoever migrates may not know where it is.
+  if (!usesRedis(config)) await migrateQueue({ redis_url: null, database_url: DATABASE_URL })
   print(applied.length === 0 ? 'The database is up to date.' : `Applied ${applied.join(', ')}.`)
   return { close: () => Promise.resolve() }
 })

@@ -61,8 +61,8 @@ export type Lanes = Map<string, Set<() => void>>
  *
  * When the database refuses a batch because of one item (an integrity violation, a deadlock, a row that a policy
  * forbids), its halves are tried, down to single items, so that no caller fails because of another. `step` names the run
- * in the metrics. Errors: those of `run`; `overloaded` when too many items wait; `database_unavailable` when the database
- * does not answer.
+ * in the metrics. Errors: those of `run`; `overloaded` when too many items wait; `timeout` when the database
+ * does not answer in time.
  */
 export function batcher<I, O>(
   step: string,
@@ -194,7 +194,7 @@ export function batcherOf<I, O>(
 async function inTime<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {
-    timer = setTimeout(() => reject(new AppError('database_unavailable')), DEADLINE_MS)
+    timer = setTimeout(() => reject(new AppError('timeout')), DEADLINE_MS)
   })
   try {
     return await Promise.race([work, late])

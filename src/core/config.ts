@@ -80,13 +80,15 @@ function isNotSet(name: VariableName): string {
   return `${name} is not set. Example: ${name}=${VARIABLES[name][1]}`
 }
 
-/** Where BullMQ runs: on Redis if REDIS_URL is set or in production, else on PostgreSQL; `QUEUE` overrides this. */
+/** Whether BullMQ runs on Redis: if REDIS_URL is set or in production, else on PostgreSQL; `QUEUE` overrides this. */
+export function usesRedis({ QUEUE, NODE_ENV, REDIS_URL }: Config): boolean {
+  return QUEUE === 'redis' || (QUEUE === undefined && (NODE_ENV === 'production' || REDIS_URL !== undefined))
+}
+
+/** Where BullMQ runs. Throws ConfigError when that is not configured. */
 export function queueConfig(config: Config): { redis_url: string | null; database_url: string } {
   const database_url = need(config, 'DATABASE_URL')
-  const redis =
-    config.QUEUE === 'redis' ||
-    (config.QUEUE === undefined && (config.NODE_ENV === 'production' || config.REDIS_URL !== undefined))
-  return { redis_url: redis ? need(config, 'REDIS_URL') : null, database_url }
+  return { redis_url: usesRedis(config) ? need(config, 'REDIS_URL') : null, database_url }
 }
 
 function dotenv(): Record<string, string | undefined> {

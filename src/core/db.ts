@@ -51,15 +51,27 @@ export function isRolledBack(error: unknown): boolean {
 
 /** True when the database could not be reached or went away, so that the statement may be tried again. */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof AppError) return error.code === 'database_unavailable'
+  if (error instanceof AppError) return error.code === 'database_unavailable' || error.code === 'timeout'
   const code = databaseCode(error)
   if (code === undefined) return false
   return (
-    /^(ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT|CONNECTION_)/.test(code) ||
+    /^(ECONN|EPIPE|EPROTO|ERR_SSL_|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|CONNECT|CONNECTION_)/.test(
+      code,
+    ) ||
     /^(08|53|57P0|58)/.test(code) ||
-    code === '57014' ||
+    isTooSlow(error) ||
     code === '25006'
   )
+}
+
+/** Whether the database answered, with an error of its own. */
+export function isRefusal(error: unknown): boolean {
+  return error instanceof postgres.PostgresError
+}
+
+/** Whether the database ended the statement because it took too long. */
+export function isTooSlow(error: unknown): boolean {
+  return databaseCode(error) === '57014'
 }
 
 /** Turns an error of connecting to `url` into a message for the operator. Other errors are returned unchanged. */
@@ -72,13 +84,55 @@ export function databaseError(error: unknown, url: string): unknown {
     return new ConfigError(
       `DATABASE_URL: there is no database "${name}" at ${server}. Make it: createdb -h ${hostname || 'localhost'} -p ${port || 5432} -U ${user || 'postgres'} ${name}`,
     )
-  if (code === '28P01' || code === '28000')
+  if (isAuthorization(code))
     return new ConfigError(
       `DATABASE_URL: the PostgreSQL at ${server} refuses the user "${user}" or the password: ${(error as Error).message}.`,
+    )
+  if (error instanceof postgres.PostgresError && isUnavailable(error))
+    return new ConfigError(
+      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${refusalText(error)}`,
+    )
+  if (isWithoutTls(error))
+    return new ConfigError(
+      `DATABASE_URL: the PostgreSQL at ${server} refuses the connection: ${NO_TLS}. Turn it on there, or take sslmode out of the address.`,
     )
   if (isUnavailable(error))
     return new ConfigError(
       `DATABASE_URL: no PostgreSQL answers at ${server} (${code}). Start it, or correct the address.`,
     )
   return error
+}
+
+/** Why the database cannot be used now, for `/readyz`: in its own words where it answered. */
+export function unavailability(error: unknown): string {
+  if (error instanceof ConfigError) return error.message
+  if (error instanceof postgres.PostgresError) return `the database refuses: ${refusalText(error)}`
+  return isWithoutTls(error) ? `the database refuses: ${NO_TLS}.` : 'the database does not answer'
+}
+
+/** As libpq says it. */
+const NO_TLS = 'server does not support SSL, but SSL was required'
+
+/** What to do about a refusal, by its SQLSTATE. */
+const REMEDIES: Record<string, string> = {
+  '08P01':
+    'If this is PgBouncer, connect to PostgreSQL itself: the parameters that it refuses are needed here.',
+  '53300': 'Raise max_connections there, or lower DATABASE_POOL here.',
+}
+
+function refusalText({ message, code }: postgres.PostgresError): string {
+  const remedy = REMEDIES[code]
+  return `${message} (${code}).${remedy === undefined ? '' : ` ${remedy}`}`
+}
+
+/** Whether the server refused who connects; what it misses is in its message, e.g. encryption. */
+function isAuthorization(code: string | undefined): boolean {
+  return code?.startsWith('28') === true
+}
+
+// postgres.js goes on with TLS whatever the server says to it, so a server without it hangs up or answers nonsense.
+function isWithoutTls(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const code = databaseCode(error) ?? ''
+  return /before secure TLS connection/.test(error.message) || /^(EPROTO|ERR_SSL_)/.test(code)
 }

@@ -64,6 +64,10 @@ export const ERRORS = {
   processor_error: [502, 'The payment processor failed.'],
   sms_send_failed: [502, 'The SMS could not be sent.'],
   overloaded: [503, 'The service is overloaded; nothing was accepted.'],
+  timeout: [
+    504,
+    'The answer took too long. If a create was under way, its outcome is unknown: repeat it with the same idempotency key.',
+  ],
   database_unavailable: [
     503,
     'The database is away. If a create was under way, its outcome is unknown: repeat it with the same idempotency key.',

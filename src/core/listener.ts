@@ -1,5 +1,5 @@
 // The part of a Fastify application that the API and the webhooks host have in common.
-import { STATUS_CODES, type Server } from 'node:http'
+import { STATUS_CODES, type IncomingMessage, type Server } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, {
   LogController,
@@ -17,6 +17,12 @@ import { seldom } from './seldom.ts'
 
 /** The form of a request id that a caller may choose. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
+
+/** For load balancers, which may share an address with callers: no budget holds for it. */
+export const PROBE = '/healthz'
+
+/** Requests for the head of an answer alone. */
+const heads = new WeakSet<IncomingMessage>()
 
 const TELL_OF_PROXIES_MS = 600_000
 /** How long requests under way may take when the process is told to stop. */
@@ -48,7 +54,7 @@ const UNREADABLE: Record<string, ErrorCode> = {
  * answers unreadable requests with `errorBody`, and ends its connections when it is closed. `logged_part`: the
  * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
  * request. A request that is `passed_on` to another listener is measured and logged there. One that has not arrived whole within `request_timeout_ms` is refused with `request_timeout`; one that
- * takes longer than `answer_ms` from then on, with `database_unavailable`. Requests that are under way when it is closed
+ * takes longer than `answer_ms` from then on, with `timeout`. `HEAD` is answered where `GET` is, and `GET /healthz` says that the process runs. Requests that are under way when it is closed
  * get `closing_ms`.
  */
 export function createListener(
@@ -80,6 +86,7 @@ export function createListener(
     loggerInstance: frameworkLog(log),
     logController: new LogController({ disableRequestLogging: true }),
     return503OnClosing: false,
+    rewriteUrl,
     requestTimeout: request_timeout_ms,
     trustProxy: trusted_proxies.length > 0 && trusted_proxies,
     http: {
@@ -100,6 +107,7 @@ export function createListener(
   const lines = withoutRedaction(log)
   const app = Fastify(listenerOptions)
   app.removeAllContentTypeParsers()
+  app.get(PROBE, () => ({ status: 'ok' }))
   // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 
@@ -182,6 +190,20 @@ export async function whileThere<T>(
   }
 }
 
+/** Whether only the head of the answer is wanted: its body is dropped, and a stream would never end. */
+export function wantsHead({ raw }: FastifyRequest): boolean {
+  return heads.has(raw)
+}
+
+// `HEAD` is `GET` to every route, hook and rule; Node has noted by now that no body follows.
+function rewriteUrl(request: IncomingMessage): string {
+  if (request.method === 'HEAD') {
+    heads.add(request)
+    request.method = 'GET'
+  }
+  return request.url ?? '/'
+}
+
 /**
  * Refuses requests that take longer than `standard_ms`, or the `answer_ms` of their route, from when they are there.
  * Fastify's `handlerTimeout` does the same with a timer and an `AbortController` of each request, which cost a twentieth
@@ -215,7 +237,7 @@ function refuseLate(app: FastifyInstance, standard_ms: number): void {
         if (reply.sent || socket.destroyed) continue
         // What has begun to be answered cannot be refused any more.
         if (reply.raw.headersSent) reply.raw.destroy()
-        else reply.send(new AppError('database_unavailable'))
+        else reply.send(new AppError('timeout'))
       }
     },
     Math.min(LOOK_FOR_LATE_MS, standard_ms),

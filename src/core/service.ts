@@ -2,11 +2,12 @@
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { ConfigError, loadConfig, needAll, queueConfig, type Config } from './config.ts'
+import { loadConfig, needAll, queueConfig, type Config } from './config.ts'
 import { describeVariables } from './config/help.ts'
 import type { ProcessName } from './config/row.ts'
-import type { Sql } from './db.ts'
+import { unavailability, type Sql } from './db.ts'
 import { startHeartbeat, type ProcessFacts } from './heartbeat.ts'
+import { PROBE } from './listener.ts'
 import { assertMigrated } from './migrate.ts'
 import { registry } from './metrics.ts'
 import { createLog, type Log } from './log.ts'
@@ -21,7 +22,7 @@ export type Ready = () => Promise<Record<string, unknown>>
 export type Service = Part & { ready: Ready; url?: string }
 
 /**
- * Serves `/metrics`, those of this process unless `readMetrics` says otherwise, and `/readyz` on an address of their
+ * Serves `/metrics`, those of this process unless `readMetrics` says otherwise, `/readyz` and `/healthz` on an address of their
  * own. Throws ConfigError when the address cannot be used.
  */
 export async function serveOperations(
@@ -37,12 +38,12 @@ export async function serveOperations(
 
   async function answer(url: string): Promise<{ status: number; type: string; body: string }> {
     if (url === '/metrics') return { status: 200, type: registry.contentType, body: await readMetrics() }
+    if (url === PROBE) return json(200, { status: 'ok' })
     if (url !== '/readyz') return { status: 404, type: 'text/plain', body: 'not found\n' }
     try {
       return json(200, { status: 'ready', ...(await ready()) })
     } catch (error) {
-      const reason = error instanceof ConfigError ? error.message : 'the database does not answer'
-      return json(503, { status: 'not ready', reason })
+      return json(503, { status: 'not ready', reason: unavailability(error) })
     }
   }
 

@@ -11,7 +11,7 @@ import { createRefusals } from '#api/refusals.ts'
 import { validatorCompiler } from '#api/validate.ts'
 import { createBodyReader } from '#core/bodies.ts'
 import { AppError } from '#core/errors.ts'
-import { createListener } from '#core/listener.ts'
+import { createListener, PROBE } from '#core/listener.ts'
 import { findSignedIn } from '#domain/people/find.ts'
 import type { DashboardContext, FoundSession } from './context.ts'
 import { createGuard } from './guard.ts'
@@ -125,6 +125,8 @@ export async function buildDashboard(api: ApiContext, beside: Beside): Promise<F
     checkPath(request.url)
   }
   app.addHook('onRequest', async (request, reply) => {
+    // A probe comes by whatever address its sender knows.
+    if (request.routeOptions.url === PROBE) return
     admit(request, reply)
     const { url } = request
     if (url.startsWith(V1)) {

@@ -3,7 +3,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { batcher } from '#core/batch.ts'
 import { createBodyReader } from '#core/bodies.ts'
-import { isUnavailable } from '#core/db.ts'
+import { isTooSlow, isUnavailable } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
@@ -74,12 +74,13 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
 
   app.setNotFoundHandler((_request, reply) => noSuchRoute(reply))
   app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, request, reply) => {
-    if (isUnavailable(error) || error instanceof LateError) {
+    const late = error instanceof LateError || isTooSlow(error)
+    if (isUnavailable(error) || late) {
       // The provider sends it again.
       return reply
         .code(503)
         .header('retry-after', 1)
-        .send({ error: { code: 'database_unavailable', message: 'Try again.' } })
+        .send({ error: { code: late ? 'timeout' : 'database_unavailable', message: 'Try again.' } })
     }
     if (error instanceof AppError) {
       const { status, code, message } = error

@@ -762,6 +762,7 @@ export type ErrorCode =
   | 'processor_error'
   | 'sms_send_failed'
   | 'overloaded'
+  | 'timeout'
   | 'database_unavailable'
 
 /** One field at fault. */

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
+import { wantsHead } from '#core/listener.ts'
 import { findPauses } from '#domain/jobs/pauses.ts'
 import { listActs } from '#domain/operator-acts/act.ts'
 import { findQueueFigures } from '#domain/operations/queues.ts'
@@ -82,6 +83,7 @@ export function streamRoutes(app: FastifyInstance, { operators, signedIn, log }:
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
     })
+    if (wantsHead(request)) return void stream.end()
     stream.write(`retry: 2000\n\n${Array.from(last, ([name, data]) => messageOf(name, data)).join('')}`)
     const check = setInterval(() => {
       // Its end was never read.
