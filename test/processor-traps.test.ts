@@ -175,7 +175,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture', 'refund'])
   })
 
-  test('before a refund: its effect is unknown, so it is looked up and never sent again', async () => {
+  test('before a refund: its effect is unknown for ten minutes, in which it is looked up and not sent again', async () => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -190,7 +190,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     expect((await refund(client, id, { amount_minor: 701 })).status).toBe(422)
   })
 
-  test('before an authorization: its effect is unknown, so it is looked up and never sent again', async () => {
+  test('before an authorization: its effect is unknown for two minutes, in which it is looked up and not sent again', async () => {
     const description = freshKey()
     await fault(world, { match: { contains: description }, fault: 'error_500_before' })
     const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
@@ -259,18 +259,18 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
 
 test('an unknown authorization that appears later is found and settled', async () => {
   const description = freshKey()
-  // The search does not show it while it fails; our key repeats the error.
-  const search = await fault(world, {
-    match: { path: 'payment_intents/search' },
+  // The list does not show it while it fails; our key repeats the error.
+  const list = await fault(world, {
+    match: { method: 'GET', path: '/payment_intents$' },
     times: 1000,
     fault: 'html_503',
   })
   await fault(world, { match: { contains: description, method: 'POST' }, fault: 'error_500_after' })
   const { body } = await createPayment(client, { description }, { prefer: 'wait=1' })
   expect(body).toMatchObject({ status: 'pending' })
-  await search.hit(2)
+  await list.hit(2)
   expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
-  await search.remove()
+  await list.remove()
   await paymentIn(client, body.id, 'authorized')
 })
 

@@ -90,6 +90,8 @@ export type Providers = { readonly [Each in Role]: ReturnType<(typeof PROVIDERS)
 const BY_ROLE: {
   readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
 } = PROVIDERS
+/** By provider, a fingerprint of the credentials that calls are sent with; only where it is recorded with them. */
+type Credentials = Readonly<Record<string, string>>
 type Opened<Each extends Role> = { -readonly [One in Each]?: Providers[One] }
 
 /** The roles of the providers that jobs of these queues ask. */
@@ -105,7 +107,7 @@ export function openProviders(
   config: Config,
   queues: readonly string[],
   onCall: (provider: string, call: EndedCall) => void,
-): { providers: Providers; close(): Promise<void> } {
+): { providers: Providers; credentials: Credentials; close(): Promise<void> } {
   const asked = rolesIn(queues)
   const providers: Opened<Role> = {}
   function add<Each extends Role>(role: Each, to: Opened<Each>): void {
@@ -114,8 +116,13 @@ export function openProviders(
   }
   ROLES.forEach((role) => add(role, providers))
   assert(isComplete(providers), 'each role was added')
+  const credentials = asked.flatMap((role): [string, string][] => {
+    const opened = providers[role]
+    return opened !== null && 'credentials' in opened ? [[opened.name, opened.credentials]] : []
+  })
   return {
     providers,
+    credentials: Object.fromEntries(credentials),
     async close() {
       for (const role of asked) await providers[role]?.close()
     },

@@ -24,6 +24,8 @@ export type SessionCall = {
 /** Every call that writes takes the idempotency key that is stored with its job. Outcomes are returned, never thrown. */
 export type IdentityProvider = {
   readonly name: string
+  /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
+  readonly credentials: string
   /** For how long a page is there. */
   readonly url_lives_ms: number
   openSession(request: SessionCall, key: string): Promise<Outcome<IdentitySession>>

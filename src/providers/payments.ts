@@ -84,12 +84,23 @@ type EventPage = {
  */
 export type PaymentProcessor = {
   readonly name: string
+  /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
+  readonly credentials: string
   authorize(request: AuthorizeCall, key: string): Promise<Outcome<ProcessorPayment>>
   capture(request: CaptureCall, key: string): Promise<Outcome<ProcessorPayment>>
   cancel(request: CancelCall, key: string): Promise<Outcome<ProcessorPayment>>
   refund(request: RefundCall, key: string): Promise<Outcome<ProcessorRefund>>
   /** Null: the processor knows no such payment. */
   findPayment(reference: string): Promise<Outcome<ProcessorPayment | null>>
+  /**
+   * By `sluice_payment_id` in the metadata, among all payments made in this time (unix seconds, both included). Null:
+   * the account has none.
+   */
+  listPayment(asked: {
+    payment_id: string
+    from_s: number
+    to_s: number
+  }): Promise<Outcome<ProcessorPayment | null>>
   /** By `sluice_payment_id` in the metadata. Null proves nothing: search is eventually consistent. */
   searchPayment(payment_id: string): Promise<Outcome<ProcessorPayment | null>>
   findRefund(reference: string): Promise<Outcome<ProcessorRefund | null>>

@@ -30,6 +30,8 @@ export type PayoutCall = {
 /** Every call that writes takes the idempotency key that is stored with its job. Outcomes are returned, never thrown. */
 export type PayoutProcessor = {
   readonly name: string
+  /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
+  readonly credentials: string
   payOut(request: PayoutCall, key: string): Promise<Outcome<ProcessorPayout>>
   /** Only what has not left the processor yet can be canceled. */
   cancelPayout(reference: string, key: string): Promise<Outcome<ProcessorPayout>>

@@ -25,6 +25,8 @@ export type TopUpCall = {
 /** The writing call takes the idempotency key that is stored with its job. Outcomes are returned, never thrown. */
 export type TopUpProcessor = {
   readonly name: string
+  /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
+  readonly credentials: string
   topUp(request: TopUpCall, key: string): Promise<Outcome<ProcessorTopUp>>
   /** Null: the processor knows no such top-up. */
   findTopUp(reference: string): Promise<Outcome<ProcessorTopUp | null>>

@@ -14,6 +14,8 @@ export type WorkerContext = Providers & {
   log: Log
   vault: Vault
   config: Config
+  /** By provider, a fingerprint of the credentials that calls are sent with. */
+  credentials: Readonly<Record<string, string>>
   /** Only where messages are sent, or heard of. */
   hashOf: AddressHash
   job_log: JobLog

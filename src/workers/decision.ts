@@ -22,7 +22,7 @@ export type Decision = Learnt &
     | { kind: 'failed'; failure: NonNullable<Settlement['error']> }
     | ({ kind: 'retry'; reason: string } & RetryOptions)
     | { kind: 'rotate'; reason: string; parked?: boolean }
-    | { kind: 'unknown'; reason: string }
+    | { kind: 'unknown'; reason: string; within_ms?: number; absent?: boolean }
     | { kind: 'park'; reason: string; code?: string; delay_ms?: number }
     | { kind: 'give_back'; reason: string }
     | { kind: 'discard'; reason: string }
@@ -80,8 +80,14 @@ export const rotate = (reason: string, { parked = false } = {}): Decision => ({
   parked,
 })
 
-/** The effect is unknown: from now on the call is looked up and never sent again. */
-export const unknown = (reason: string): Decision => ({ kind: 'unknown', reason })
+/**
+ * The effect is unknown: from now on the call is looked up and not sent. `within_ms`: the next lookup is no later than
+ * this. `absent`: the provider's complete list shows no effect, long enough after the last sending.
+ */
+export const unknown = (
+  reason: string,
+  options: { within_ms?: number; absent?: boolean } = {},
+): Decision => ({ kind: 'unknown', reason, ...options })
 
 /** Sets the job aside for `delay_ms`, or, without it, until an operator retries it. */
 export const park = (
@@ -187,9 +193,12 @@ export function settlementOf(
         return lookedUp(settlement, job, retry)
       return decision.parked === true
         ? { ...settlement, rotate: true, outcome: 'parked', delay_ms: null }
-        : { ...settlement, rotate: true, delay_ms: retryDelay(job, retry, 0), failing: true }
-    case 'unknown':
-      return lookedUp(settlement, job, retry)
+        : { ...settlement, rotate: true, delay_ms: rotationDelay(job, retry), failing: true }
+    case 'unknown': {
+      const { within_ms = Infinity, absent = false } = decision
+      const delay_ms = Math.min(lookDelay(job, retry), within_ms)
+      return { ...lookedUp(settlement, job, retry), delay_ms, absent }
+    }
     case 'park': {
       const { code = 'processor_error', reason, delay_ms = null } = decision
       const state = job.call === null ? 'ready' : 'unknown'
@@ -220,6 +229,12 @@ function retryDelay(
 ): number {
   const ceiling_ms = Math.min(cap_ms, base_ms * 2 ** failures)
   return Math.max(after_ms, ceiling_ms * (0.1 + 0.9 * Math.random()))
+}
+
+/** A provider that stores an error for each new key is asked less and less often, also where lookups come in between. */
+function rotationDelay(job: ClaimedJob, retry: JobDefinition['retry']): number {
+  const failures = Math.max(job.failures, (job.call?.generation ?? 1) - 1)
+  return retryDelay({ ...job, failures }, retry, 0)
 }
 
 function lookDelay({ unknown_ms }: ClaimedJob, { looks_ms }: JobDefinition['retry']): number {

@@ -51,7 +51,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
   ends.defer(() => endAll(sql, urgent_sql, recurring_sql))
   const job_log = createJobLog(log, config.logged_part)
   const provider_watch = watchProviders(log)
-  const { providers, ...opened } = openProviders(config, queues, (provider, call) => {
+  const { providers, credentials, ...opened } = openProviders(config, queues, (provider, call) => {
     const { operation, outcome, duration_ms } = call
     metrics.providerCall.observe({ provider, operation, outcome }, duration_ms / 1000)
     if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
@@ -70,6 +70,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     log,
     vault: createVault(need(config, 'ENCRYPTION_KEY')),
     config,
+    credentials,
     hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),
     job_log,
     provider_watch,

@@ -7,7 +7,7 @@ import { metrics } from '#core/metrics.ts'
 import { claimJobs, type ClaimedJob } from '#domain/jobs/claim.ts'
 import { findStartable } from '#domain/jobs/dispatch.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
-import { JOB_NAMES } from '#jobs/index.ts'
+import { CALLS, JOB_NAMES } from '#jobs/index.ts'
 import { NotStarted, permits, type Permit } from '#providers/permit.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'
@@ -79,12 +79,19 @@ export function createPerformer(
   let calledAtFirst = () => {}
   let closing = false
 
+  const credentials = Object.fromEntries(
+    CALLS.flatMap(({ job, provider }) => {
+      const used = context.credentials[provider]
+      return used === undefined ? [] : [[job, used]]
+    }),
+  )
+
   type Claimed = { job: ClaimedJob; asked_at: number }
   const claim = batcher<{ id: string; queue: string }, Claimed | undefined>('claim', async (asked) => {
     const asked_at = performance.now()
     const ids = asked.map(({ id }) => id)
     const jobs = await shares.claiming(asked, (left) =>
-      claimJobs(sql, ids, { worker, names: JOB_NAMES, shares: left }),
+      claimJobs(sql, ids, { worker, names: JOB_NAMES, shares: left, credentials }),
     )
     const claimed = new Map(jobs.map((job) => [job.id, { job: byItsRule(job), asked_at }]))
     return ids.map((id) => claimed.get(id))

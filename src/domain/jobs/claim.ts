@@ -39,7 +39,8 @@ export type TenantShare = { left: number; held: Record<string, number> }
  * deployment another version may have jobs that this one does not know). The provider call is marked as sent before
  * it is sent, unless it may only be looked up. If the lease of a job has lapsed, the lost attempt is recorded and the
  * call is in doubt. A job above the share of its tenant in its queue is left to a walk, as if nobody had rung for it.
- * One statement; returns only what was claimed.
+ * `credentials`: fingerprints of those that the calls are sent with, by the names of the jobs. One statement; returns
+ * only what was claimed.
  */
 export async function claimJobs(
   sql: Sql,
@@ -48,9 +49,17 @@ export async function claimJobs(
     worker,
     names,
     shares = {},
-  }: { worker: string; names: readonly string[]; shares?: Record<string, TenantShare> },
+    credentials = {},
+  }: {
+    worker: string
+    names: readonly string[]
+    shares?: Record<string, TenantShare>
+    credentials?: Readonly<Record<string, string>>
+  },
 ): Promise<ClaimedJob[]> {
   const look_only = sql`(j.unknown_since is not null or coalesce(${keyIsTooOld(sql)}, false))`
+  const sends = sql`(j.operation is not null and not ${look_only})`
+  const sent_with = sql`(${sql.json(credentials)}::jsonb ->> j.name)`
   return await sql<ClaimedJob[]>`
     with found as (
       select j.*, row_number() over (partition by j.queue, j.tenant_id order by j.id) as nth
@@ -82,9 +91,11 @@ export async function claimJobs(
         lease_token = gen_random_uuid(), lease_until = now() + ${LEASE_MS} * interval '1 millisecond',
         failures = j.failures + due.lapsed::integer,
         in_doubt = j.in_doubt or (due.lapsed and j.operation is not null),
-        first_sent_at = case when j.operation is null or ${look_only}
-          then j.first_sent_at else coalesce(j.first_sent_at, now()) end,
-        last_sent_at = case when j.operation is not null then now() end,
+        first_sent_at = case when ${sends} then coalesce(j.first_sent_at, now()) else j.first_sent_at end,
+        last_sent_at = case when ${sends} then now() else j.last_sent_at end,
+        sent_with = case when ${sends} and not coalesce(position(${sent_with} in j.sent_with) > 0, false)
+          then nullif(concat_ws(' ', j.sent_with, ${sent_with}), '') else j.sent_with end,
+        absent_since = case when not ${sends} then j.absent_since end,
         -- Reset after an attempt that never ended, and when the job was due for an hour: it was paused, not refused.
         refused_since = case when not due.lapsed and j.run_at > now() - interval '1 hour' then j.refused_since end
       from due where j.id = due.id
@@ -99,7 +110,11 @@ export async function claimJobs(
         'look_only', look_only, 'in_doubt', look_only or in_doubt,
         'is_past', coalesce(${isPast(sql)}, false),
         'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
-        'reference', provider_reference) end as call
+        'reference', provider_reference,
+        'first_sent_s', extract(epoch from first_sent_at)::float8,
+        'last_sent_s', extract(epoch from last_sent_at)::float8,
+        'last_sent_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
+        'sent_with', sent_with, 'was_absent', absent_since is not null) end as call
     from claimed`
 }
 

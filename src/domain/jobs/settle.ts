@@ -21,6 +21,8 @@ export type Settlement = {
   rotate: boolean
   /** The attempt sent nothing: if no other attempt may have sent the call, it counts as never sent. */
   unsent: boolean
+  /** The provider's complete list showed no effect of the call, long enough after it was last sent. */
+  absent?: boolean
   /** The attempt does not count towards `max_attempts`: only attempts that died or threw do. */
   forgive: boolean
   /** The attempt failed, so the job is retried; null: it says nothing about that. */
@@ -52,7 +54,7 @@ export function holding(sql: Sql | Tx, settlements: (Settlement & { change?: Jso
       from (
         select * from jsonb_to_recordset(${sql.json(settlements)}) as s(
           job_id uuid, lease_token uuid, state text, outcome text, error jsonb, delay_ms float8,
-          provider_reference text, rotate boolean, unsent boolean, forgive boolean, failing boolean,
+          provider_reference text, rotate boolean, unsent boolean, absent boolean, forgive boolean, failing boolean,
           change jsonb)
         order by job_id
       ) s
@@ -107,6 +109,9 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`
         key = case when held.rotate then j.id || ':' || j.generation + 1 else j.key end,
         first_sent_at = case when not (held.rotate or held.never_sent) then j.first_sent_at end,
         last_sent_at = case when not (held.rotate or held.never_sent) then j.last_sent_at end,
+        sent_with = case when not (held.rotate or held.never_sent) then j.sent_with end,
+        absent_since = case when held.absent then coalesce(j.absent_since, now())
+          when not held.rotate then j.absent_since end,
         -- An attempt that does not say that it sent nothing may have reached the provider.
         in_doubt = not held.rotate
           and (j.in_doubt or (held.comes_again and not held.unsent and j.operation is not null)),

@@ -1,5 +1,6 @@
 // Stripe's official SDK over our guarded HTTP client: every call is classified and observed.
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
 import { causeOf, classify } from './classify.ts'
@@ -18,6 +19,8 @@ export type StripeOptions = {
 
 export type StripeClient = {
   stripe: Stripe
+  /** A fingerprint of the secret key and the server that it is for. */
+  credentials: string
   /** For a whole call, pages included. */
   deadline_ms: number
   /** Asks, and classifies what comes of it. */
@@ -28,7 +31,8 @@ export type StripeClient = {
 /** The SDK for one secret key. */
 export function openStripe(options: StripeOptions): StripeClient {
   const deadline_ms = options.deadline_ms ?? 15_000
-  const client = guardClient(options.api_base ?? 'https://api.stripe.com')
+  const api_base = options.api_base ?? 'https://api.stripe.com'
+  const client = guardClient(api_base)
   const stripe = new Stripe(options.secret_key, {
     httpClient: client,
     timeout: deadline_ms,
@@ -43,7 +47,13 @@ export function openStripe(options: StripeOptions): StripeClient {
     return outcome
   }
 
-  return { stripe, deadline_ms, call, close: () => client.close() }
+  const credentials = fingerprintOf(new URL(api_base).href, options.secret_key)
+  return { stripe, credentials, deadline_ms, call, close: () => client.close() }
+}
+
+/** Too short to be of use to anyone who has a part of the key, and long enough to tell two keys apart. */
+function fingerprintOf(api_base: string, secret_key: string): string {
+  return createHash('sha256').update(`${api_base}\u0000${secret_key}`).digest('hex').slice(0, 16)
 }
 
 /** What did not start has no outcome: the job is given back as it is. */

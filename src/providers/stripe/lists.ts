@@ -16,6 +16,21 @@ export async function findInList<Listed extends { id: string; metadata?: Stripe.
   { name, id }: { name: string; id: string },
   read: (listed: Listed) => Found,
 ): Promise<Found | null> {
+  for await (const page of pagesOf(deadline_ms, list)) {
+    const found = page.find((each) => each.metadata?.[name] === id)
+    if (found !== undefined) return read(found)
+  }
+  return null
+}
+
+/** The pages of a list, from the first to the last; all of them together take `deadline_ms` at most. */
+export async function* pagesOf<Listed extends { id: string }>(
+  deadline_ms: number,
+  list: (
+    page: { limit: number; starting_after?: string },
+    options: { timeout: number },
+  ) => Promise<Pick<Stripe.ApiList<Listed>, 'object' | 'data' | 'has_more'>>,
+): AsyncGenerator<Listed[]> {
   const until = performance.now() + deadline_ms
   let starting_after: string | undefined
   for (;;) {
@@ -23,9 +38,8 @@ export async function findInList<Listed extends { id: string; metadata?: Stripe.
     if (timeout <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true })
     const page = await list({ limit: 100, starting_after }, { timeout })
     believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
-    const found = page.data.find((each) => each.metadata?.[name] === id)
-    if (found !== undefined) return read(found)
-    if (!page.has_more) return null
+    yield page.data
+    if (!page.has_more) return
     starting_after = page.data.at(-1)?.id
     believe(typeof starting_after === 'string', 'more to come after an empty page')
   }

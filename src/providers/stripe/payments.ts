@@ -1,11 +1,17 @@
 // The payments provider: what is asked of Stripe, and with which parameters.
 import type { Stripe } from 'stripe'
 import { nullIfMissing, withoutToken } from './classify.ts'
-import type { AuthorizeCall, CancelCall, PaymentProcessor, RefundCall } from '../payments.ts'
+import type {
+  AuthorizeCall,
+  CancelCall,
+  PaymentProcessor,
+  ProcessorPayment,
+  RefundCall,
+} from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { toDispute } from './disputes.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
-import { findInList } from './lists.ts'
+import { findInList, pagesOf } from './lists.ts'
 import { EVENT_TYPES, readEvent } from './news.ts'
 
 /**
@@ -13,10 +19,11 @@ import { EVENT_TYPES, readEvent } from './news.ts'
  * bytes.
  */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
-  const { stripe, deadline_ms, call, close } = openStripe(options)
+  const { stripe, credentials, deadline_ms, call, close } = openStripe(options)
 
   return {
     name: 'stripe',
+    credentials,
     events_kept_s: EVENTS_KEPT_S,
     authorize: async (request, key) =>
       withoutToken(
@@ -52,6 +59,20 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
         return found && toPayment(found, reference)
       }),
 
+    listPayment: ({ payment_id, from_s, to_s }) =>
+      call('list_payments', async () => {
+        const created = { gte: from_s, lte: to_s }
+        const ids: string[] = []
+        const pages = pagesOf(LISTED_WITHIN_MS, (page, { timeout }) =>
+          stripe.paymentIntents.list({ created, ...page }, { timeout: Math.min(timeout, deadline_ms) }),
+        )
+        for await (const page of pages)
+          ids.push(...page.flatMap(({ id, metadata }) => (isOf(metadata, payment_id) ? [id] : [])))
+        const expand = { expand: ['latest_charge'] }
+        const found = await Promise.all(ids.map((id) => stripe.paymentIntents.retrieve(id, expand)))
+        return furthest(found.map((each, nth) => toPayment(each, ids[nth])))
+      }),
+
     searchPayment: (payment_id) =>
       call('search_payment', async () => {
         const found = await stripe.paymentIntents.search({
@@ -60,11 +81,9 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
           expand: ['data.latest_charge'],
         })
         believe(found.object === 'search_result' && Array.isArray(found.data), 'not a search result')
-        const payments = found.data
-          .filter((each) => each.metadata['sluice_payment_id'] === payment_id)
-          .map((each) => toPayment(each))
-        // A try that was declined leaves a payment of its own behind; the one that got furthest is the one that counts.
-        return payments.sort((a, b) => PROGRESS.indexOf(b.status) - PROGRESS.indexOf(a.status))[0] ?? null
+        return furthest(
+          found.data.filter(({ metadata }) => isOf(metadata, payment_id)).map((each) => toPayment(each)),
+        )
       }),
 
     findRefund: (reference) =>
@@ -116,6 +135,18 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
 
     close,
   }
+}
+
+/** For all payments of a time: a day of 600,000 is 6,000 pages, which is too many; two minutes of 100 a second are 120. */
+const LISTED_WITHIN_MS = 60_000
+
+function isOf(metadata: Stripe.Metadata | null, payment_id: string): boolean {
+  return metadata?.['sluice_payment_id'] === payment_id
+}
+
+/** A try that was declined leaves a payment of its own behind; the one that got furthest is the one that counts. */
+function furthest(payments: ProcessorPayment[]): ProcessorPayment | null {
+  return payments.sort((a, b) => PROGRESS.indexOf(b.status) - PROGRESS.indexOf(a.status))[0] ?? null
 }
 
 /** 30 days, and a day less to be sure. */

@@ -9,10 +9,11 @@ import { TOP_UP_STATUS } from './statuses.ts'
 
 /** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
 export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close(): Promise<void> } {
-  const { stripe, deadline_ms, call, close } = openStripe(options)
+  const { stripe, credentials, deadline_ms, call, close } = openStripe(options)
 
   return {
     name: 'stripe',
+    credentials,
     topUp: async (request, key) =>
       withoutToken(
         request.source,

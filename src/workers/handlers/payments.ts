@@ -8,6 +8,7 @@ import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { NEVER_TOOK_EFFECT, sendingTimes, UNDOABLE, untilAbsent, wasSentWith } from './absence.ts'
 import { mayHideAnEffect, MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { declineOf, paymentTold, settlingPayment } from './notifications/payments.ts'
@@ -19,8 +20,8 @@ type Refusal = { failure: PaymentFailure; reference?: string | null }
 
 const STILL_WORKING = 'the processor is still working on it'
 /**
- * When an authorization that an earlier attempt may have made is refused, it is tried and searched for again this
- * long after the first refusal: a processor's search is usually less than a minute behind.
+ * When an authorization that an earlier attempt may have made is refused, it is tried and looked up again this
+ * long after the first refusal: the earlier attempt may still be on its way.
  */
 const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
 
@@ -78,14 +79,14 @@ async function search(
   { reference = job.call.reference, refusal }: { reference?: string | null; refusal?: Refusal } = {},
 ): Promise<Decision> {
   const { payment_id } = job.payload
-  const looked =
-    reference === null
-      ? await context.processor.searchPayment(payment_id)
-      : await context.processor.findPayment(reference)
+  const { processor } = context
+  const looked = await lookUp(context, job, reference)
   if (looked.kind !== 'done') return unanswered(looked, { unsent: refusal !== undefined })
   const found = looked.value
   if (found === null && refusal !== undefined) return refusedInDoubt(job, refusal)
-  if (found === null) return unknown('the processor has not shown the payment yet; it may still exist')
+  if (found === null && reference !== null) return unknown(`the processor does not know ${reference}`)
+  if (found === null)
+    return untilAbsent(job.call, processor.credentials, UNDOABLE) ?? rotate(NEVER_TOOK_EFFECT)
   const { amount_minor, currency, payment_method, sealed } = job.call.request
   // An operator may have given the reference of another payment.
   const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
@@ -101,8 +102,16 @@ async function search(
   return tell(context, job, found)
 }
 
-// Refused now, while an earlier attempt may have succeeded that the processor's search does not show yet: tried again
-// with the same key until the search must have caught up.
+// Where the calls were sent with other credentials there is only the search, which proves nothing when it is empty.
+async function lookUp({ processor }: WorkerContext, job: AuthorizeJob, reference: string | null) {
+  const { payment_id } = job.payload
+  if (reference !== null) return await processor.findPayment(reference)
+  if (!wasSentWith(job.call, processor.credentials)) return await processor.searchPayment(payment_id)
+  return await processor.listPayment({ payment_id, ...sendingTimes(job.call, job) })
+}
+
+// Refused now, while an earlier attempt may have succeeded that the processor does not show yet: tried again with the
+// same key until it must have shown it.
 function refusedInDoubt(job: AuthorizeJob, refusal: Refusal): Decision {
   const refused_ms = job.call.refused_ms ?? 0
   const look_ms = REFUSED_LOOKS_MS.find((each) => each > refused_ms)

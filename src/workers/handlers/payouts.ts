@@ -21,6 +21,7 @@ import {
   unknown,
   type Decision,
 } from '../decision.ts'
+import { IRREVERSIBLE, NEVER_TOOK_EFFECT, untilAbsent, wasSentWith } from './absence.ts'
 import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { compare } from './notifications/drifts.ts'
@@ -81,12 +82,18 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
   if (found !== null) return await created(context, job, found)
   if (sent.kind === 'declined' && sent.failure.code !== 'processor_error')
     return refused(context, job, sent.failure)
+  if (reference !== null) return unknown(`the processor does not know ${reference}`)
+  const is_past = job.call.is_past && wasSentWith(job.call, payouts.credentials)
+  const pending = is_past ? undefined : untilAbsent(job.call, payouts.credentials, IRREVERSIBLE)
   const unwanted = known !== undefined && (known.status !== 'pending' || known.cancel_requested_at !== null)
-  if (unwanted && job.call.is_past) {
-    const message = 'The payout is no longer wanted, and the processor has no record of it.'
-    return failed({ code: 'payout_refused', message }, { tells: told(job, 'absent') })
-  }
-  return unknown('the processor has not shown the payout yet; it may still exist')
+  return pending ?? absent(job, unwanted)
+}
+
+// The call never took effect: the payout is made under another key, unless nobody wants it any more.
+function absent(job: CreateJob, unwanted: boolean): Decision {
+  if (!unwanted) return { ...rotate(NEVER_TOOK_EFFECT), tells: told(job, 'unsent') }
+  const message = 'The payout is no longer wanted, and the processor has no record of it.'
+  return failed({ code: 'payout_refused', message }, { tells: told(job, 'absent') })
 }
 
 /** A pause, or the end of the worker, kept the call from leaving. */

@@ -4,7 +4,8 @@ import type { RefundTold } from '#domain/refunds/settle.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { IRREVERSIBLE, NEVER_TOOK_EFFECT, untilAbsent } from './absence.ts'
 import { mayHideAnEffect, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { refundTold, settlingRefund } from './notifications/refunds.ts'
@@ -29,8 +30,10 @@ async function create({ processor }: WorkerContext, job: RefundJob): Promise<Dec
     const found = looked.value
     if (found !== null && !isOurs(found, job)) return unknown(`${found.reference} is another refund`)
     if (found !== null) return tell(job, found)
-    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error')
-      return unknown('the processor has not shown the refund yet; it may still exist')
+    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error') {
+      if (call.reference !== null) return unknown(`the processor does not know ${call.reference}`)
+      return untilAbsent(call, processor.credentials, IRREVERSIBLE) ?? rotate(NEVER_TOOK_EFFECT)
+    }
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)
   if (neverSent(call, sent)) return refused(job, UNREACHABLE)

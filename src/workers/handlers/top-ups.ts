@@ -6,7 +6,8 @@ import type { TopUpTold } from '#domain/top-ups/settle.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, failed, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { IRREVERSIBLE, NEVER_TOOK_EFFECT, untilAbsent } from './absence.ts'
 import { mayHideAnEffect, neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { settlingTopUp, topUpTold } from './notifications/top-ups.ts'
@@ -28,8 +29,10 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
     if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
     if (found !== null) return tell(job, found)
-    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error')
-      return unknown('the processor has not shown the top-up yet; it may still exist')
+    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error') {
+      if (call.reference !== null) return unknown(`the processor does not know ${call.reference}`)
+      return untilAbsent(call, context.top_ups.credentials, IRREVERSIBLE) ?? rotate(NEVER_TOOK_EFFECT)
+    }
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)
   if (neverSent(call, sent)) return refused(job, UNREACHABLE)

@@ -7,6 +7,7 @@ import { cancelVerification, createVerification, linkVerification } from '#jobs/
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../context.ts'
 import { discard, done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { NEVER_TOOK_EFFECT, OTHER_CREDENTIALS, wasSentWith } from './absence.ts'
 import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
 import { verificationTold, settlingVerification } from './notifications/verifications.ts'
@@ -50,11 +51,12 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
     if (found !== null && named !== job.payload.kyc_id)
       return unknown(`${found.reference} is of another verification`)
     if (found !== null) return opened(context, job, found, as_of)
-    const reason = sent.kind === 'declined' ? sent.failure.message : sent.reason
-    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error')
-      // The provider would repeat its answer for ever under this key. Were there a session all the same, nobody would ever
-      // get its page: a second one does no harm.
-      return call.generation < MAX_GENERATIONS ? rotate(reason) : unknown(reason)
+    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error') {
+      const reference = call.reference ?? verification?.provider_reference
+      if (reference != null) return unknown(`the provider does not know ${reference}`)
+      // At once: the person waits, nobody ever gets the page of a session that shows up later, and it is canceled.
+      return wasSentWith(call, identity.credentials) ? rotate(NEVER_TOOK_EFFECT) : unknown(OTHER_CREDENTIALS)
+    }
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)
   if (neverSent(call, sent)) return refused(job, UNREACHABLE)

@@ -1,0 +1,319 @@
+// A provider that answers with stored errors: every call ends by itself, once. Its lists decide what never took effect.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { freshKey, type Client } from '#test/client.ts'
+import { problemsLeft } from '#test/invariants.ts'
+import { ASYNC, capturedPayment, createPayment, eventually, fault, paymentIn, refund } from '#test/payments.ts'
+import { accountOf, payOut, payoutIn, recipient, rich } from '#test/payouts.ts'
+import { topUp } from '#test/top-ups.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client
+beforeAll(async () => {
+  // Only lookups may find out.
+  world = await createWorld({ notifications: false })
+  client = world.client
+})
+afterAll(async () => await world?.close())
+
+type Job = {
+  id: string
+  state: string
+  generation: number
+  attempt: number
+  unknown: boolean
+  reason: string | null
+  next_after_s: number | null
+}
+
+async function jobOf(subject_id: string, name: string): Promise<Job> {
+  const [job] = await world.sql<Job[]>`
+    select id, state, generation, attempt, unknown_since is not null as unknown, last_error ->> 'message' as reason,
+      case when state = 'unknown' then extract(epoch from run_at - last_sent_at)::float8 end as next_after_s
+    from jobs where subject_id = ${subject_id} and name = ${name} order by created_at desc limit 1`
+  return job!
+}
+
+async function unknownJob(subject_id: string, name: string): Promise<Job> {
+  return await eventually(async () => {
+    const job = await jobOf(subject_id, name)
+    expect(job).toMatchObject({ state: 'unknown' })
+    return job
+  })
+}
+
+/** So much time passes since the call was sent, and it is looked up now. */
+async function later(job_id: string, interval: string): Promise<void> {
+  await eventually(async () => {
+    const moved = await world.sql`
+      update jobs set first_sent_at = first_sent_at - ${interval}::interval, created_at = created_at - ${interval}::interval,
+        last_sent_at = last_sent_at - ${interval}::interval, run_at = now(), rung_at = null
+      where id = ${job_id} and state = 'unknown' returning id`
+    expect(moved).toHaveLength(1)
+  })
+}
+
+/** Another lookup ends, after the given attempt. */
+async function lookedUp({ id, attempt }: Job): Promise<Job> {
+  return await eventually(async () => {
+    const [job] = await world.sql<{ subject_id: string; name: string; attempt: number; state: string }[]>`
+      select subject_id, name, attempt, state from jobs where id = ${id}`
+    expect(job!.attempt).toBeGreaterThan(attempt)
+    expect(job!.state).not.toBe('running')
+    return await jobOf(job!.subject_id, job!.name)
+  })
+}
+
+const stripe = () => world.provider('stripe')
+const marked =
+  (name: string, id: string) =>
+  ({ metadata }: any) =>
+    metadata[name] === id
+
+/** Asks the processor as another program of the same account would. */
+async function askStripe(method: string, path: string, fields?: Record<string, string>): Promise<any> {
+  const { url, api_key } = stripe()
+  const answer = await fetch(`${url}/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${api_key}` },
+    ...(fields !== undefined && { body: new URLSearchParams(fields) }),
+  })
+  return await answer.json()
+}
+
+const effectsNaming = async (name: string, id: string): Promise<string[]> =>
+  (await stripe().effects({ [`metadata[sluice_${name}_id]`]: id })).map(({ effect }) => effect)
+
+type Kind = {
+  name: string
+  job: string
+  noun: string
+  /** Asks for it while the provider stores an error for the call, and answers the id and the row that its job has. */
+  ask: (script: string, times?: number) => Promise<{ id: string; subject_id: string; owner: Client }>
+  ends: (owner: Client, id: string) => Promise<unknown>
+  effect: string
+}
+
+async function askedPayment(script: string, times = 1) {
+  const description = freshKey()
+  await fault(world, { match: { method: 'POST', contains: description }, times, fault: script })
+  const { body } = await createPayment(client, { description }, ASYNC)
+  return { id: body.id as string, subject_id: body.id as string, owner: client }
+}
+
+async function askedRefund(script: string, times = 1) {
+  const { id, processor_reference } = await capturedPayment(client)
+  await fault(world, {
+    match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
+    times,
+    fault: script,
+  })
+  const { body } = await refund(client, id, { amount_minor: 300 }, ASYNC)
+  return { id: body.id as string, subject_id: id as string, owner: client }
+}
+
+async function askedTopUp(script: string, times = 1) {
+  const description = freshKey()
+  await fault(world, { match: { contains: description, method: 'POST' }, times, fault: script })
+  const { body } = await topUp(client, { description, source: 'src_manual' })
+  return { id: body.id as string, subject_id: body.id as string, owner: client }
+}
+
+const askedPayout = (destination: string) => async (script: string, times?: number) => {
+  const owner = await rich(world, 1000)
+  const description = freshKey()
+  await fault(world, { match: { contains: description, method: 'POST' }, times: times ?? 1, fault: script })
+  const { body } = await payOut(owner, await recipient(owner, destination), { description })
+  return { id: body.id as string, subject_id: body.id as string, owner }
+}
+
+const HOLD: Kind = {
+  name: 'a hold',
+  job: 'payment.authorize',
+  noun: 'payment',
+  ask: askedPayment,
+  ends: (owner, id) => paymentIn(owner, id, 'authorized'),
+  effect: 'authorize',
+}
+const MONEY: Kind[] = [
+  {
+    name: 'a refund',
+    job: 'refund.create',
+    noun: 'refund',
+    ask: askedRefund,
+    ends: async (owner, id) =>
+      await eventually(async () =>
+        expect((await owner.get(`/v1/refunds/${id}`)).body).toMatchObject({ status: 'succeeded' }),
+      ),
+    effect: 'refund',
+  },
+  {
+    name: 'a top-up',
+    job: 'top_up.create',
+    noun: 'top_up',
+    ask: askedTopUp,
+    ends: async (owner, id) =>
+      await eventually(async () =>
+        expect((await owner.get(`/v1/wallet/top_ups/${id}`)).body).toMatchObject({
+          processor_reference: expect.any(String),
+        }),
+      ),
+    effect: 'top_up',
+  },
+  {
+    name: 'a payout',
+    job: 'payout.create',
+    noun: 'payout',
+    ask: askedPayout('ba_manual'),
+    ends: (owner, id) => payoutIn(owner, id, 'processing'),
+    effect: 'payout',
+  },
+  {
+    name: 'a transfer',
+    job: 'payout.create',
+    noun: 'payout',
+    ask: askedPayout('acct_success'),
+    ends: (owner, id) => payoutIn(owner, id, 'paid'),
+    effect: 'transfer',
+  },
+]
+
+const effectsOf = async ({ noun, effect }: Kind, id: string): Promise<number> =>
+  noun === 'top_up'
+    ? (await askStripe('GET', '/topups?limit=100')).data.filter(marked('sluice_top_up_id', id)).length
+    : (await effectsNaming(noun, id)).filter((each) => each === effect).length
+const happensOnce = async (kind: Kind, id: string): Promise<void> =>
+  await eventually(async () => expect(await effectsOf(kind, id)).toBe(1))
+
+describe('a stored error before the effect', () => {
+  test('of a hold: two minutes after the last sending it is made under a new key', async () => {
+    const { id } = await askedPayment('error_500_before')
+    const first = await unknownJob(id, HOLD.job)
+    await later(first.id, '110 seconds')
+    const early = await lookedUp(first)
+    expect(early).toMatchObject({ state: 'unknown', generation: 1 })
+    // It is looked up when it counts, not by the schedule of lookups.
+    expect(early.next_after_s).toBeLessThan(125)
+    expect(await effectsOf(HOLD, id)).toBe(0)
+    await later(first.id, '15 seconds')
+    await paymentIn(client, id, 'authorized')
+    expect(await jobOf(id, HOLD.job)).toMatchObject({ state: 'succeeded', generation: 2, unknown: false })
+    await happensOnce(HOLD, id)
+  })
+
+  test.each(MONEY)('of $name: it is made again after ten minutes, absent twice', async (kind) => {
+    const { id, subject_id, owner } = await kind.ask('error_500_before')
+    const first = await unknownJob(subject_id, kind.job)
+    await later(first.id, '9 minutes')
+    const early = await lookedUp(first)
+    expect(early).toMatchObject({ state: 'unknown', generation: 1 })
+    expect(early.next_after_s).toBeLessThan(605)
+    await later(first.id, '70 seconds')
+    const once = await lookedUp(early)
+    expect(once).toMatchObject({ state: 'unknown', generation: 1 })
+    expect(once.next_after_s).toBeLessThan(700)
+    expect(await effectsOf(kind, id)).toBe(0)
+    await later(first.id, '1 minute')
+    await kind.ends(owner, id)
+    expect(await jobOf(subject_id, kind.job)).toMatchObject({ generation: 2, unknown: false })
+    await happensOnce(kind, id)
+  })
+
+  test.each([HOLD, ...MONEY])('of $name: it is made again also when its key is too old', async (kind) => {
+    const { id, subject_id, owner } = await kind.ask('error_500_before')
+    const job = await unknownJob(subject_id, kind.job)
+    await later(job.id, '24 hours')
+    const next = await lookedUp(job)
+    if (next.state === 'unknown') await later(job.id, '1 minute')
+    await kind.ends(owner, id)
+    await happensOnce(kind, id)
+  })
+
+  test.each([HOLD, ...MONEY])('of $name, sent with other credentials: it stays unknown', async (kind) => {
+    const { id, subject_id } = await kind.ask('error_500_before')
+    let job = await unknownJob(subject_id, kind.job)
+    await world.sql`update jobs set sent_with = 'another ' || sent_with where id = ${job.id}`
+    for (const _lookup of [1, 2, 3]) {
+      await later(job.id, '1 hour')
+      job = await lookedUp(job)
+      expect(job).toMatchObject({ state: 'unknown', generation: 1 })
+    }
+    expect(job.reason).toContain('other credentials')
+    expect(await effectsOf(kind, id)).toBe(0)
+  })
+
+  test.each([HOLD, ...MONEY])('of $name, under each of three keys: it ends all the same', async (kind) => {
+    // A key is sent twice before its answer is known to be a stored one, and both use up the fault.
+    const { id, subject_id, owner } = await kind.ask('error_500_before', 5)
+    for (const generation of [1, 2, 3]) {
+      const job = await eventually(async () => {
+        const now = await unknownJob(subject_id, kind.job)
+        expect(now.generation).toBe(generation)
+        return now
+      })
+      await later(job.id, '11 minutes')
+      const next = await lookedUp(job)
+      if (next.state === 'unknown' && next.generation === generation) await later(job.id, '1 minute')
+    }
+    await kind.ends(owner, id)
+    expect((await jobOf(subject_id, kind.job)).generation).toBe(4)
+    await happensOnce(kind, id)
+  })
+
+  test('of a payout that is canceled meanwhile: it is not made, and its amount is free', async () => {
+    const { id, owner } = await askedPayout('ba_manual')('error_500_before')
+    const { tenant_id } = owner as Client & { tenant_id: string }
+    const job = await unknownJob(id, 'payout.create')
+    expect((await owner.post(`/v1/payouts/${id}/cancel`)).status).toBe(202)
+    await later(job.id, '11 minutes')
+    await later((await lookedUp(job)).id, '1 minute')
+    await payoutIn(owner, id, 'canceled')
+    expect(await accountOf(world, tenant_id)).toEqual({ balance: 1000, reserved: 0 })
+    expect(await effectsNaming('payout', id)).toEqual([])
+  })
+})
+
+describe('a stored error after the effect', () => {
+  test.each([HOLD, ...MONEY])('of $name: the list shows it', async (kind) => {
+    const { id, subject_id, owner } = await kind.ask('error_500_after')
+    await kind.ends(owner, id)
+    expect(await jobOf(subject_id, kind.job)).toMatchObject({ generation: 1, unknown: false })
+    await happensOnce(kind, id)
+  })
+
+  test('of a hold: it is found behind a hundred others of the same minutes', async () => {
+    const list = await fault(world, {
+      match: { method: 'GET', path: '/payment_intents$' },
+      times: 1000,
+      fault: 'html_503',
+    })
+    const { id } = await askedPayment('error_500_after')
+    await list.hit()
+    for (let nth = 0; nth < 120; nth++)
+      await askStripe('POST', '/payment_intents', { amount: '100', currency: 'usd' })
+    await list.remove()
+    await paymentIn(client, id, 'authorized')
+    await happensOnce(HOLD, id)
+  })
+})
+
+test('a list that gives no answer proves nothing', async () => {
+  const list = await fault(world, {
+    match: { method: 'GET', path: '/payment_intents$' },
+    times: 1000,
+    fault: 'html_503',
+  })
+  const { id } = await askedPayment('error_500_before')
+  await list.hit(2)
+  await world.sql`
+    update jobs set first_sent_at = first_sent_at - interval '1 hour', last_sent_at = last_sent_at - interval '1 hour',
+      created_at = created_at - interval '1 hour' where subject_id = ${id}`
+  await list.hit(3)
+  expect(await jobOf(id, HOLD.job)).toMatchObject({ generation: 1 })
+  await list.remove()
+  expect(await effectsOf(HOLD, id)).toBe(0)
+})
+
+test('after all of these the books balance and agree with the processor', async () => {
+  expect(await problemsLeft(world)).toEqual([])
+})
