@@ -8,7 +8,7 @@ import { errorText } from '#core/startup.ts'
 import { PERFORMING, resolveAsDone, resolveAsFailed, retryJob, type Act } from '#domain/interventions/act.ts'
 import { findCall, findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { JOB_FILTERS } from '#domain/interventions/matching.ts'
-import { problemOfReference, UNREADABLE } from '#domain/interventions/resolve.ts'
+import { problemOfReference, resolveJob, UNREADABLE } from '#domain/interventions/resolve.ts'
 import { searchJobs } from '#domain/interventions/search.ts'
 import { userName } from '#domain/people/operator-here.ts'
 import { whyNot } from '#domain/interventions/why-not.ts'
@@ -27,6 +27,7 @@ const HELP = `sluice jobs: lists jobs, and acts on them as an operator.
   npm run jobs -- discard <job id> --reason "asked for by mistake"
   npm run jobs -- resolve <job id> --as done --reference re_... --reason "seen in the processor's dashboard"
   npm run jobs -- resolve <job id> --as failed --reason "support says that it never arrived"
+  npm run jobs -- resolve --state unknown --as failed [--queue payments] [--tenant acme] --reason "the account was closed"
 
 list     newest first. --state: one of ${JOB_FILTERS.join(', ')}.
          The default is open, or all with --subject, which takes the id of a payment, for example (--payment means the same).
@@ -41,6 +42,7 @@ resolve  says how the call of an open job ended.
          --as done    for an unknown job: a worker looks it up and settles what it finds. --reference names what is new at the provider.
                       Not possible if the stored request cannot be read: discard the job then; a notification of the provider settles the row.
          --as failed  for any open job: its call never took effect and will not. What it is about is settled as failed; a hold stays.
+         --state unknown: all unknown jobs, or those of the queue or the tenant. Jobs whose call made something need a reference: one by one.
 
 A parked job does not run again until you retry it: its attempts died or threw too often, or its stored data cannot be read. A
 notification that waits for the object that it names is open, not parked, and is retried automatically.
@@ -136,6 +138,7 @@ async function discard(sql: Sql, values: JobOptions, id: string | undefined): Pr
 
 async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Promise<void> {
   const as = oneOf(['done', 'failed'] as const, values.as ?? '', '--as')
+  if (id === undefined) return await resolveUnknown(sql, values, as === 'done')
   const asked = actOf(values, id)
   const { reference = null } = values
   if (as === 'failed') {
@@ -151,6 +154,36 @@ async function resolve(sql: Sql, values: JobOptions, id: string | undefined): Pr
   if (!call.readable) throw new ConfigError(`Not possible: ${UNREADABLE} See --help.`)
   const done = await onRecord(sql, 'resolve', asked, (tx) => resolveAsDone(tx, asked, reference))
   return done === undefined ? await refuseToResolve(sql, asked) : tell(values, done)
+}
+
+/** All that are unknown, or those that the filters name. */
+async function resolveUnknown(sql: Sql, values: JobOptions, took_effect: boolean): Promise<void> {
+  if (values.state !== 'unknown')
+    throw new ConfigError('Name a job, or resolve all that are unknown with --state unknown.')
+  if (values.reference !== undefined) throw new ConfigError('--reference is of one job: name it.')
+  const only = { state: 'unknown' as const }
+  const { items } = await searchJobs(
+    sql,
+    { ...only, ...(await named(sql, values)) },
+    { limit: MOST, look: Infinity },
+  )
+  const refused: string[] = []
+  for (const { id } of items) {
+    const asked = { ...actOf(values, id), only }
+    let why = ''
+    const done = await onRecord(sql, 'resolve', asked, async (tx) => {
+      const resolved = await resolveJob(tx, asked, { took_effect, reference: null })
+      if (resolved === undefined || !('refused' in resolved)) return resolved
+      why = resolved.refused
+      return undefined
+    })
+    if (done === undefined) refused.push(`${id}  ${why || (await whyNot(sql, 'resolve', asked)).refused}`)
+  }
+  const count = items.length - refused.length
+  const more = items.length === MOST
+  if (values.json) return print(JSON.stringify({ count, refused: refused.length, more }))
+  for (const line of refused) print(line)
+  print(`${count} jobs are resolved.${more ? ' More may be unknown: run this again.' : ''}`)
 }
 
 /** The filters that name a queue and a tenant. */

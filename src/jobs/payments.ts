@@ -61,4 +61,18 @@ export const cancelPayment = defineJob({
   },
 })
 
-export const paymentJobs = { authorizePayment, capturePayment, cancelPayment }
+/** Releases a hold that the processor has beside the one that the payment knows. The payment stays as it is. */
+export const cancelDuplicatePayment = defineJob({
+  name: 'payment.cancel_duplicate',
+  queue: 'payments',
+  payload: payment,
+  call: {
+    ...processor,
+    operation: 'cancel_duplicate',
+    status: null,
+    makes: null,
+    request: z.strictObject({ reference: z.string() }),
+  },
+})
+
+export const paymentJobs = { authorizePayment, capturePayment, cancelPayment, cancelDuplicatePayment }

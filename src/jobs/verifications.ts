@@ -49,4 +49,23 @@ export const cancelVerification = defineJob({
   },
 })
 
-export const verificationJobs = { createVerification, linkVerification, cancelVerification }
+/** Cancels a session that the provider has beside the one that the verification knows. The verification stays as it is. */
+export const cancelDuplicateVerification = defineJob({
+  name: 'kyc.cancel_duplicate',
+  queue: 'compliance',
+  payload: verification,
+  call: {
+    ...identity,
+    operation: 'cancel_duplicate_verification',
+    status: null,
+    makes: null,
+    request: z.strictObject({ reference: z.string() }),
+  },
+})
+
+export const verificationJobs = {
+  createVerification,
+  linkVerification,
+  cancelVerification,
+  cancelDuplicateVerification,
+}

@@ -33,6 +33,10 @@ export type IdentityProvider = {
   cancelSession(reference: string, key: string): Promise<Outcome<IdentitySession>>
   /** Null: the provider knows no such session. */
   findSession(reference: string): Promise<Outcome<IdentitySession | null>>
-  /** By our id, among the sessions since then (unix seconds). Without the page. */
-  searchSession(asked: { kyc_id: string; since_s: number }): Promise<Outcome<IdentitySession | null>>
+  /** By our id, among the sessions since then (unix seconds), but for the one of `except`. Without the page. */
+  searchSession(asked: {
+    kyc_id: string
+    since_s: number
+    except?: string
+  }): Promise<Outcome<IdentitySession | null>>
 }

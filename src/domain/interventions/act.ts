@@ -109,7 +109,7 @@ export async function resolveAsDone(sql: Sql | Tx, act: Act, reference: string |
     with before as (
       select j.id, j.tenant_id, j.state from jobs j
       where j.id = ${act.job_id} and j.state in ('ready', 'unknown') and j.unknown_since is not null
-        and j.name = any(${names}::text[])
+        and j.name = any(${names}::text[]) ${still(sql, act)}
       for update
     ), after as (
       update jobs j set provider_reference = coalesce(${reference}, j.provider_reference), run_at = now(),
@@ -145,7 +145,7 @@ export async function resolveAsFailed(tx: Tx, act: Act): Promise<ActResult | { s
     with before as (
       select j.id, j.tenant_id, j.state, j.operation, j.subject_id as filed_under, j.provider_reference, r.*
       from jobs j cross join lateral (${rowOfCall(tx)}) r
-      where j.id = ${act.job_id} and j.state in ('ready', 'unknown')
+      where j.id = ${act.job_id} and j.state in ('ready', 'unknown') ${still(tx, act)}
     ), after as (
       update jobs j set state = 'running', attempt = j.attempt + 1, worker = ${act.who}, started_at = now(),
         lease_token = gen_random_uuid(), lease_until = now() + interval '10 seconds'

@@ -38,11 +38,11 @@ function reasonOf(act: ActName, job: Standing): string {
     return 'It was discarded and has a call to a provider: repeat the original request instead.'
   if (job.moved || !['ready', 'unknown'].includes(job.state))
     return `It has ended with the state ${job.state}.`
+  if (!job.meant) return 'It no longer matches.'
   if (act === 'resolve')
     return job.has_call && !job.is_unknown
       ? 'The outcome of its call is not unknown: retry it instead.'
       : 'It has no call to a provider that this version knows.'
-  if (!job.meant) return 'It no longer matches.'
   if (act === 'discard')
     return 'What its call is about still waits for it: use resolve to say how the call ended.'
   if (act === 'retry' && job.waits) return 'It waits for its time: Run now makes it due.'

@@ -19,13 +19,17 @@ export type ProviderCall = {
   refused_ms: number | null
   /** The provider's id of the object that the call made, when it became known before the call was settled. */
   reference: string | null
-  /** The first and the last sending under this key, in Unix time; null when none was claimed. */
-  first_sent_s: number | null
-  last_sent_s: number | null
-  /** The time since the last sending, by the database's clock. */
-  last_sent_ms: number | null
-  /** Fingerprints of the credentials that it was sent with, separated by blanks; null: not recorded. */
-  sent_with: string | null
+}
+
+/** When and with what the call of a job was sent under its present key. */
+export type Sendings = {
+  /** The first and the last, in Unix time; null when there was none. */
+  first_s: number | null
+  last_s: number | null
+  /** The time since the last one, by the database's clock. */
+  last_ms: number | null
+  /** Fingerprints of the credentials, separated by blanks; null: not recorded. */
+  credentials: string | null
   /** The provider's complete list has shown no effect before, long enough after the last sending. */
   was_absent: boolean
 }

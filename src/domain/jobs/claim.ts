@@ -1,6 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Json, Sql } from '#core/db.ts'
-import { isPast, keyIsTooOld, type ProviderCall } from './calls.ts'
+import { isPast, keyIsTooOld, type ProviderCall, type Sendings } from './calls.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
 export const LEASE_MS = 4000
@@ -27,6 +27,8 @@ export type ClaimedJob = {
   /** Since the effect of its call became unknown; null while it is not. */
   unknown_ms: number | null
   call: ProviderCall | null
+  /** Null when the job has no call. */
+  sendings: Sendings | null
 }
 
 /**
@@ -110,11 +112,11 @@ export async function claimJobs(
         'look_only', look_only, 'in_doubt', look_only or in_doubt,
         'is_past', coalesce(${isPast(sql)}, false),
         'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
-        'reference', provider_reference,
-        'first_sent_s', extract(epoch from first_sent_at)::float8,
-        'last_sent_s', extract(epoch from last_sent_at)::float8,
-        'last_sent_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
-        'sent_with', sent_with, 'was_absent', absent_since is not null) end as call
+        'reference', provider_reference) end as call,
+      case when operation is not null then jsonb_build_object(
+        'first_s', extract(epoch from first_sent_at)::float8, 'last_s', extract(epoch from last_sent_at)::float8,
+        'last_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
+        'credentials', sent_with, 'was_absent', absent_since is not null) end as sendings
     from claimed`
 }
 

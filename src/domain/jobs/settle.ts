@@ -126,7 +126,7 @@ export function finishing(sql: Sql | Tx, delay_ms: Fragment = sql`held.delay_ms`
 }
 
 /** Settles attempts that change nothing but the job. Returns the ids of the jobs whose lease was still ours. */
-export async function settleJobs(sql: Sql, settlements: Settlement[]): Promise<Set<string>> {
+export async function settleJobs(sql: Sql | Tx, settlements: Settlement[]): Promise<Set<string>> {
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, settlements)}, ${finishing(sql)} select id from job`
   return new Set(rows.map((row) => row.id))

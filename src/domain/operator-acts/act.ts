@@ -28,8 +28,8 @@ export const actFilterSchema = z.strictObject({
 })
 
 /**
- * What an operator asks for: for one job, or for those that a filter finds. To resolve says of one job whether its call
- * took effect, and with which reference of the provider where that made something.
+ * What an operator asks for: for one job, or for those that a filter finds. To resolve says whether the calls took effect,
+ * and of one job with which reference of the provider where that made something.
  */
 export const askedActSchema = z
   .strictObject({
@@ -43,16 +43,17 @@ export const askedActSchema = z
   .refine(({ job_id, filter }) => (job_id === undefined) !== (filter === undefined), {
     message: 'Name a job or give a filter, not both.',
   })
-  .refine(
-    ({ act, took_effect, job_id }) =>
-      (act === 'resolve') === (took_effect !== undefined && job_id !== undefined),
-    {
-      message: 'An act that resolves says of one job whether its call took effect, and no other act does.',
-    },
-  )
-  .refine(({ took_effect, reference }) => took_effect === true || reference === undefined, {
-    message: 'A reference names what a call made that took effect.',
+  .refine(({ act, took_effect }) => (act === 'resolve') === (took_effect !== undefined), {
+    message: 'An act that resolves says whether the call took effect, and no other act does.',
   })
+  .refine(({ act, filter }) => act !== 'resolve' || filter === undefined || filter.state === 'unknown', {
+    message: 'Only unknown jobs are resolved by filter.',
+  })
+  .refine(
+    ({ took_effect, reference, job_id }) =>
+      (took_effect === true && job_id !== undefined) || reference === undefined,
+    { message: 'A reference names what the call of one job made that took effect.' },
+  )
 export type AskedAct = z.output<typeof askedActSchema>
 
 /**

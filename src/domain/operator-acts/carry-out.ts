@@ -10,6 +10,8 @@ import { actFilterSchema, MOST_ITEMS, type OperatorAct } from './act.ts'
 
 /** Jobs of one step. Their rows are locked until it ends. */
 const AT_ONCE = 100
+/** To resolve locks rows and accounts besides: the next job is locked once these are free again. */
+const RESOLVED_AT_ONCE = 1
 const LOCK_MS = 1_000
 const HOPELESS = 'Its jobs could not be found, or not in time: narrow the filter.'
 const STATEMENT_CANCELED = '57014'
@@ -82,9 +84,10 @@ async function takeStep(tx: Tx, act: OpenAct): Promise<void> {
   const { id, filter, who, reason } = act
   // What has changed since the act began is somebody else's doing.
   const only = filter === null ? undefined : actFilterSchema.parse(filter)
+  const at_once = act.act === 'resolve' ? RESOLVED_AT_ONCE : AT_ONCE
   // In the order of their ids, as all batches lock jobs.
   const items = await tx<{ job_id: string }[]>`
-    select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${AT_ONCE}`
+    select job_id from operator_act_items where act_id = ${id} and at is null order by job_id limit ${at_once}`
   const results = []
   for (const { job_id } of items)
     results.push({ job_id, ...(await perform(tx, act, { job_id, who, reason, only })) })
@@ -102,7 +105,7 @@ async function takeStep(tx: Tx, act: OpenAct): Promise<void> {
       done = done + (select count(*) from item where refused is null),
       refused = refused + (select count(*) from item where refused is not null)
     where id = ${id}`
-  if (items.length < AT_ONCE) await end(tx, id, 'done')
+  if (items.length < at_once) await end(tx, id, 'done')
 }
 
 type ItemResult = NonNullable<ActResult> | { before: string | null; refused: string }

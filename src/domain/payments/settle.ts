@@ -2,9 +2,9 @@
 // job.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
-import { cancelPayment } from '#jobs/payments.ts'
+import { cancelDuplicatePayment, cancelPayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
+import { finishing, holding, settleJobs, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications/settle.ts'
@@ -145,6 +145,7 @@ export async function settlePaymentAsFailed(
   settlement: Settlement,
   { tenant_id, id: payment_id, operation, failure }: FailedRow,
 ): Promise<void> {
+  if (operation === cancelDuplicatePayment.call.operation) return void (await settleJobs(tx, [settlement]))
   const [payment] = await tx<{ held: boolean }[]>`
     select authorized_at is not null as held from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
   const told: PaymentTold = {

@@ -2,8 +2,9 @@
 // The status of who is verified follows by a trigger.
 import { newId } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { cancelDuplicateVerification } from '#jobs/verifications.ts'
 import { announce } from '../events.ts'
-import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
+import { finishing, holding, settleJobs, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { filing, waking } from '../notifications/settle.ts'
 import { CANCELLATIONS, cancelSessions } from './cancel.ts'
 
@@ -147,6 +148,8 @@ export async function settleVerificationAsFailed(
   settlement: Settlement,
   { tenant_id, id: kyc_id, operation, failure }: FailedRow,
 ): Promise<void> {
+  if (operation === cancelDuplicateVerification.call.operation)
+    return void (await settleJobs(tx, [settlement]))
   const said = operation === 'verify' ? 'refused' : 'kept'
   const nothing = { as_of: null, provider_reference: null, link: null }
   const told: VerificationTold = { ...nothing, tenant_id, kyc_id, said, failure }

@@ -34,13 +34,13 @@ export function stripeIdentity(options: StripeOptions): IdentityProvider & { clo
         return found && toSession(found, reference)
       }),
 
-    searchSession: ({ kyc_id, since_s }) =>
+    searchSession: ({ kyc_id, since_s, except }) =>
       call('search_verification', () =>
         findInList(
           deadline_ms,
           (page, within) =>
             sessions.list({ client_reference_id: kyc_id, created: { gte: since_s }, ...page }, within),
-          { name: 'sluice_kyc_id', id: kyc_id },
+          { name: 'sluice_kyc_id', id: kyc_id, except },
           (each) => toSession(each),
         ),
       ),

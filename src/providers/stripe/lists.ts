@@ -4,7 +4,7 @@ import { NoAnswer } from '../http.ts'
 import { believe } from './answers.ts'
 
 /**
- * The first record of a list whose metadata say `name: id`, or null; all pages together take `deadline_ms` at most. Only
+ * The first record of a list whose metadata say `name: id`, but for the one of `except`; or null; all pages together take `deadline_ms` at most. Only
  * that record is read: what else the account has may be of any kind.
  */
 export async function findInList<Listed extends { id: string; metadata?: Stripe.Metadata | null }, Found>(
@@ -13,11 +13,11 @@ export async function findInList<Listed extends { id: string; metadata?: Stripe.
     page: { limit: number; starting_after?: string },
     options: { timeout: number },
   ) => Promise<Pick<Stripe.ApiList<Listed>, 'object' | 'data' | 'has_more'>>,
-  { name, id }: { name: string; id: string },
+  { name, id, except }: { name: string; id: string; except?: string | undefined },
   read: (listed: Listed) => Found,
 ): Promise<Found | null> {
   for await (const page of pagesOf(deadline_ms, list)) {
-    const found = page.find((each) => each.metadata?.[name] === id)
+    const found = page.find((each) => each.metadata?.[name] === id && each.id !== except)
     if (found !== undefined) return read(found)
   }
   return null

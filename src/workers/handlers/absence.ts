@@ -1,6 +1,6 @@
 // What it means that a provider's complete list shows no effect of a call. Lists are consistent where a search is not:
 // what is in none of them, long enough after the call was last sent, never took effect.
-import type { ProviderCall } from '#domain/jobs/calls.ts'
+import type { Sendings } from '#domain/jobs/calls.ts'
 import { unknown, type Decision } from '../decision.ts'
 
 /** How long after the last sending an absence counts, and how many lookups must show it. */
@@ -15,30 +15,30 @@ const BETWEEN_MS = 60_000
 /** The clocks of a provider and of the database differ by less than this, and a call leaves within it after its claim. */
 const MARGIN_S = 60
 
-type SentCall = Pick<
-  ProviderCall,
-  'generation' | 'first_sent_s' | 'last_sent_s' | 'last_sent_ms' | 'sent_with' | 'was_absent'
->
-
 /**
  * Whether each sending of the call is on record, and was made with the credentials of today. Lists of another account
  * say nothing about it.
  */
-export function wasSentWith({ sent_with, last_sent_s }: SentCall, credentials: string): boolean {
-  return last_sent_s !== null && sent_with?.split(' ').every((each) => each === credentials) === true
+export function wasSentWith({ credentials, last_s }: Sendings, ours: string): boolean {
+  return last_s !== null && credentials?.split(' ').every((each) => each === ours) === true
 }
 
 /**
  * The time in which the provider can have made the object of a call, in Unix time. After a rotation it begins with the
  * job: should the object of an earlier key show up, it is taken instead of a second one.
  */
-export function sendingTimes(
-  { generation, first_sent_s, last_sent_s, last_sent_ms }: SentCall,
-  { age_ms }: { age_ms: number },
-): { from_s: number; to_s: number } {
-  const last_s = last_sent_s ?? 0
-  const created_s = last_s + ((last_sent_ms ?? 0) - age_ms) / 1000
-  const begins_s = generation === 1 ? (first_sent_s ?? created_s) : created_s
+export function sendingTimes({
+  call,
+  sendings,
+  age_ms,
+}: {
+  call: { generation: number }
+  sendings: Sendings
+  age_ms: number
+}): { from_s: number; to_s: number } {
+  const last_s = sendings.last_s ?? 0
+  const created_s = last_s + ((sendings.last_ms ?? 0) - age_ms) / 1000
+  const begins_s = call.generation === 1 ? (sendings.first_s ?? created_s) : created_s
   return { from_s: Math.floor(begins_s) - MARGIN_S, to_s: Math.ceil(last_s) + MARGIN_S }
 }
 
@@ -47,15 +47,14 @@ export function sendingTimes(
  * waits until that is certain.
  */
 export function untilAbsent(
-  call: SentCall,
+  sendings: Sendings,
   credentials: string,
   { after_ms, lookups }: AbsenceRule,
 ): Decision | undefined {
-  if (!wasSentWith(call, credentials))
-    return unknown(OTHER_CREDENTIALS)
-  const left_ms = after_ms - (call.last_sent_ms ?? 0)
+  if (!wasSentWith(sendings, credentials)) return unknown(OTHER_CREDENTIALS)
+  const left_ms = after_ms - (sendings.last_ms ?? 0)
   if (left_ms > 0) return unknown('the provider does not show it yet', { within_ms: left_ms })
-  if (lookups === 2 && !call.was_absent)
+  if (lookups === 2 && !sendings.was_absent)
     return unknown('the provider does not show it; it is looked up once more', {
       within_ms: BETWEEN_MS,
       absent: true,

@@ -1,7 +1,7 @@
 // Handlers: each is bound to the definition of its job and gets the job with its stored payload and request parsed.
 import type { z } from 'zod'
 import { describe } from '#core/describe.ts'
-import type { ProviderCall } from '#domain/jobs/calls.ts'
+import type { ProviderCall, Sendings } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
 import { isFromNewerVersion, type CallDefinition, type JobDefinition } from '#jobs/job.ts'
@@ -12,14 +12,14 @@ import { park, retry, type Decision } from '../decision.ts'
 export const NEWER_MS = 60_000
 
 /** A claimed job with its payload parsed. */
-export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call'> & {
+export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'sendings'> & {
   payload: Payload
   /** Aborted when the lease is lost or the worker stops. Provider calls end by themselves then. */
   signal: AbortSignal
 }
 
 /** The same for a job with a provider call, with the stored request parsed. */
-type CallingJob<Payload, Request> = Job<Payload> & { call: Call<Request> }
+type CallingJob<Payload, Request> = Job<Payload> & { call: Call<Request>; sendings: Sendings }
 
 /** Only a call that may be sent shows its key, so that no handler sends one that may only be looked up. */
 type Call<Request> = Omit<ProviderCall, 'request' | 'look_only' | 'key'> & { request: Request } & (
@@ -62,18 +62,19 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
   return {
     definition,
     ...(giveUp !== undefined && { giveUp }),
-    async attempt(context, { call, ...job }, signal) {
+    async attempt(context, { call, sendings, ...job }, signal) {
       const payload = definition.payload.safeParse(job.payload, { error: describe })
       const request = definition.call.request.safeParse(call?.request, { error: describe })
       if (request.error !== undefined && isFromNewerVersion(request.error))
         return retry(unreadable(request.error), { delay_ms: NEWER_MS, unsent: true })
-      if (!payload.success || !request.success || call === null)
+      if (!payload.success || !request.success || call === null || sendings === null)
         return park(unreadable(payload.error ?? request.error), { unsent: true })
       const { look_only, key, ...stored } = { ...call, request: request.data }
       return await handle(context, {
         ...job,
         payload: payload.data,
         call: look_only ? { ...stored, look_only } : { ...stored, look_only, key },
+        sendings,
         signal,
       })
     },

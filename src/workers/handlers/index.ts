@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import type { JobName } from '#jobs/index.ts'
 import { aiTaskHandlers } from './ai-tasks.ts'
 import { deliveryHandlers } from './deliveries.ts'
+import { duplicateHandlers } from './duplicates.ts'
 import type { Handler } from './handler.ts'
 import { messageHandlers } from './messages.ts'
 import { notificationHandlers } from './notifications.ts'
@@ -18,6 +19,7 @@ const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...refundHandlers,
   ...topUpHandlers,
   ...verificationHandlers,
+  ...duplicateHandlers,
   ...aiTaskHandlers,
   ...messageHandlers,
   ...notificationHandlers,

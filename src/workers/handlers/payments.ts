@@ -18,6 +18,8 @@ type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
 type PaymentFailure = NonNullable<PaymentTold['failure']>
 type Refusal = { failure: PaymentFailure; reference?: string | null }
 
+/** A time whose payments are searched before they are listed. */
+const LONG_S = 3600
 const STILL_WORKING = 'the processor is still working on it'
 /**
  * When an authorization that an earlier attempt may have made is refused, it is tried and looked up again this
@@ -86,7 +88,7 @@ async function search(
   if (found === null && refusal !== undefined) return refusedInDoubt(job, refusal)
   if (found === null && reference !== null) return unknown(`the processor does not know ${reference}`)
   if (found === null)
-    return untilAbsent(job.call, processor.credentials, UNDOABLE) ?? rotate(NEVER_TOOK_EFFECT)
+    return untilAbsent(job.sendings, processor.credentials, UNDOABLE) ?? rotate(NEVER_TOOK_EFFECT)
   const { amount_minor, currency, payment_method, sealed } = job.call.request
   // An operator may have given the reference of another payment.
   const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
@@ -102,12 +104,18 @@ async function search(
   return tell(context, job, found)
 }
 
-// Where the calls were sent with other credentials there is only the search, which proves nothing when it is empty.
+// A search lags and proves nothing when it is empty, but it spares reading the list of a long time, and it is all there is
+// where the call was sent with other credentials.
 async function lookUp({ processor }: WorkerContext, job: AuthorizeJob, reference: string | null) {
   const { payment_id } = job.payload
   if (reference !== null) return await processor.findPayment(reference)
-  if (!wasSentWith(job.call, processor.credentials)) return await processor.searchPayment(payment_id)
-  return await processor.listPayment({ payment_id, ...sendingTimes(job.call, job) })
+  const times = sendingTimes(job)
+  const listed = wasSentWith(job.sendings, processor.credentials)
+  if (!listed || times.to_s - times.from_s > LONG_S) {
+    const searched = await processor.searchPayment(payment_id)
+    if (!listed || searched.kind !== 'done' || searched.value !== null) return searched
+  }
+  return await processor.listPayment({ payment_id, ...times })
 }
 
 // Refused now, while an earlier attempt may have succeeded that the processor does not show yet: tried again with the

@@ -83,8 +83,8 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
   if (sent.kind === 'declined' && sent.failure.code !== 'processor_error')
     return refused(context, job, sent.failure)
   if (reference !== null) return unknown(`the processor does not know ${reference}`)
-  const is_past = job.call.is_past && wasSentWith(job.call, payouts.credentials)
-  const pending = is_past ? undefined : untilAbsent(job.call, payouts.credentials, IRREVERSIBLE)
+  const is_past = job.call.is_past && wasSentWith(job.sendings, payouts.credentials)
+  const pending = is_past ? undefined : untilAbsent(job.sendings, payouts.credentials, IRREVERSIBLE)
   const unwanted = known !== undefined && (known.status !== 'pending' || known.cancel_requested_at !== null)
   return pending ?? absent(job, unwanted)
 }

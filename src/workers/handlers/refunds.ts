@@ -32,7 +32,7 @@ async function create({ processor }: WorkerContext, job: RefundJob): Promise<Dec
     if (found !== null) return tell(job, found)
     if (sent.kind !== 'declined' || sent.failure.code === 'processor_error') {
       if (call.reference !== null) return unknown(`the processor does not know ${call.reference}`)
-      return untilAbsent(call, processor.credentials, IRREVERSIBLE) ?? rotate(NEVER_TOOK_EFFECT)
+      return untilAbsent(job.sendings, processor.credentials, IRREVERSIBLE) ?? rotate(NEVER_TOOK_EFFECT)
     }
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)

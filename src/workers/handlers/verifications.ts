@@ -6,10 +6,11 @@ import type { VerificationTold } from '#domain/verifications/settle.ts'
 import { cancelVerification, createVerification, linkVerification } from '#jobs/verifications.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../context.ts'
-import { discard, done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import { discard, done, failed, goOn, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
 import { NEVER_TOOK_EFFECT, OTHER_CREDENTIALS, wasSentWith } from './absence.ts'
 import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
+import { cancelDuplicate } from './notifications/duplicates.ts'
 import { verificationTold, settlingVerification } from './notifications/verifications.ts'
 
 type CreateVerificationJob = JobOf<typeof createVerification>
@@ -40,7 +41,7 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
   if (verification?.decided_by === 'manual' && verification.provider_reference === null && !call.in_doubt)
     return failed(decided('The verification was decided before the provider was asked.'), { unsent: true })
   const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.openSession(call.request, call.key)
-  if (sent.kind === 'done') return opened(context, job, sent.value, null)
+  if (sent.kind === 'done') return await openedOnce(context, job, sent.value)
 
   if (mayHideAnEffect(call, sent)) {
     const as_of = await findTime(sql)
@@ -55,7 +56,7 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
       const reference = call.reference ?? verification?.provider_reference
       if (reference != null) return unknown(`the provider does not know ${reference}`)
       // At once: the person waits, nobody ever gets the page of a session that shows up later, and it is canceled.
-      return wasSentWith(call, identity.credentials) ? rotate(NEVER_TOOK_EFFECT) : unknown(OTHER_CREDENTIALS)
+      return wasSentWith(job.sendings, identity.credentials) ? rotate(NEVER_TOOK_EFFECT) : unknown(OTHER_CREDENTIALS)
     }
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)
@@ -70,6 +71,22 @@ async function look({ identity }: WorkerContext, job: CreateVerificationJob, kno
   const searched = await identity.searchSession({ ...job.payload, since_s: sinceOf(job) })
   if (searched.kind !== 'done' || searched.value === null) return searched
   return await identity.findSession(searched.value.reference)
+}
+
+// A session that was opened under a new key: one that an earlier key has made after all is canceled.
+async function openedOnce(
+  context: WorkerContext,
+  job: CreateVerificationJob,
+  session: IdentitySession,
+): Promise<Decision> {
+  const ends = opened(context, job, session, null)
+  if (job.call.generation === 1) return ends
+  const { reference } = session
+  const asked = { ...job.payload, since_s: sinceOf(job), except: reference }
+  const other = await context.identity.searchSession(asked)
+  if (other.kind !== 'done' || other.value?.status !== 'requires_input') return ends
+  const row = { tenant_id: job.tenant_id, id: job.payload.kyc_id }
+  return goOn(cancelDuplicate('kyc', row, other.value.reference), () => Promise.resolve(ends))
 }
 
 function opened(

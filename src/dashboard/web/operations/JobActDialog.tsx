@@ -4,15 +4,16 @@ import { useState } from 'react'
 import { Bone } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
-import { filterWords, JOB_ACTS, whyNoAct, type JobActOfMany, type JobActWords } from './job-acts.ts'
+import { filterWords, JOB_ACTS, whyNoAct, type JobActWords } from './job-acts.ts'
 import { JobActAsked } from './JobActProgress.tsx'
 import { askActed } from '../kit/Acted.tsx'
-import type { JobActRow, JobCount } from './shapes.ts'
+import type { JobActKind, JobActRow, JobCount } from './shapes.ts'
+import { TookEffect } from './TookEffect.tsx'
 import { isUnknown } from '../outcomes.ts'
 import { LatestActs } from './LatestActs.tsx'
 
 /** About one job, or about all that the filters find. */
-export type JobActTarget = { act: JobActOfMany } & (
+export type JobActTarget = { act: JobActKind } & (
   | { job: { id: string; name: string } }
   | { filters: Record<string, string> }
 )
@@ -27,6 +28,7 @@ export function JobActDialog({ target, close }: { target: JobActTarget | undefin
 
 function Dialog({ target, opened, close }: { target: JobActTarget; opened: boolean; close: () => void }) {
   const [reason, setReason] = useState('')
+  const [took_effect, setTookEffect] = useState<boolean>()
   /** Whether it was asked for, and no answer came. */
   const [lost, setLost] = useState(false)
   const { title, does, of_all, of_many }: JobActWords = JOB_ACTS[target.act]
@@ -37,18 +39,23 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
   const { data: count, error } = counted
   const one = 'job' in target ? target.job : undefined
   const many = count === undefined ? '' : countWords(count)
-  const ready = reason.trim() !== '' && (one !== undefined || (count?.filter != null && count.count > 0))
+  const resolves = target.act === 'resolve'
+  const ready =
+    reason.trim() !== '' &&
+    (!resolves || took_effect !== undefined) &&
+    (one !== undefined || (count?.filter != null && count.count > 0))
   return (
     <ConfirmDialog
       opened={opened}
       onClose={() => {
         close()
         setReason('')
+        setTookEffect(undefined)
         setLost(false)
       }}
       title={one === undefined ? `${of_all}?` : `${title} ${one.name}?`}
       action={title}
-      {...(target.act === 'discard' && { tone: 'bad' as const })}
+      {...((target.act === 'discard' || took_effect === false) && { tone: 'bad' as const })}
       does={
         <>
           {filters !== undefined && (
@@ -76,6 +83,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
           return await askActed<JobActRow>('POST', '/ops/acts', {
             act: target.act,
             reason: reason.trim(),
+            ...(resolves && { took_effect }),
             ...body,
           })
         } catch (error) {
@@ -88,6 +96,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
       onSettled={() => invalidate('/ops/jobs', '/ops/acts')}
     >
       {lost && <LatestActs />}
+      {resolves && count?.filter !== null && <TookEffect value={took_effect} onChange={setTookEffect} />}
       {count?.filter !== null && (
         <Textarea
           label="Reason"

@@ -1,5 +1,5 @@
 // An operator says what became of a call whose outcome is not known: what they chose decides what will happen.
-import { Radio, Stack, Textarea, TextInput } from '@mantine/core'
+import { Textarea, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { askActed } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -9,6 +9,7 @@ import { invalidate } from '../queries.ts'
 import { JOB_ACTS } from './job-acts.ts'
 import { JobActAsked } from './JobActProgress.tsx'
 import type { JobActRow, JobDetails } from './shapes.ts'
+import { TookEffect } from './TookEffect.tsx'
 
 export function ResolveDialog({
   job,
@@ -46,16 +47,7 @@ export function ResolveDialog({
       outcome={(asked) => <JobActAsked of={asked} />}
       onDone={() => invalidate('/ops/jobs', '/ops/acts')}
     >
-      <Radio.Group
-        label="What does the provider show?"
-        value={took_effect === undefined ? null : String(took_effect)}
-        onChange={(value) => setTookEffect(value === 'true')}
-      >
-        <Stack gap={4} mt={4}>
-          <Radio value="true" label="It took effect" />
-          <Radio value="false" label="It did not take effect" />
-        </Stack>
-      </Radio.Group>
+      <TookEffect value={took_effect} onChange={setTookEffect} />
       {names && (
         <TextInput
           label="Provider reference"

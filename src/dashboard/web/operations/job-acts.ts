@@ -40,18 +40,24 @@ export const JOB_ACTS = {
     does: 'becomes due now instead of waiting for its time. Past attempts still count.',
     of_many: 'This also sends messages scheduled for later.',
   },
-  // Of one job only: nobody knows of many at once what became of each.
   resolve: {
     title: 'Resolve',
+    of_all: 'Resolve all matching jobs',
     icon: Gavel,
     going: 'Resolving',
     done: 'Resolved',
     does: 'ends with the outcome that you choose. First look for its call at the provider.',
+    of_many:
+      'Jobs whose call created something that exists are refused: resolve each with its reference, on its own page.',
   },
 } satisfies Record<JobActKind, JobActWords>
 /** Of one job, or of all that filters find. */
 export const JOB_ACT_KINDS = ['retry', 'discard', 'run_now'] as const satisfies JobActKind[]
-export type JobActOfMany = (typeof JOB_ACT_KINDS)[number]
+
+/** What can be done about all that filters find: only what is unknown can be resolved. */
+export function actsOfMany(filters: Record<string, string>): JobActKind[] {
+  return filters['state'] === 'unknown' ? [...JOB_ACT_KINDS, 'resolve'] : JOB_ACT_KINDS.slice()
+}
 
 /** Whether the job's state allows the act; the server looks again. */
 export function allowsAct(job: JobDetails, act: JobActKind, now: number): boolean {

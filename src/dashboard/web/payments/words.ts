@@ -70,6 +70,13 @@ const JOBS: Record<string, JobWords> = {
     asked: 'Cancellation requested',
     noun: 'cancellation',
   },
+  'payment.cancel_duplicate': {
+    done: 'Released a second hold of {}',
+    to_do: 'release a second hold of {}',
+    doing: 'Releasing a second hold of {}',
+    asked: 'Release of a second hold requested',
+    noun: 'release of a second hold',
+  },
   'refund.create': {
     done: 'Refunded {}',
     to_do: 'refund {}',

@@ -58,7 +58,7 @@ async function namedBy<Row>(
 /**
  * The provider's record of what news are about, and our row of it; the decision when one of them is missing. For nouns
  * that are part of no other. With `seconds` a row that is named by our ids alone, and that the provider knows by another
- * reference, has a second record there.
+ * reference, has a second record there; `undo` decides what becomes of that, and undefined leaves it to a person.
  */
 export async function findBoth<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
   context: WorkerContext,
@@ -69,11 +69,13 @@ export async function findBoth<Row extends RowIds, Found extends MarkedRecord & 
     rows,
     ask,
     seconds,
+    undo = () => Promise.resolve(undefined),
   }: {
     compared: ComparedNoun
     rows: RowsOf<Row>
     ask: () => Promise<Outcome<Found | null>>
     seconds: boolean
+    undo?: (row: Row, record: Found) => Promise<Decision | undefined>
   },
 ): Promise<{ row: Row; record: Found } | { decision: Decision }> {
   const { reference, marked } = news
@@ -92,11 +94,15 @@ export async function findBoth<Row extends RowIds, Found extends MarkedRecord & 
     if (compared.kind !== 'done') return { decision: askAgain(notification, compared) }
   }
   const seconded =
-    seconds && row === undefined && record !== null ? await namedBy(context, rows, record, null) : undefined
-  if (seconded !== undefined && record !== null)
-    return {
-      decision: await isSecond(context, notification, news, { compared: noun, row: seconded, record }),
-    }
+    row === undefined && record !== null ? await namedBy(context, rows, record, null) : undefined
+  if (seconded !== undefined && record !== null) {
+    const undone = await undo(seconded, record)
+    if (undone !== undefined) return { decision: undone }
+    if (seconds)
+      return {
+        decision: await isSecond(context, notification, news, { compared: noun, row: seconded, record }),
+      }
+  }
   if (is_look) return { decision: over(notification, 'ignored') }
   const reason = record === null ? 'not_at_processor' : 'not_known_here'
   return { decision: parkFor(context, notification, reason, { waits_for: reference }) }

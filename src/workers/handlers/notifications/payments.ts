@@ -12,11 +12,12 @@ import type { SubjectKey } from '#domain/subjects.ts'
 import type { News } from '#providers/news.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
-import type { Decision } from '../../decision.ts'
+import { done, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
 import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
+import { cancelDuplicate, isUndoableDuplicate } from './duplicates.ts'
 import { parkFor, wasDrift, wasParkedFor } from './parked.ts'
 
 export const paymentRows: RowsOf<KnownPayment> = {
@@ -108,14 +109,23 @@ async function applyPayment(
   const { sql, processor } = context
   const { reference } = news
   const is_look = isLook(notification)
+  const undo = async (row: KnownPayment, record: ProcessorPayment) => {
+    const same = record.amount_minor === row.amount_minor && record.currency === row.currency
+    if (!same || !(await isUndoableDuplicate(context, 'payment', row, record))) return undefined
+    return done({ tells: cancelDuplicate('payment', row, record.reference, notification.id) })
+  }
   const both = await findBoth(context, notification, news, {
     compared: comparedPayment,
     rows: paymentRows,
     ask: () => processor.findPayment(reference),
     seconds: true,
+    undo,
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both
+  // Its second call was refused, and then the hold of the first shows up.
+  const undone = payment.status === 'failed' ? await undo(payment, record) : undefined
+  if (undone !== undefined) return undone
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   addLogFacts(of)
   const theirs = sideOf(record)

@@ -17,11 +17,12 @@ import {
 import type { IdentitySession } from '#providers/identity.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'
-import type { Decision } from '../../decision.ts'
+import { done, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
 import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
+import { cancelDuplicate, isUndoableDuplicate } from './duplicates.ts'
 import { wasDrift } from './parked.ts'
 
 const verificationRows: RowsOf<KnownVerification> = {
@@ -75,8 +76,12 @@ async function applySession(
     compared: comparedVerification,
     rows: verificationRows,
     ask: () => identity.findSession(reference),
-    // No money moves by a second session.
+    // No money moves by a second session: one that cannot be canceled needs nobody.
     seconds: false,
+    undo: async (row, record) =>
+      (await isUndoableDuplicate(context, 'kyc', row, record))
+        ? done({ tells: cancelDuplicate('kyc', row, record.reference, notification.id) })
+        : undefined,
   })
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both

@@ -185,7 +185,7 @@ function storyOf(job: JobDetails, now: number): string {
   if (job.parked)
     return `${failed}It waits for an operator: retry it or ${job.call?.under_way === true && job.unknown_since !== null ? 'resolve' : 'discard'} it.`
   if (job.unknown_since !== null)
-    return `${job.paused ? `${PAUSED} ` : ''}It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known, and never sent again with another key. Once you have seen at the provider what became of it, resolve it.`
+    return `${job.paused ? `${PAUSED} ` : ''}It is not known whether its call took effect at the provider. ${failed}It is looked up until that is known. If the provider keeps lists and these do not show it for some minutes, it is sent again with a new key. Otherwise resolve it once you have seen at the provider what became of it.`
   if (job.state === 'running') return 'It is running.'
   if (job.paused) return failed + PAUSED
   const due = job.run_at === null || Date.parse(job.run_at) <= now

@@ -13,7 +13,7 @@ import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { inWords } from '../../kit/statuses.ts'
 import { nounWords } from '../../nouns.ts'
-import { JOB_ACT_KINDS, JOB_ACTS, whyNever } from '../../operations/job-acts.ts'
+import { actsOfMany, JOB_ACTS, whyNever } from '../../operations/job-acts.ts'
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import { useJobsList } from '../../operations/jobs-list.ts'
 import { LatestActs } from '../../operations/LatestActs.tsx'
@@ -75,7 +75,7 @@ export function JobsPage() {
   usePaletteActs(
     useMemo(
       () =>
-        (never === undefined ? JOB_ACT_KINDS : []).map((act) => ({
+        (never === undefined ? actsOfMany(JSON.parse(filters_text)) : []).map((act) => ({
           title: JOB_ACTS[act].of_all,
           run: () => setTarget({ act, filters: JSON.parse(filters_text) }),
         })),
@@ -90,7 +90,7 @@ export function JobsPage() {
       <Filters fields={FIELDS} />
       <div className="bulk" role="group" aria-label="All matching jobs">
         <span className="dim">{never ?? 'For all matching jobs:'}</span>
-        {JOB_ACT_KINDS.map((act) => {
+        {actsOfMany(filters).map((act) => {
           const Icon = JOB_ACTS[act].icon
           return (
             <Button

@@ -1,0 +1,64 @@
+// Duplicates at a provider: what a call made that was believed to have had no effect, beside what it made under its next
+// key. A duplicate that can be undone is canceled.
+import { newId } from '#core/ids.ts'
+import type { Sql } from '#core/db.ts'
+import { enqueue, requestJson } from '#jobs/job.ts'
+import { cancelDuplicatePayment } from '#jobs/payments.ts'
+import { cancelDuplicateVerification } from '#jobs/verifications.ts'
+import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { filing } from '../notifications/settle.ts'
+
+/** The jobs that cancel duplicates, by noun. */
+const CANCELING = { payment: cancelDuplicatePayment, kyc: cancelDuplicateVerification }
+/** The nouns whose duplicates can be canceled. */
+export type UndoableNoun = keyof typeof CANCELING
+
+export type Duplicate = { tenant_id: string; id: string; reference: string }
+export type DuplicateSettlement = Settlement & Duplicate & { notification_id: string | null }
+
+/** Whether a call that makes the row was made again under a new key: then the provider may have a duplicate of it. */
+export async function wasMadeAgain(
+  sql: Sql,
+  operation: string,
+  { tenant_id, id }: Pick<Duplicate, 'tenant_id' | 'id'>,
+): Promise<boolean> {
+  const [row] = await sql<{ again: boolean }[]>`
+    select exists (
+      select from all_jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${id}
+        and j.operation = ${operation} and j.generation > 1) as again`
+  return row!.again
+}
+
+/**
+ * Returns the settling step of jobs that found duplicates of a noun: a job is asked for that cancels each, once. Returns
+ * the ids of the jobs whose lease was still ours.
+ */
+export function cancelingDuplicates(
+  noun: UndoableNoun,
+): (sql: Sql, settlements: DuplicateSettlement[]) => Promise<Set<string>> {
+  const canceling = CANCELING[noun]
+  return async (sql, settlements) => {
+    const items = settlements.map(({ tenant_id, id, reference, notification_id, ...settlement }) => ({
+      ...settlement,
+      change: { tenant_id, [`${noun}_id`]: id, reference, notification_id, cancel_job_id: newId() },
+    }))
+    const row_id = sql(`${noun}_id`)
+    const request = requestJson(sql, canceling, { reference: sql`reference` })
+    const asked = sql`
+      select cancel_job_id as job_id, tenant_id, ${row_id} as subject_id,
+        jsonb_build_object(${`${noun}_id`}::text, ${row_id}) as payload, false as rung,
+        'duplicate:' || reference as dedupe_key, request_id, ${request} as request
+      from told`
+    const rows = await sql<{ id: string }[]>`
+      with ${holding(sql, items)},
+      told as (
+        select held.job_id, held.request_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+          tenant_id uuid, ${row_id} uuid, reference text, notification_id uuid, cancel_job_id uuid)
+      ),
+      canceling as (${enqueue(sql, canceling, asked)} on conflict do nothing),
+      ${filing(sql, noun)},
+      ${finishing(sql)}
+      select id from job`
+    return new Set(rows.map(({ id }) => id))
+  }
+}

@@ -1,0 +1,59 @@
+// Cancels duplicates: what the provider made of a call that was made again, beside what our row knows.
+import type { Outcome } from '#core/outcome.ts'
+import { cancelDuplicatePayment } from '#jobs/payments.ts'
+import { cancelDuplicateVerification } from '#jobs/verifications.ts'
+import { done, failed, rotate, unanswered, undone, type Decision } from '../decision.ts'
+import { TOO_LATE } from './calls.ts'
+import { calling, type JobOf } from './handler.ts'
+
+export const duplicateHandlers = {
+  [cancelDuplicatePayment.name]: calling(cancelDuplicatePayment, ({ processor }, job) =>
+    cancel(job, {
+      noun: 'payment',
+      undoable: ['authorized', 'requires_action', 'processing'],
+      send: (reference, key) => processor.cancel({ reference, reason: 'duplicate' }, key),
+      find: (reference) => processor.findPayment(reference),
+    }),
+  ),
+  [cancelDuplicateVerification.name]: calling(cancelDuplicateVerification, ({ identity }, job) =>
+    cancel(job, {
+      noun: 'session',
+      undoable: ['requires_input', 'processing'],
+      send: (reference, key) => identity.cancelSession(reference, key),
+      find: (reference) => identity.findSession(reference),
+    }),
+  ),
+}
+
+type CancelJob = JobOf<typeof cancelDuplicatePayment> | JobOf<typeof cancelDuplicateVerification>
+type Found = { status: string }
+
+/** After a refusal or in doubt, the state of the duplicate decides. One that can still be undone is canceled under a new key. */
+async function cancel(
+  { call }: CancelJob,
+  {
+    noun,
+    undoable,
+    send,
+    find,
+  }: {
+    noun: string
+    undoable: string[]
+    send: (reference: string, key: string) => Promise<Outcome<Found>>
+    find: (reference: string) => Promise<Outcome<Found | null>>
+  },
+): Promise<Decision> {
+  const { reference } = call.request
+  const sent: Outcome<Found> = call.look_only ? TOO_LATE : await send(reference, call.key)
+  if (sent.kind === 'done' && sent.value.status === 'canceled') return done({ reference })
+  const decided = sent.kind === 'done' || sent.kind === 'declined'
+  if (!decided && !(sent.kind === 'ambiguous' && sent.replayed)) return undone(sent)
+
+  const looked = await find(reference)
+  if (looked.kind !== 'done') return unanswered(looked)
+  const status = looked.value?.status ?? 'canceled'
+  if (status === 'canceled' || status === 'failed') return done({ reference })
+  if (undoable.includes(status)) return rotate(`the duplicate ${reference} is still ${status}`)
+  const message = `The ${noun} is ${status} at the provider.`
+  return failed({ code: 'processor_error', message })
+}
