@@ -163,8 +163,8 @@ async function takeFrom(
     select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
       j.payload, j.request_id, j.attempt, j.max_attempts, j.failures, j.lease_token,
       extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
-      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms, null::jsonb as call,
-      null::jsonb as sendings
+      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
+      null::jsonb as call, null::jsonb as sendings
     from line l
     left join (
       select tenant_id, endpoint_id, count(*) as due from waiting group by 1, 2) n using (tenant_id, endpoint_id)

@@ -6,7 +6,17 @@ import type { VerificationTold } from '#domain/verifications/settle.ts'
 import { cancelVerification, createVerification, linkVerification } from '#jobs/verifications.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../context.ts'
-import { discard, done, failed, goOn, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
+import {
+  discard,
+  done,
+  failed,
+  goOn,
+  rotate,
+  unanswered,
+  undone,
+  unknown,
+  type Decision,
+} from '../decision.ts'
 import { NEVER_TOOK_EFFECT, OTHER_CREDENTIALS, wasSentWith } from './absence.ts'
 import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
@@ -56,7 +66,9 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
       const reference = call.reference ?? verification?.provider_reference
       if (reference != null) return unknown(`the provider does not know ${reference}`)
       // At once: the person waits, nobody ever gets the page of a session that shows up later, and it is canceled.
-      return wasSentWith(job.sendings, identity.credentials) ? rotate(NEVER_TOOK_EFFECT) : unknown(OTHER_CREDENTIALS)
+      return wasSentWith(job.sendings, identity.credentials)
+        ? rotate(NEVER_TOOK_EFFECT)
+        : unknown(OTHER_CREDENTIALS)
     }
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)

@@ -1,0 +1,171 @@
+// Duplicates at the provider: a call was made again under a new key, and what it made first shows up after all. What can be
+// undone is canceled by itself.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshKey, type Client } from '#test/client.ts'
+import { ASYNC, createPayment, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
+import { createWorld, type World } from '#test/world.ts'
+import { askProvider, party, startVerification, verificationIn } from '#test/verifications.ts'
+
+let world: World
+let client: Client & { tenant_id: string }
+beforeAll(async () => {
+  world = await createWorld()
+  client = await world.clientOf()
+})
+afterAll(async () => await world?.close())
+
+async function askStripe(method: string, path: string, fields?: Record<string, string>): Promise<any> {
+  const { url, api_key } = world.provider('stripe')
+  const answer = await fetch(`${url}/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${api_key}` },
+    ...(fields !== undefined && { body: new URLSearchParams(fields) }),
+  })
+  return await answer.json()
+}
+
+/** The processor has another hold for this payment, as if it had made it late. */
+async function lateHold(payment_id: string): Promise<string> {
+  const made = await askStripe('POST', '/payment_intents', {
+    amount: '1000',
+    currency: 'usd',
+    capture_method: 'manual',
+    confirm: 'true',
+    payment_method: 'pm_card_visa',
+    'automatic_payment_methods[enabled]': 'true',
+    'automatic_payment_methods[allow_redirects]': 'never',
+    'metadata[sluice_payment_id]': payment_id,
+    'metadata[sluice_tenant_id]': client.tenant_id,
+  })
+  expect(made).toMatchObject({ status: 'requires_capture' })
+  return made.id
+}
+
+/** A payment whose first call met a stored error before its effect, three minutes ago. */
+async function unknownPayment(description = freshKey()): Promise<{ id: string; description: string }> {
+  await fault(world, {
+    match: { method: 'POST', contains: description },
+    times: 2,
+    fault: 'error_500_before',
+  })
+  const { body } = await createPayment(client, { description }, ASYNC)
+  await eventually(async () => {
+    const aged = await world.sql`
+      update jobs set first_sent_at = first_sent_at - interval '3 minutes', last_sent_at = last_sent_at - interval '3 minutes',
+        created_at = created_at - interval '3 minutes' where subject_id = ${body.id} and state = 'unknown' returning id`
+    expect(aged).toHaveLength(1)
+  })
+  return { id: body.id, description }
+}
+
+const dueNow = async (payment_id: string) =>
+  await world.sql`update jobs set run_at = now(), rung_at = null where subject_id = ${payment_id} and state = 'unknown'`
+
+const statusAt = async (reference: string): Promise<string> =>
+  (await askStripe('GET', `/payment_intents/${reference}`)).status
+
+const drifts = async () => (await client.get('/v1/reconciliation')).body
+
+async function isCanceled(reference: string): Promise<void> {
+  await eventually(async () => expect(await statusAt(reference)).toBe('canceled'))
+}
+
+test('a hold that shows up beside the one that was made again is released, under a stored key', async () => {
+  const { id } = await unknownPayment()
+  await dueNow(id)
+  const { processor_reference } = await paymentIn(client, id, 'authorized')
+  const late = await lateHold(id)
+  await isCanceled(late)
+  await world.drain()
+  const jobs = await world.sql`
+    select state, key, generation from jobs where subject_id = ${id} and name = 'payment.cancel_duplicate'`
+  expect(jobs).toMatchObject([{ state: 'succeeded', generation: 1 }])
+  const requests = await world.provider('stripe').requests({ idempotency_key: jobs[0]!['key'] })
+  expect(requests).toMatchObject([{ path: `/v1/payment_intents/${late}/cancel`, status: 200 }])
+  expect(await drifts()).toEqual([])
+  expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({
+    status: 'authorized',
+    processor_reference,
+  })
+  expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({ status: 'captured' })
+})
+
+test('a hold that shows up while the call is made again is taken, and the second one is released', async () => {
+  const { id, description } = await unknownPayment()
+  const held = await fault(world, {
+    match: { method: 'POST', contains: description },
+    fault: 'hold',
+  })
+  await dueNow(id)
+  await held.hit()
+  const late = await lateHold(id)
+  expect(await paymentIn(client, id, 'authorized')).toMatchObject({ processor_reference: late })
+  await held.release()
+  const all = await eventually(async () => {
+    const { data } = await askStripe('GET', '/payment_intents?limit=100')
+    const found = data.filter((each: any) => each.metadata.sluice_payment_id === id)
+    expect(found).toHaveLength(2)
+    return found
+  })
+  await isCanceled(all.find((each: any) => each.id !== late).id)
+  await world.drain()
+  expect(await statusAt(late)).toBe('requires_capture')
+  expect(await drifts()).toEqual([])
+})
+
+test('a release that meets stored errors of its own ends all the same', async () => {
+  const { id } = await unknownPayment()
+  await dueNow(id)
+  await paymentIn(client, id, 'authorized')
+  const failing = await fault(world, {
+    match: { method: 'POST', path: '/cancel$' },
+    times: 3,
+    fault: 'error_500_before',
+  })
+  const late = await lateHold(id)
+  await failing.hit(3)
+  await isCanceled(late)
+  await world.drain()
+  expect(await drifts()).toEqual([])
+})
+
+test('a hold that shows up although the second call was refused is released: the payment has failed', async () => {
+  const { id, description } = await unknownPayment()
+  await fault(world, { match: { method: 'POST', contains: description }, fault: 'refuse_400' })
+  await dueNow(id)
+  await paymentIn(client, id, 'failed')
+  await isCanceled(await lateHold(id))
+  await world.drain()
+  expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'failed' })
+})
+
+test('a copy of a payment that was called once may be of another program: it is left alone, and shown', async () => {
+  const { id } = await heldPayment(client)
+  const other = await lateHold(id)
+  await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: id, state: 'differs' }]))
+  expect(await statusAt(other)).toBe('requires_capture')
+})
+
+test('a session that shows up while another is opened is canceled, and the verification keeps its own', async () => {
+  const mark = freshKey()
+  const of = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
+  const match = { method: 'POST', path: '/verification_sessions$', contains: mark }
+  await fault(world, { match, times: 2, fault: 'error_500_before' })
+  const held = await fault(world, { match, fault: 'hold' })
+  const { body } = await startVerification(client, of, ASYNC)
+  await held.hit()
+  const late = await askStripe('POST', '/identity/verification_sessions', {
+    type: 'document',
+    client_reference_id: body.id,
+    'metadata[sluice_kyc_id]': body.id,
+    'metadata[sluice_tenant_id]': client.tenant_id,
+  })
+  await held.release()
+  const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
+  expect(provider_reference).not.toBe(late.id)
+  await eventually(async () =>
+    expect(await askProvider(world, 'GET', `/${late.id}`)).toMatchObject({ status: 'canceled' }),
+  )
+  await world.drain()
+  expect((await client.get(`/v1/compliance/kyc/${body.id}`)).body).toMatchObject({ status: 'requires_input' })
+})
