@@ -315,13 +315,18 @@ test('no payout leaves while payouts are paused, and what waits goes on after', 
 
 test('a delivery that failed is sent again by hand', async () => {
   const { client } = dashboard.world
-  let well = false
+  let well = true
   const hook = await openHook(() => (well ? 204 : 500))
   onTestFinished(() => hook.close())
   const endpoint = await makeEndpoint(client, { url: hook.url, types: ['customer.created'] })
+  // What it has taken before does not hide that it fails now.
+  await client.post('/v1/customers', { idempotency_key: 'taken', name: 'Ada' })
+  await eventually(async () => expect(hook.arrived.splice(0)).toHaveLength(1))
+  well = false
   await client.post('/v1/customers', { idempotency_key: 'replayed', name: 'Ada' })
   await eventually(async () => expect(hook.arrived).toHaveLength(1))
   const page = await dashboard.open(`/webhooks/${endpoint.id}`, { as: 'developer' })
+  await page.getByRole('heading', { level: 1 }).getByText('Failing').waitFor({ timeout: 20_000 })
   await page.getByRole('link', { name: 'customer.created' }).first().click()
   await page.waitForURL('**/webhooks/deliveries/*')
   await page.getByText('Status 500').first().waitFor()

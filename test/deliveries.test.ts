@@ -386,6 +386,27 @@ describe('an endpoint', () => {
     expect(await statuses()).toEqual(Array(6).fill('skipped'))
   })
 
+  test('that fails says since when, from its first failure to its next success', async () => {
+    let failing = false
+    const { hook, endpoint } = await hookAndEndpoint(() => (failing ? 500 : 204))
+    await untilArrived(hook, 1)
+    await world.drain()
+    expect(await endpointNow(endpoint.id)).toMatchObject({ failing_since: null })
+    failing = true
+    await anEvent(client)
+    await untilArrived(hook, 2)
+    await world.drain()
+    const { failing_since } = await endpointNow(endpoint.id)
+    expect(Date.parse(failing_since)).toBeGreaterThan(Date.now() - 30_000)
+    expect((await client.get('/v1/webhook_endpoints')).body).toMatchObject([{ failing_since }])
+    failing = false
+    const now = async () => {
+      await hurryLines(world)
+      return (await endpointNow(endpoint.id)).failing_since
+    }
+    await expect.poll(now).toBeNull()
+  })
+
   test('that was recovered has what failed delivered', async () => {
     let failing = true
     const { hook, endpoint } = await hookAndEndpoint(() => (failing ? 500 : 204))

@@ -2316,6 +2316,8 @@ export interface WebhookEndpoint {
   updated_at: string
   /** Your own headers, sent with each request. */
   headers: Record<string, string>
+  /** Since when every attempt has failed; null if the last one succeeded or there was none. */
+  failing_since: string | null
   /**
    * The secret that signs requests. Shown once, in the answer to the create or to the rotation; null
    * after that.

@@ -14,8 +14,6 @@ export const MOST_COUNTED = 1000
 const EXAMPLES = 3
 /** Deliveries that failed earlier are no news. */
 const DELIVERIES_H = 24
-/** An endpoint that fails for less may only have been restarted. */
-const FAILING_MIN = 5
 
 /** Of rows of this tenant. */
 const ROW_KINDS = [
@@ -53,7 +51,7 @@ export const attentionSchema = z
   .object({
     kind: z.enum(['provider_outage', ...ROW_KINDS]).meta({
       description:
-        '`provider_outage`: a provider does not answer, and its jobs wait. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt has failed for minutes. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
+        '`provider_outage`: a provider does not answer, and its jobs wait. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt fails now. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
       example: 'hold_lapses',
     }),
     count: z.int().meta({ description: 'How many; counting stops at 1,000.', example: 3 }),
@@ -156,7 +154,7 @@ const FINDERS: Record<RowKind, (sql: Sql, tenant_id: string) => Fragment> = {
   endpoint_failing: (sql, tenant_id) => sql`
     select id, failing_since as since, 1 as weight from webhook_endpoints
     where tenant_id = ${tenant_id} and deleted_at is null and status = 'enabled'
-      and failing_since < now() - ${FAILING_MIN} * interval '1 minute'`,
+      and failing_since is not null`,
   // The others wait for the person or the provider.
   verification_open: (sql, tenant_id) => sql`
     select id, updated_at as since, 1 as weight from verifications

@@ -89,7 +89,8 @@ export async function settleVerifications(
             or (s.said = 'kept' and (s.was).open and (s.was).cancellation_reason is distinct from 'subject_gone')
           then clock_timestamp() else (s.was).updated_at end
       from step s where v.tenant_id = s.tenant_id and v.id = s.kyc_id
-      returning v.*, s.kyc_id, s.before, (s.was).failure as failure_before, s.event_id, s.to_cancel, s.cancel_job_id, s.request_id
+      returning v.*, s.kyc_id, s.before, (s.was).failure as failure_before, s.event_id, s.to_cancel, s.cancel_job_id,
+        s.request_id
     ),
     event as (${announce(sql, 'kyc', announced)}),
     canceling as (${cancelSessions(sql, canceled)}),

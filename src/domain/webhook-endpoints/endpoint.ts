@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Sql, Tx, Fragment } from '#core/db.ts'
 import type { SealedPlace } from '#core/secrets.ts'
+import { timestamp } from '#core/time.ts'
 import { announcedTimes } from '../audit/events.ts'
 import type { AuditScope } from '../audit/checks.ts'
 import { idFields, keyField, lastFields } from '../fields.ts'
@@ -64,6 +65,10 @@ export const endpointSchema = endpointEventSchema
     headers: z.record(z.string(), z.string()).meta({
       description: 'Your own headers, sent with each request.',
       example: { 'x-shop': '17' },
+    }),
+    failing_since: timestamp.nullable().meta({
+      description: 'Since when every attempt has failed; null if the last one succeeded or there was none.',
+      example: null,
     }),
     secret: z.string().nullable().meta({
       description:

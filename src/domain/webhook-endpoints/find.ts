@@ -67,5 +67,6 @@ export function openedHeaders(
 
 /** The columns of a row as it is read; `headers`: where they are read from. */
 export function endpointColumns(sql: Sql | Tx, headers: Fragment = sql`headers`): Fragment {
-  return sql`${columnList(sql, Object.keys(endpointEventSchema.shape))}, ${headers} as sealed_headers`
+  return sql`
+    ${columnList(sql, Object.keys(endpointEventSchema.shape))}, failing_since, ${headers} as sealed_headers`
 }

@@ -123,8 +123,8 @@ interface AttentionShape {
    * lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and
    * the processor differ. `deliveries_failed`: events that did not arrive within the last day;
    * `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every
-   * attempt has failed for minutes. `verification_open`: people whose last check failed, and of whom
-   * nobody has decided. `dispute_needs_response`: disputes that wait for an answer.
+   * attempt fails now. `verification_open`: people whose last check failed, and of whom nobody has
+   * decided. `dispute_needs_response`: disputes that wait for an answer.
    */
   kind:
     | 'provider_outage'

@@ -15,7 +15,6 @@ import { useList } from '../kit/list.ts'
 import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
-import { Status } from '../kit/Status.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
@@ -30,6 +29,7 @@ import {
 } from '../webhooks/EndpointActs.tsx'
 import { EditEndpointDialog } from '../webhooks/EndpointFields.tsx'
 import { EndpointFigures } from '../webhooks/EndpointFigures.tsx'
+import { EndpointStatus } from '../webhooks/EndpointStatus.tsx'
 import { RecoveryNote } from '../webhooks/RecoveryNote.tsx'
 
 type Act = 'test' | 'rotate' | 'switch' | 'edit' | 'recover' | 'delete'
@@ -65,7 +65,7 @@ export function WebhookEndpointPage() {
         heading={
           endpoint && (
             <span className="line">
-              {endpoint.url} <Status status={endpoint.status} noun="endpoint" pill />
+              {endpoint.url} <EndpointStatus endpoint={endpoint} pill />
             </span>
           )
         }
@@ -177,6 +177,7 @@ function EndpointFacts({
         'Requests per second':
           endpoint && (endpoint.rate_per_s === null ? 'No limit' : `At most ${endpoint.rate_per_s}`),
         'Your headers': headers.length > 0 && <span className="mono">{headers.join(', ')}</span>,
+        'Failing since': endpoint && <Instant at={endpoint.failing_since} none="not failing" />,
         'Last success': stats && <Instant at={stats.last_success_at} none="never" />,
         'Last failure': stats && <Instant at={stats.last_failure_at} none="never" />,
         Created: endpoint && <Instant at={endpoint.created_at} />,

@@ -12,12 +12,12 @@ import { useList } from '../kit/list.ts'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { Sparkline } from '../kit/Sparkline.tsx'
 import { EmptyState } from '../kit/states.tsx'
-import { Status } from '../kit/Status.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 import { AddEndpointDialog } from '../webhooks/EndpointFields.tsx'
-import { rateOf, successRate } from '../webhooks/EndpointFigures.tsx'
+import { successRate } from '../webhooks/EndpointFigures.tsx'
+import { EndpointStatus } from '../webhooks/EndpointStatus.tsx'
 
 type EndpointLine = Answers['GET /webhook_endpoints/lines'][number]
 
@@ -46,17 +46,7 @@ export function WebhooksPage() {
     { title: 'URL', cell: ({ url }) => <span className="mono">{url}</span>, clip: true },
     {
       title: 'Status',
-      cell: ({ id, status, disabled_reason }) =>
-        status === 'enabled' && rateOf(fared(lineOf(id))) === 0 ? (
-          <Status status="failing" pill />
-        ) : (
-          <Status
-            status={status}
-            noun="endpoint"
-            pill={status === 'disabled'}
-            word={wordOf(disabled_reason, status)}
-          />
-        ),
+      cell: (endpoint) => <EndpointStatus endpoint={endpoint} />,
     },
     {
       title: 'Types',
@@ -130,9 +120,4 @@ function total(
   name: 'delivered' | 'failed' | 'failed_attempts',
 ): number | undefined {
   return line?.reduce((sum, point) => sum + point[name], 0)
-}
-
-function wordOf(reason: WebhookEndpoint['disabled_reason'], status: string): string {
-  if (status !== 'disabled') return 'Enabled'
-  return reason === 'gone' ? 'Disabled: gone' : reason === 'failing' ? 'Disabled: failing' : 'Disabled'
 }
