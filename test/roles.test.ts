@@ -390,6 +390,7 @@ describe('no role may do more than its process does', () => {
       'move_finished_jobs(timestamp with time zone,uuid,integer)',
       'move_notifications(timestamp with time zone,uuid,integer)',
       'sequence_events(integer)',
+      'write_subscription()',
     ])
     for (const { name, path } of owners)
       expect([name, path]).toEqual([

@@ -25,9 +25,6 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
         amount_refund_reserved_minor),
       ('what was captured is not what was posted', amount_captured_minor <> c.posted, amount_captured_minor, c.posted),
       ('what was captured is posted in another currency', c.currency <> p.currency, null, null),
-      -- There is no foreign key: it would lock the merchant's row for each of its payments.
-      ('its merchant is not there', p.merchant_id is not null and not exists (
-        select from merchants m where m.tenant_id = p.tenant_id and m.id = p.merchant_id offset 0), null, null),
       ('it shows a dispute that is not there', p.dispute is not null and not exists (
         select from disputes d where d.tenant_id = p.tenant_id and d.payment_id = p.id
           and d.id::text = p.dispute ->> 'id' offset 0), null, null)

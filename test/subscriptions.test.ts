@@ -1,0 +1,134 @@
+// Who gets an event: who subscribed when it happened, whenever it gets its sequence and whatever has changed until then.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import type { Tx } from '#core/db.ts'
+import { FIRST_LINE, takeDeliveries } from '#domain/deliveries/take.ts'
+import { anEvent, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
+import type { Client } from '#test/client.ts'
+import { sequenceAll } from '#test/feed.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+let world: World
+let client: Client & { tenant_id: string }
+/** What happens before an endpoint changes waits for its sequence until the test says so. */
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api'], env: LOOPBACK })
+})
+afterAll(async () => await world?.close())
+
+const URL = 'http://127.0.0.1:9/hook'
+const pathOf = ({ id }: { id: string }) => `/v1/webhook_endpoints/${id}`
+
+/** An endpoint of a new tenant that gets what happens to customers, after all that was before has its sequence. */
+async function subscribed(fields: object = {}): Promise<{ id: string }> {
+  client = await world.clientOf()
+  const endpoint = await makeEndpoint(client, { url: URL, types: ['customer.*'], ...fields })
+  await sequenceAll(world.sql)
+  return endpoint
+}
+
+/** The types of what an endpoint gets, each with the status of its delivery, in order. */
+async function deliveredTo({ id }: { id: string }): Promise<string[]> {
+  await sequenceAll(world.sql)
+  const rows = await world.sql<{ type: string; status: string }[]>`
+    select type, status from webhook_deliveries where endpoint_id = ${id} order by sequence`
+  return rows.map(({ type, status }) => `${type} ${status}`)
+}
+
+/** Takes what is due out of the lines, as a worker does: what nobody wants any more is not sent. */
+async function takeAll(): Promise<void> {
+  const options = { worker: 'test', room: 100, share: undefined, proven: () => true, last_at: () => null }
+  const unproven = { window: 10, room: 100, room_for_more: 100 }
+  await takeDeliveries(world.sql, { after: FIRST_LINE }, { ...options, unproven })
+}
+
+test('an endpoint gets nothing that happened before it was there', async () => {
+  client = await world.clientOf()
+  await anEvent(client)
+  const endpoint = await makeEndpoint(client, { url: URL })
+  await anEvent(client)
+  expect(await deliveredTo(endpoint)).toEqual([
+    'webhook_endpoint.created pending',
+    'customer.created pending',
+  ])
+})
+
+test('types that are added or removed count for what happens from then on', async () => {
+  const endpoint = await subscribed({ types: ['customer.created'] })
+  const id = await anEvent(client)
+  await client.patch(`/v1/customers/${id}`, { name: 'Grace' })
+  await client.patch(pathOf(endpoint), { types: ['customer.updated'] })
+  await anEvent(client)
+  await client.patch(`/v1/customers/${id}`, { name: 'Ada' })
+  expect(await deliveredTo(endpoint)).toEqual(['customer.created pending', 'customer.updated pending'])
+})
+
+test('what happens while an endpoint is disabled is skipped, also where it is enabled again before the sequence', async () => {
+  const endpoint = await subscribed()
+  await client.patch(pathOf(endpoint), { status: 'disabled' })
+  await anEvent(client)
+  await client.patch(pathOf(endpoint), { status: 'enabled' })
+  await anEvent(client)
+  expect(await deliveredTo(endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
+})
+
+test('what waited when an endpoint was disabled is not sent, also where it gets its sequence after it was enabled again', async () => {
+  const endpoint = await subscribed()
+  await anEvent(client)
+  await client.patch(pathOf(endpoint), { status: 'disabled' })
+  await client.patch(pathOf(endpoint), { status: 'enabled' })
+  await anEvent(client)
+  expect(await deliveredTo(endpoint)).toEqual(['customer.created pending', 'customer.created pending'])
+  await takeAll()
+  expect(await deliveredTo(endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
+})
+
+test('an endpoint that was deleted since gets nothing, and what happened before is on record', async () => {
+  const endpoint = await subscribed()
+  await anEvent(client)
+  await client.delete(pathOf(endpoint))
+  await anEvent(client)
+  expect(await deliveredTo(endpoint)).toEqual(['customer.created pending'])
+  await takeAll()
+  expect(await deliveredTo(endpoint)).toEqual(['customer.created skipped'])
+})
+
+test('an event happens when it is written, whenever its transaction began or ends', async () => {
+  client = await world.clientOf()
+  const write = async (tx: Tx, type: string) =>
+    await tx`
+      insert into events (tenant_id, id, type, subject_id, data)
+      values (${client.tenant_id}, ${newId()}, ${type}, ${newId()}, '{}')`
+  const endpoint = await world.sql.begin(async (tx) => {
+    await write(tx, 'customer.created')
+    const made = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
+    await write(tx, 'customer.updated')
+    return made
+  })
+  expect(await deliveredTo(endpoint)).toEqual(['customer.updated pending'])
+})
+
+test('what an endpoint subscribed to is kept for what waits, and a thousand changes at most', async () => {
+  const endpoint = await subscribed()
+  const { sql } = world
+  const kept = async () =>
+    (await sql`select from webhook_subscriptions where endpoint_id = ${endpoint.id}`).count
+  const toggle = async () =>
+    await sql`
+      update webhook_endpoints set types = case when types = '{*}' then '{customer.*}' else '{*}' end::text[]
+      where tenant_id = ${client.tenant_id} and id = ${endpoint.id}`
+  await anEvent(client)
+  await toggle()
+  await toggle()
+  await sql`
+    update webhook_subscriptions set from_at = from_at - interval '2 hours',
+      until_at = until_at - interval '2 hours' where endpoint_id = ${endpoint.id} and until_at < 'infinity'`
+  await sql`update events set created_at = created_at - interval '3 hours' where tenant_id = ${client.tenant_id} and not sequenced`
+  await toggle()
+  expect(await kept()).toBe(4)
+  await sequenceAll(sql)
+  await toggle()
+  expect(await kept()).toBe(3)
+  for (let change = 0; change < 1010; change++) await toggle()
+  expect(await kept()).toBe(1000)
+})
