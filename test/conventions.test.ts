@@ -59,8 +59,8 @@ test('every answer of /v1 says what the limit is and what is left of it', async 
   ]
   expect(answers.map((answer) => answer.status)).toEqual([200, 404, 400, 401])
   for (const { headers } of answers) {
-    expect(headers.get('ratelimit-policy')).toMatch(/^"default";q=\d+;w=\d+$/)
-    expect(headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+$/)
+    expect(headers.get('ratelimit-policy')).toMatch(/^"default";q=\d+;w=\d+(, "tenant";q=\d+;w=\d+)?$/)
+    expect(headers.get('ratelimit')).toMatch(/^"default";r=\d+;t=\d+(, "tenant";r=\d+;t=\d+)?$/)
   }
 })
 
@@ -84,9 +84,38 @@ test('a key over its rate limit is told when to come back, and other keys are no
   })
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
   expect(refused.headers.get('ratelimit')).toMatch(/^"default";r=0;t=[1-9]/)
-  expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=3;w=3')
+  expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=3;w=3, "tenant";q=12;w=3')
   const other = await world.clientOf()
   expect((await createClient(url, other.key).get('/v1/customers')).status).toBe(200)
+})
+
+test('all keys of a tenant together have a limit, and its people another; other tenants are not limited', async () => {
+  const keys = await Promise.all(Array.from({ length: 5 }, () => world.clientOf({ tenant: 'many-keys' })))
+  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
+  const nothing = '/v1/customers/0198f6f0-0000-7000-8000-000000000000'
+  const answers = []
+  for (const { key } of keys)
+    for (let n = 0; n < 3; n++) answers.push(await createClient(url, key).get(nothing))
+  expect(answers[0]!.headers.get('ratelimit')).toMatch(/^"default";r=2;t=\d+, "tenant";r=11;t=\d+$/)
+  expect(answers.slice(0, 12).map(({ status }) => status)).toEqual(Array(12).fill(404))
+  const refused = await untilRefused(() => createClient(url, keys[4]!.key).get(nothing))
+  expect(refused.body.error).toMatchObject({
+    code: 'rate_limited',
+    message:
+      'Too many requests of all keys of the tenant: 4 a second, 12 at once; what is large counts as several.',
+  })
+  expect(refused.headers.get('retry-after')).toBe('1')
+  expect(refused.headers.get('ratelimit-policy')).toBe('"default";q=3;w=3, "tenant";q=12;w=3')
+  expect(refused.headers.get('ratelimit')).toMatch(/, "tenant";r=0;t=1$/)
+  const other = await world.clientOf()
+  expect((await createClient(url, other.key).get(nothing)).status).toBe(404)
+
+  // Unless the operator chose otherwise.
+  const own = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_TENANT_RPS: 1, RATE_LIMIT_TENANT_BURST: 2 })
+  const [first, second] = keys
+  expect((await createClient(own, first!.key).get(nothing)).status).toBe(404)
+  expect((await createClient(own, first!.key).get(nothing)).status).toBe(404)
+  expect((await createClient(own, second!.key).get(nothing)).status).toBe(429)
 })
 
 test('a large answer counts as several requests', async () => {

@@ -3,6 +3,7 @@ import { createServer as createHttpsServer } from 'node:https'
 import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { gzipSync } from 'node:zlib'
 import { createServer, type Socket } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { createLookup, type Lookup } from '#core/lookup.ts'
 import { networksOf } from '#core/public-addresses.ts'
@@ -228,6 +229,27 @@ test('a body that trickles, breaks off or is cut is an answer with its status', 
 test('what comes before an answer is no answer', async () => {
   const early = await receiver(`HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n${httpAnswer(410, 'gone')}`)
   expect(await client()(early.url)).toMatchObject({ status: 410, excerpt: 'gone' })
+  // Also what nobody asked for, several, and in pieces.
+  for (const first of [
+    'HTTP/1.1 100 Continue\r\n\r\n',
+    'HTTP/1.1 100 Continue\r\nvia: a\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 \r\n\r\n',
+    'HTTP/1.1 100 Continue\r\n\r\n'.repeat(8),
+  ])
+    for (const answer of [
+      first + httpAnswer(202, 'taken'),
+      async (socket: Socket) => {
+        for (const byte of first) {
+          socket.write(byte)
+          await setImmediate()
+        }
+        socket.write(httpAnswer(202, 'taken'))
+      },
+    ]) {
+      const post = client()
+      const { url } = await receiver(answer)
+      // The connection is used again.
+      for (let n = 0; n < 2; n++) expect(await post(url)).toMatchObject({ status: 202, excerpt: 'taken' })
+    }
   const only = await receiver('HTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n')
   expect(await client({ deadline_ms: 200 })(only.url)).toMatchObject({ error: 'timeout' })
 })
@@ -310,9 +332,16 @@ test('a connection that is lost, one that is not taken and an answer that is no 
   const said = async (answer: (socket: Socket) => void) => await client()((await receiver(answer)).url)
   expect(await said((socket) => void socket.resetAndDestroy())).toMatchObject({ error: 'connection_lost' })
   expect(await said((socket) => void socket.end())).toMatchObject({ error: 'connection_lost' })
-  expect(await said((socket) => void socket.write('SSH-2.0-OpenSSH_9.9\r\n\r\n'))).toMatchObject({
-    error: 'bad_answer',
-  })
+  for (const text of [
+    'SSH-2.0-OpenSSH_9.9\r\n\r\n',
+    'HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n',
+    'HTTP/1.1 100 Continue\r\n\r\n220 mail.example ESMTP\r\n',
+    'HTTP/1.1 100 Continue\r\n\r\n'.repeat(9),
+  ])
+    expect([text, await said((socket) => void socket.write(text))]).toEqual([
+      text,
+      expect.objectContaining({ error: 'bad_answer' }),
+    ])
   const long = `HTTP/1.1 200 OK\r\na: ${'a'.repeat(100_000)}\r\n\r\n`
   expect(await said((socket) => void socket.write(long))).toMatchObject({ error: 'bad_answer' })
   const gone = await openReceiver(() => {})

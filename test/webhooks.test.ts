@@ -270,9 +270,6 @@ describe('a signed body', () => {
       '42',
       '{}',
       '{"id":"evt_none"',
-      JSON.stringify({ id, type: 'x' }),
-      JSON.stringify({ id, type: 'x', data: null }),
-      JSON.stringify({ id, type: 'x', data: { object: 'pi_1' } }),
       JSON.stringify({ id: '', type: 'x', data: { object: {} } }),
       JSON.stringify({ id: 7, type: 'x', data: { object: {} } }),
       JSON.stringify({ id, type: '', data: { object: {} } }),
@@ -288,6 +285,35 @@ describe('a signed body', () => {
         'invalid_request',
       ])
     }
+    expect(await world.sql`select count(*) from notifications`).toEqual([before])
+  })
+
+  test('that is an event of another form is 200, counted and not stored', async () => {
+    const [before] = await world.sql`select count(*) from notifications`
+    const counted = async () => {
+      const { values } = await metrics.notificationsStored.get()
+      return values.find(({ labels }) => labels.state === 'unknown_form')?.value ?? 0
+    }
+    const [first, id] = [await counted(), 'evt_other']
+    const bodies = [
+      {
+        id,
+        object: 'v2.core.event',
+        type: 'v2.core.account.updated',
+        created: '2026-11-26T12:00:00.000Z',
+        livemode: false,
+        reason: null,
+        related_object: { id: 'acct_1', type: 'v2.core.account', url: '/v2/core/accounts/acct_1' },
+      },
+      { id, object: 'event', type: 'x' },
+      { id, type: 'x', data: null },
+      { id, type: 'x', data: { object: 'pi_1' } },
+    ]
+    for (const body of bodies) {
+      const answer = await send(JSON.stringify(body))
+      expect([answer.status, answer.body]).toEqual([200, { received: true }])
+    }
+    expect((await counted()) - first).toBe(bodies.length)
     expect(await world.sql`select count(*) from notifications`).toEqual([before])
   })
 

@@ -94,7 +94,7 @@ export async function buildApi(
   // A large body or answer costs as much as many small ones.
   function charge({ credentials }: FastifyRequest, bytes: number): void {
     const extra = Math.floor(bytes / BYTES_PER_REQUEST)
-    if (extra > 0) limit.charge(credentials.key_id, extra)
+    if (extra > 0) limit.charge(credentials, extra)
   }
 
   async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
@@ -117,7 +117,7 @@ export async function buildApi(
       throw error
     }
     const { scope, area } = request.routeOptions.config
-    limit(request.credentials.key_id, reply)
+    limit(request.credentials, reply)
     // `/v1/customers/` is not the customer without an id.
     if (Object.values(request.params ?? {}).includes('')) throw noSuchRoute(request)
     if (scope != null && !request.credentials.scopes.has(scope)) {

@@ -11,8 +11,16 @@ export type Buckets = {
   take: (id: string, requests: number) => void
   /** Takes requests out even if there are not enough left: the debt must be refilled before the next request. */
   owe: (id: string, requests: number) => void
-  /** Sets the headers `RateLimit-Policy` and `RateLimit`: `left` requests now, more in `more_in_ms` milliseconds. */
-  tell: (reply: FastifyReply, left: number, more_in_ms: number) => void
+  /** What the headers `RateLimit-Policy` and `RateLimit` say of it: `left` requests now, more in `more_in_ms` milliseconds. */
+  said: (left: number, more_in_ms: number) => SaidOfBucket
+}
+
+type SaidOfBucket = { policy: string; state: string }
+
+/** Sets the headers `RateLimit-Policy` and `RateLimit`. */
+export function tellOfBuckets(reply: FastifyReply, ...said: SaidOfBucket[]): void {
+  reply.header('ratelimit-policy', said.map(({ policy }) => policy).join(', '))
+  reply.header('ratelimit', said.map(({ state }) => state).join(', '))
 }
 
 /**
@@ -24,14 +32,17 @@ export function createBuckets({
   rps,
   burst,
   most = Infinity,
+  name = 'default',
 }: {
   rps: number
   burst: number
   most?: number
+  /** Of its policy. */
+  name?: string
 }): Buckets {
   const each_ms = 1000 / rps
   const depth_ms = burst * each_ms
-  const policy = `"default";q=${burst};w=${Math.ceil(burst / rps)}`
+  const policy = `"${name}";q=${burst};w=${Math.ceil(burst / rps)}`
   /** When each bucket is full again, the least recently used first. */
   const full = new Map<string, number>()
 
@@ -62,9 +73,9 @@ export function createBuckets({
       const now = performance.now()
       set(id, now, fullIn(id, now, requests))
     },
-    tell(reply, left, more_in_ms) {
-      reply.header('ratelimit-policy', policy)
-      reply.header('ratelimit', `"default";r=${left};t=${Math.ceil(more_in_ms / 1000)}`)
-    },
+    said: (left, more_in_ms) => ({
+      policy,
+      state: `"${name}";r=${left};t=${Math.ceil(more_in_ms / 1000)}`,
+    }),
   }
 }

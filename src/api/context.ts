@@ -8,7 +8,7 @@ import type { AreaStates } from '#domain/areas.ts'
 import type { Remembered, SentKey } from '#domain/idempotency.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { Doorbell } from '#queue/doorbell.ts'
-import type { Limit } from './limit.ts'
+import type { CallerLimit } from './limit.ts'
 import type { Lists } from './lists.ts'
 import type { Recent } from './recent.ts'
 import type { Refusals } from './refusals.ts'
@@ -22,8 +22,8 @@ export type ApiContext = {
   remembered: (sent: SentKey) => Promise<Remembered | undefined>
   /** The idempotency keys that this process saw last. */
   recent_keys: Recent
-  /** Of each key. */
-  limit: Limit
+  /** Of each key and each tenant. */
+  limit: CallerLimit
   lists: Lists
   log: Log
   vault: Vault

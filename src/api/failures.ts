@@ -1,7 +1,7 @@
 // Limits how many invalid keys, or sessions that have ended, may come from one address.
 import type { FastifyReply } from 'fastify'
 import { AppError } from '#core/errors.ts'
-import { createBuckets } from './buckets.ts'
+import { createBuckets, tellOfBuckets } from './buckets.ts'
 
 /** The budget of invalid keys of each address. */
 const BAD_KEYS = { rps: 5, burst: 20, most: 20_000 }
@@ -29,7 +29,7 @@ export function createFailures(of = 'keys that are not valid'): Failures {
     count: (ip) => buckets.take(networkOf(ip), 1),
     tell(ip, reply) {
       const { left, full_in_ms } = buckets.without(networkOf(ip), 0)
-      buckets.tell(reply, left, full_in_ms)
+      tellOfBuckets(reply, buckets.said(left, full_in_ms))
     },
   }
 }

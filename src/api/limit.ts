@@ -1,31 +1,85 @@
-// The rate limit of API keys.
+// The rate limits: of what has one id, and of callers, who have that of their key and that of their tenant.
 import type { FastifyReply } from 'fastify'
+import { KEYS_OF_A_TENANT } from '#core/config/limits.ts'
+import type { Config } from '#core/config.ts'
 import { AppError } from '#core/errors.ts'
-import { createBuckets } from './buckets.ts'
+import type { Credentials } from '#domain/api-keys.ts'
+import { createBuckets, tellOfBuckets, type Buckets } from './buckets.ts'
 
 /** Counts `requests` (1 by default) of `id` and sets the rate limit headers of `reply`, if given. Throws `rate_limited`. */
-export type Limit = ((id: string, reply?: FastifyReply, requests?: number) => void) & {
+export type Limit<Id = string> = ((id: Id, reply?: FastifyReply, requests?: number) => void) & {
   /** Counts what a request turned out to cost beyond one, even below zero: the next requests have to wait. */
-  charge(id: string, requests: number): void
+  charge(id: Id, requests: number): void
 }
 
+type Caller = Pick<Credentials, 'key_id' | 'tenant_id'>
+export type CallerLimit = Limit<Caller>
+
+type Budget = { rps: number; burst: number; most?: number }
+/** `of`: whose requests are too many, in the words of the refusal. */
+type Bucket = { buckets: Buckets; id: string; budget: Budget; of: string }
+
 /** `burst` requests of each id at once, and `rps` a second; at most `most` ids are remembered. */
-export function createLimit(budget: { rps: number; burst: number; most?: number }): Limit {
-  const { rps, burst } = budget
+export function createLimit(budget: Budget): Limit {
   const buckets = createBuckets(budget)
+  return Object.assign(
+    (id: string, reply?: FastifyReply, requests = 1) =>
+      takeFrom([{ buckets, id, budget, of: '' }], reply, requests),
+    { charge: buckets.owe },
+  )
+}
 
-  function take(id: string, reply?: FastifyReply, requests = 1): void {
-    const { left, enough_in_ms, full_in_ms } = buckets.without(id, requests)
-    if (left < 0) {
-      if (reply !== undefined) buckets.tell(reply, 0, enough_in_ms)
-      throw new AppError('rate_limited', {
-        retry_after_s: Math.ceil(enough_in_ms / 1000),
-        message: `Too many requests: ${rps} a second, ${burst} at once; what is large counts as several.`,
-      })
-    }
-    buckets.take(id, requests)
-    if (reply !== undefined) buckets.tell(reply, left, full_in_ms)
+/** A bucket for each key, or user of the dashboard, and one for each tenant: a request needs room in both. */
+export function createCallerLimit({
+  RATE_LIMIT_RPS: rps,
+  RATE_LIMIT_BURST: burst,
+  RATE_LIMIT_TENANT_RPS,
+  RATE_LIMIT_TENANT_BURST,
+}: Config): CallerLimit {
+  const of_key = { rps, burst }
+  const of_tenant = {
+    rps: RATE_LIMIT_TENANT_RPS ?? KEYS_OF_A_TENANT * rps,
+    burst: RATE_LIMIT_TENANT_BURST ?? KEYS_OF_A_TENANT * burst,
   }
+  const keys = createBuckets(of_key)
+  const tenants = createBuckets({ ...of_tenant, name: 'tenant' })
+  return Object.assign(
+    ({ key_id, tenant_id }: Caller, reply?: FastifyReply, requests = 1) =>
+      takeFrom(
+        [
+          { buckets: keys, id: key_id, budget: of_key, of: '' },
+          { buckets: tenants, id: tenant_id, budget: of_tenant, of: ' of all keys of the tenant' },
+        ],
+        reply,
+        requests,
+      ),
+    {
+      charge({ key_id, tenant_id }: Caller, requests: number) {
+        keys.owe(key_id, requests)
+        tenants.owe(tenant_id, requests)
+      },
+    },
+  )
+}
 
-  return Object.assign(take, { charge: buckets.owe })
+/** Takes requests out of all of these buckets, or none. Throws `rate_limited`, by the one that is full again last. */
+function takeFrom(all: Bucket[], reply: FastifyReply | undefined, requests: number): void {
+  const levels = all.map((one) => ({ ...one, ...one.buckets.without(one.id, requests) }))
+  const refusing = levels
+    .filter(({ left }) => left < 0)
+    .toSorted((a, b) => b.enough_in_ms - a.enough_in_ms)[0]
+  if (refusing === undefined) for (const { buckets, id } of all) buckets.take(id, requests)
+  if (reply !== undefined)
+    tellOfBuckets(
+      reply,
+      ...levels.map(({ buckets, left, enough_in_ms, full_in_ms }) =>
+        left < 0 ? buckets.said(0, enough_in_ms) : buckets.said(left, full_in_ms),
+      ),
+    )
+  if (refusing === undefined) return
+  const { enough_in_ms, budget, of } = refusing
+  throw new AppError('rate_limited', {
+    retry_after_s: Math.ceil(enough_in_ms / 1000),
+    message: `Too many requests${of}: ${budget.rps} a second, ${budget.burst} at once; what is large counts as several.`,
+  })
 }

@@ -6,7 +6,7 @@ import { databaseCode, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
 import type { Credentials } from '#domain/api-keys.ts'
-import type { Limit } from './limit.ts'
+import type { CallerLimit } from './limit.ts'
 
 const tooMany = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' })
@@ -76,7 +76,7 @@ export function connectLists(url: string, pool: number, name: string): ListLanes
 export function createLists(
   lanes: Pick<ListLanes, 'long'> & Partial<ListLanes>,
   most: number,
-  limit: Limit,
+  limit: CallerLimit,
 ): Lists {
   const of_a_key = createGates(OF_A_KEY)
   // No tenant gets all of them, if there are several.
@@ -86,22 +86,23 @@ export function createLists(
   /** Until when the lists of a tenant go straight to the long lane. */
   const long_until = new Map<string, number>()
 
-  function charge(key_id: string, took_ms: number): void {
-    if (took_ms > FREE_MS) limit.charge(key_id, Math.floor((took_ms - FREE_MS) / MS_PER_REQUEST))
+  function charge(credentials: ListRequest['credentials'], took_ms: number): void {
+    if (took_ms > FREE_MS) limit.charge(credentials, Math.floor((took_ms - FREE_MS) / MS_PER_REQUEST))
   }
 
   async function read<T>(
-    { tenant_id, key_id }: ListRequest['credentials'],
+    credentials: ListRequest['credentials'],
     socket: Socket,
     ask: (sql: Sql) => Promise<T>,
     again: boolean,
   ) {
+    const { tenant_id } = credentials
     if (lanes.quick !== undefined && (long_until.get(tenant_id) ?? 0) < performance.now()) {
       long_until.delete(tenant_id)
       const began_at = performance.now()
       try {
         const found = await ask(lanes.quick)
-        if (again) charge(key_id, performance.now() - began_at)
+        if (again) charge(credentials, performance.now() - began_at)
         return found
       } catch (error) {
         if (databaseCode(error) !== CANCELED_STATEMENT) throw error
@@ -123,7 +124,7 @@ export function createLists(
         } finally {
           const took_ms = performance.now() - began_at
           if (took_ms > QUICK_MS) long_until.set(tenant_id, performance.now() + STAYS_MS)
-          charge(key_id, took_ms)
+          charge(credentials, took_ms)
         }
       })
     })
@@ -136,7 +137,7 @@ export function createLists(
       of_a_key(credentials.key_id, async () => {
         if (socket.destroyed) throw new AppError('request_timeout')
         // Earlier lists may have used up the rate limit.
-        limit(credentials.key_id, reply, 0)
+        limit(credentials, reply, 0)
         const asked = read(credentials, socket, ask, again)
         asked.then(resolve, reject)
         // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both

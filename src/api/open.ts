@@ -10,7 +10,7 @@ import { findRemembered, type Remembered, type SentKey } from '#domain/idempoten
 import { openConfiguredQueue } from '#queue/configured.ts'
 import { createDoorbell } from '#queue/doorbell.ts'
 import type { ApiContext } from './context.ts'
-import { createLimit } from './limit.ts'
+import { createCallerLimit } from './limit.ts'
 import { connectLists, createLists, listConnections } from './lists.ts'
 import { createRecent } from './recent.ts'
 import { createFeedWaiters, createJobWaiters } from './wait.ts'
@@ -48,7 +48,7 @@ export async function openApi(
   const vault = createVault(need(config, 'ENCRYPTION_KEY'))
   const hashOf = createAddressHash(need(config, 'ADDRESS_KEY'))
   const recent_keys = createRecent(RECENT_KEYS)
-  const limit = createLimit({ rps: config.RATE_LIMIT_RPS, burst: config.RATE_LIMIT_BURST })
+  const limit = createCallerLimit(config)
   return {
     config,
     areas,

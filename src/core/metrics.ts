@@ -206,7 +206,7 @@ export const metrics = {
   }),
   notificationsStored: new Counter({
     name: 'sluice_notifications_stored_total',
-    help: 'Notifications that came in, by what became of them: received (a job applies it), waiting, applied (no news), ignored, duplicate',
+    help: 'Notifications that came in, by what became of them: received (a job applies it), waiting, applied (no news), ignored, duplicate; unknown_form (answered, not stored)',
     labelNames: ['provider', 'state'],
     registers,
   }),

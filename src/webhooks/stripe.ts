@@ -2,10 +2,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { need } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
+import { metrics } from '#core/metrics.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { LOOK_KIND } from '#domain/reconciliation/looks.ts'
 import { checkStripeHeader, verifyStripe } from '#providers/signatures.ts'
-import { readEvent } from '#providers/stripe/news.ts'
+import { isEventOfAnyForm, readEvent } from '#providers/stripe/news.ts'
 import type { NotificationRoute, Take, WebhooksContext } from './context.ts'
 import { headerOf, jsonOf, nowS, rawBody, refusing } from './refuse.ts'
 
@@ -29,7 +30,13 @@ function stripeRoute(app: FastifyInstance, { config, log }: WebhooksContext, tak
     const raw = rawBody(request)
     const verdict = verifyStripe(raw, headerOf(request, SIGNATURE), secrets, nowS())
     if (verdict !== 'valid') return await refuse.signature(verdict, request, reply)
-    const event = readEvent(jsonOf(raw))
+    const body = jsonOf(raw)
+    const event = readEvent(body)
+    // Nothing that is followed has such a form. Stripe would send it again for three days, and disable the endpoint.
+    if (event === undefined && isEventOfAnyForm(body)) {
+      metrics.notificationsStored.inc({ provider: 'stripe', state: 'unknown_form' })
+      return { received: true }
+    }
     // A look is only ever written by us: it would be believed to carry our ids.
     if (event === undefined || event.kind === LOOK_KIND) return await refuse.content(request, reply)
     const fresh = await take(notificationOf('stripe', event), request)

@@ -1,7 +1,7 @@
 // The OpenAPI documents as an API serves them, without one that listens: nothing is asked.
 import { randomBytes } from 'node:crypto'
 import { buildApi } from '#api/app.ts'
-import { createLimit } from '#api/limit.ts'
+import { createCallerLimit } from '#api/limit.ts'
 import { createLists } from '#api/lists.ts'
 import { createRecent } from '#api/recent.ts'
 import { createFeedWaiters, createJobWaiters } from '#api/wait.ts'
@@ -29,7 +29,7 @@ export async function offlineDocuments<Path extends string>(
   const log = createLog('silent', 'lint')
   const sql = connectDatabase(config.DATABASE_URL!, { max: 1, application_name: 'lint' })
   const queue = openConfiguredQueue(config, log)
-  const limit = createLimit({ rps: 1, burst: 1 })
+  const limit = createCallerLimit(config)
   const context = {
     config,
     areas: areasOf(config),

@@ -49,7 +49,12 @@ export async function openStart(): Promise<Product> {
   await using ends = new AsyncDisposableStack()
   const folder = await makeFolder('bench')
   ends.defer(folder.remove)
-  const limits = { RATE_LIMIT_RPS: '1000000', RATE_LIMIT_BURST: '1000000' }
+  const limits = {
+    RATE_LIMIT_RPS: '1000000',
+    RATE_LIMIT_BURST: '1000000',
+    RATE_LIMIT_TENANT_RPS: '1000000',
+    RATE_LIMIT_TENANT_BURST: '1000000',
+  }
   const { url } = ends.use(await npmStart(folder.path, { ...limits, ...NEVER_READ }))
   const told = await until('dev.json is written', () =>
     readFile(join(folder.path, 'dev.json'), 'utf8').then(

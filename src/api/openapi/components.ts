@@ -52,12 +52,14 @@ export const HEADERS = {
     schema: { ...REQUEST_ID, examples: ['0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'] },
   },
   RateLimit: {
-    description: 'How many requests are left (`r`), and in how many seconds the limit is full again (`t`).',
-    schema: { type: 'string', examples: ['"default";r=1999;t=1'] },
+    description:
+      'How many requests are left (`r`) to the key (`default`) and to all keys of its tenant together (`tenant`), and in how many seconds the limit is full again (`t`).',
+    schema: { type: 'string', examples: ['"default";r=1999;t=1, "tenant";r=7999;t=1'] },
   },
   'RateLimit-Policy': {
-    description: 'How many requests you may send at once (`q`), and over how many seconds they refill (`w`).',
-    schema: { type: 'string', examples: ['"default";q=2000;w=4'] },
+    description:
+      'How many requests you may send at once (`q`), and over how many seconds they refill (`w`), for the key (`default`) and for all keys of its tenant together (`tenant`).',
+    schema: { type: 'string', examples: ['"default";q=2000;w=4, "tenant";q=8000;w=4'] },
   },
   'Retry-After': {
     description: 'Seconds to wait before the next try.',

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { parseRedisUrl } from '../redis-url.ts'
 import { DASHBOARD_VARIABLES } from './dashboard.ts'
 import { EVENT_VARIABLES } from './events.ts'
+import { LIMIT_VARIABLES } from './limits.ts'
 import { MESSAGING_VARIABLES } from './messaging.ts'
 import { PROCESSOR_QUEUES } from './providers.ts'
 import { QUEUES } from './queues.ts'
@@ -180,8 +181,7 @@ export const VARIABLES = {
     "areas of the API to switch off, separated by commas; the operations guide, the log of the API's start and `/readyz` name all areas",
     ['api'],
   ],
-  RATE_LIMIT_RPS: [count(500), '500', 'requests a second for each API key', ['api']],
-  RATE_LIMIT_BURST: [count(2000), '2000', 'requests at once for each API key', ['api']],
+  ...LIMIT_VARIABLES,
   RETENTION_DAYS: [
     z.string().default('').transform(parseRetention),
     'jobs:90,notifications:90,ai_tasks:90',

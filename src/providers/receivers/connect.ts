@@ -4,6 +4,7 @@ import { callbackify } from 'node:util'
 import { buildConnector } from 'undici'
 import { lookupWithin, type Lookup } from '#core/lookup.ts'
 import { isReachable } from '#core/public-addresses.ts'
+import { createInterimFilter } from './interim.ts'
 
 /** From the question for the address until the connection is there, with TLS. */
 const CONNECT_MS = 5_000
@@ -37,20 +38,29 @@ export function createConnector(lookup: Lookup, allowed: BlockList): buildConnec
     if (isIP(options.hostname) !== 0 && !isReachable(options.hostname, allowed))
       return queueMicrotask(() => callback(new AddressRefused(), null))
     connect(options, (...made) => {
-      if (made[0] === null) limitAnswers(made[1])
+      if (made[0] === null) watchAnswers(made[1])
       callback(...made)
     })
   }
 }
 
 /** One request at a time is under way, and it is written at once: new bytes written are a new request. */
-function limitAnswers(socket: Socket): void {
+function watchAnswers(socket: Socket): void {
   let written = 0
   let before = 0
+  const interim = createInterimFilter()
+  // The parser takes what has come by this.
+  const read = socket.read.bind(socket)
+  socket.read = (size?: number) => {
+    const bytes: unknown = read(size)
+    if (Buffer.isBuffer(bytes)) interim.pass(bytes)
+    return bytes
+  }
   socket.on('readable', () => {
     if (socket.bytesWritten !== written) {
       written = socket.bytesWritten
       before = socket.bytesRead - socket.readableLength
+      interim.restart()
     }
     // After the parser, so that a status that is there is known.
     queueMicrotask(() => {

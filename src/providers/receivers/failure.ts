@@ -22,6 +22,8 @@ const CERTIFICATE = /^(?:CERT_|DEPTH_|SELF_SIGNED_|UNABLE_TO_|ERR_TLS_CERT_|HOST
 /** By us. */
 const CLOSED = new Set(['UND_ERR_CLOSED', 'UND_ERR_DESTROYED'])
 const UNREADABLE = new Set(['HTTPParserError', 'HeadersOverflowError'])
+/** Of undici, where an answer is none: another protocol that nobody asked for, or bytes that no request is for. */
+const NO_ANSWER = new Set(['bad response', 'bad upgrade'])
 
 /** `sent`: whether the request had begun to leave. `code`: what is wrong with a certificate, where it is that. */
 export function failureOf(
@@ -32,8 +34,9 @@ export function failureOf(
   if (error instanceof AnswerTooLong) return { error: 'bad_answer' }
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   if (CLOSED.has(code)) return { error: sent ? 'abandoned' : 'not_sent' }
-  if (sent)
-    return { error: error instanceof Error && UNREADABLE.has(error.name) ? 'bad_answer' : 'connection_lost' }
+  if (error instanceof Error && (UNREADABLE.has(error.name) || NO_ANSWER.has(error.message)))
+    return { error: 'bad_answer' }
+  if (sent) return { error: 'connection_lost' }
   if (protocol !== 'https:' || (NOT_CONNECTED.test(code) && !IN_TLS.has(code)))
     return { error: 'connect_failed' }
   return CERTIFICATE.test(code) ? { error: 'tls_failed', code } : { error: 'tls_failed' }

@@ -55,6 +55,13 @@ export function readEvent(value: unknown): ProviderEvent | undefined {
   }
 }
 
+const anyEvent = z.looseObject({ id: z.string().min(1).max(255), type: z.string().min(1).max(255) })
+
+/** Whether this names itself as an event, whatever its form: a thin one (`v2.core.event`), or one of a form to come. */
+export function isEventOfAnyForm(value: unknown): boolean {
+  return anyEvent.safeParse(value).success
+}
+
 /**
  * Events of what we follow that tell nothing: another event tells it too. Each is named, because a prefix would take
  * in others, e.g. those of disputes.

@@ -1,0 +1,61 @@
+// Renumbers unasked `100 Continue` answers, at which undici ends a connection; it passes on all others of 1xx.
+
+const ZERO = 0x30
+const ONE = 0x31
+const TWO = 0x32
+const LINE_FEED = 0x0a
+const CARRIAGE_RETURN = 0x0d
+/** Where the status begins in `HTTP/1.1 100`. */
+const STATUS_AT = 9
+const STATUS_DIGITS = 3
+
+/** Reads what comes of one answer, in pieces. */
+export type InterimFilter = {
+  /** A new request was sent. */
+  restart(): void
+  /** Changes `100` to `102` in the status lines before the answer itself. */
+  pass(bytes: Buffer): void
+}
+
+export function createInterimFilter(): InterimFilter {
+  /** In its status line; in the headers of an answer of 1xx; or in the answer itself, which is not looked at. */
+  let state: 'status' | 'headers' | 'answer' = 'status'
+  let at = 0
+  let status = ''
+  let line_length = 0
+
+  function inStatus(bytes: Buffer, index: number): void {
+    const byte = bytes[index]!
+    // The parser passes over empty lines too.
+    if (at === 0 && (byte === LINE_FEED || byte === CARRIAGE_RETURN)) return
+    if (at >= STATUS_AT) status += String.fromCharCode(byte)
+    at += 1
+    if (at === STATUS_AT + 1 && byte !== ONE) state = 'answer'
+    if (status.length < STATUS_DIGITS) return
+    if (status === '100' && byte === ZERO) bytes[index] = TWO
+    state = 'headers'
+    line_length = at
+  }
+
+  function inHeaders(byte: number): void {
+    if (byte === CARRIAGE_RETURN) return
+    if (byte !== LINE_FEED) line_length += 1
+    else if (line_length > 0) line_length = 0
+    else begin()
+  }
+
+  function begin(): void {
+    state = 'status'
+    at = 0
+    status = ''
+  }
+
+  return {
+    restart: begin,
+    pass(bytes) {
+      for (let index = 0; index < bytes.length && state !== 'answer'; index++)
+        if (state === 'status') inStatus(bytes, index)
+        else inHeaders(bytes[index]!)
+    },
+  }
+}
