@@ -1,6 +1,7 @@
 // Bodies and values that nobody should send: each is refused with its 4xx, and nothing is written.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
+import { MERCHANT } from '#test/parties.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
 import {
   CREATE_CUSTOMER,
@@ -185,10 +186,46 @@ test('unknown currencies are refused, and known ones are taken in upper or lower
   expect([lower.status, lower.body.currency]).toEqual([202, 'EUR'])
 })
 
+/** As JSON: what one reader takes for another URL than the next. */
+const STRANGE_URLS = [
+  'https://shop.example/\na',
+  '\thttps://shop.example/',
+  'https://shop.example/\u0085',
+  'https://shop.example/ a',
+  'https://ada:secret@shop.example/',
+  'https://shop.example@evil.example/',
+  'https:\\\\shop.example',
+].map((text) => JSON.stringify(text))
+
+test('URLs with control characters, blanks or a user are refused wherever they stand', async () => {
+  const post = async (path: string, body: object) => {
+    const { status, body: answer } = await client.post(path, { idempotency_key: freshKey(), ...body })
+    return [status, answer.error?.param]
+  }
+  const { body: customer } = await client.post('/v1/customers', { idempotency_key: freshKey() })
+  const email = { to: ['ada@example.com'], subject: 'x', text: 'x' }
+  for (const url of STRANGE_URLS.map((text) => JSON.parse(text) as string)) {
+    expect([url, await post('/v1/merchants', { ...MERCHANT, url })]).toEqual([url, [400, 'url']])
+    expect([
+      url,
+      await post('/v1/compliance/kyc', {
+        subject_type: 'customer',
+        subject_id: customer.id,
+        return_url: url,
+      }),
+    ]).toEqual([url, [400, 'return_url']])
+    expect([url, await post('/v1/webhook_endpoints', { url, types: ['*'] })]).toEqual([url, [400, 'url']])
+    expect([url, await post('/v1/messages/email', { ...email, list_unsubscribe_url: url })]).toEqual([
+      url,
+      [400, 'list_unsubscribe_url'],
+    ])
+  }
+})
+
 test('other fields of a payment with impossible values are refused', async () => {
   for (const [param, values] of [
     ['method', ['"sepa"', 'null', '"CARD"']],
-    ['return_url', ['"javascript:alert(1)"', '"/x"', '"ftp://example.com"']],
+    ['return_url', ['"javascript:alert(1)"', '"/x"', '"ftp://example.com"', ...STRANGE_URLS]],
     ['customer_id', ['"17"', '17', '""']],
     ['amount', ['1']],
   ] as const) {

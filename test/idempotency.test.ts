@@ -136,11 +136,11 @@ test('the header alone is enough; if the field is sent too, both must be equal',
 })
 
 test('a key is 1 to 255 visible characters, wherever it stands', async () => {
-  for (const key of ['', ' ', 'a b', 'tab\there', 'a\u200bb', 'x'.repeat(256)]) {
+  for (const key of ['.', '..', '', ' ', 'a b', 'tab\there', 'a\u200bb', 'x'.repeat(256)]) {
     const refused = await world.client.post('/v1/customers', { idempotency_key: key })
     expect([key, refused.status, refused.body.error.param]).toEqual([key, 400, 'idempotency_key'])
   }
-  for (const key of ['', 'a b', 'x'.repeat(256)]) {
+  for (const key of ['.', '".."', '""', '', 'a b', '"a b"', 'x'.repeat(256)]) {
     const refused = await world.client.post('/v1/customers', {}, { 'idempotency-key': key })
     expect([key, refused.status]).toEqual([key, 400])
   }
@@ -151,6 +151,22 @@ test('a key is 1 to 255 visible characters, wherever it stands', async () => {
       (await world.client.get(`/v1/idempotency_keys/${encodeURIComponent(key)}`)).body[0].resource_id,
     ).toBe(accepted.body.id)
   }
+})
+
+test('a key in quotes, as the standard has it, is the key without them', async () => {
+  const key = `${freshKey()}"\\`
+  const quoted = `"${key.replaceAll(/["\\]/g, String.raw`\$&`)}"`
+  const first = await world.client.post('/v1/customers', {}, { 'idempotency-key': quoted })
+  expect([first.status, first.body.idempotency_key]).toEqual([201, key])
+  const again = await world.client.post(
+    '/v1/customers',
+    { idempotency_key: key },
+    { 'idempotency-key': quoted },
+  )
+  expect([again.status, replayed(again), again.body.id]).toEqual([201, true, first.body.id])
+  const open = `"${freshKey()}`
+  const other = await world.client.post('/v1/customers', {}, { 'idempotency-key': open })
+  expect([other.status, other.body.idempotency_key]).toEqual([201, open])
 })
 
 test('the same key 200 times at once creates one customer, and the rest replay it', async () => {

@@ -244,7 +244,8 @@ function queryString(query: Query = {}): string {
     if (typeof value === 'object' && value !== null)
       for (const [key, each] of Object.entries(value)) parameters.set(`${name}[${key}]`, each)
     else if (value !== undefined && value !== null) parameters.set(name, String(value))
-  const text = parameters.toString()
+  // A blank, which the API takes only so.
+  const text = parameters.toString().replaceAll('+', '%20')
   return text === '' ? '' : `?${text}`
 }
 

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
+import { problemOfUrl } from '#core/tenant-urls.ts'
 import { MAX_AMOUNT_MINOR, moneyText, settlesExactly, settlementStep, type AmountUse } from '#core/money.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
@@ -148,8 +149,14 @@ export const emailAddress = z
   .max(320)
   .regex(/^[^\s@\p{C}]+@[^\s@\p{C}]+$/u, { error: 'must be an email address' })
 
-/** A URL of the web. */
-export const httpUrl = z.url({ protocol: /^https?$/ }).max(2048)
+/** A URL of the web, without blanks, control characters, a user or a password. */
+export const httpUrl = z
+  .string()
+  .superRefine((text, check) => {
+    const message = problemOfUrl(text)
+    if (message !== null) check.addIssue({ code: 'custom', message })
+  })
+  .meta({ format: 'uri', maxLength: 2048 })
 
 /** Of a schema, fields that it does not take, each with what is said instead of that it is not known. */
 export const untaken = z.registry<Record<string, string>>()
@@ -164,10 +171,11 @@ export function changing<Change extends z.ZodObject>(change: Change, create: z.Z
   return body
 }
 
-/** An idempotency key: 1 to 255 visible characters. */
+/** An idempotency key: 1 to 255 visible characters. `.` and `..` cannot be in a path, where it is looked up. */
 export const idempotencyKey = z
   .string()
   .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })
+  .refine((key) => key !== '.' && key !== '..', { error: 'must not be . or ..' })
   .meta({
     description:
       'Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key` may stand in for it.',

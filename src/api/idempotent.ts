@@ -108,8 +108,8 @@ function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefi
     if (routeOptions.config.literal?.key !== 'required') return null
     throw faultOf('idempotency_key', 'is required')
   }
-  const parsed = idempotencyKey.safeParse(header)
-  if (!parsed.success) throw faultOf('Idempotency-Key', 'must be 1 to 255 visible characters')
+  const parsed = idempotencyKey.safeParse(unquoted(header))
+  if (!parsed.success) throw faultOf('Idempotency-Key', parsed.error.issues[0]?.message ?? 'is not valid')
   if (given !== undefined && given !== parsed.data) {
     throw new AppError('invalid_request', {
       param: 'idempotency_key',
@@ -117,6 +117,12 @@ function keyOf({ headers, routeOptions }: FastifyRequest, given: string | undefi
     })
   }
   return parsed.data
+}
+
+/** A header's value without the quotes that the standard of this header puts around it (RFC 9651, section 3.3.3). */
+function unquoted(header: string | string[]): string | string[] {
+  const quoted = /^"((?:[^"\\]|\\["\\])*)"$/.exec(String(header))?.[1]
+  return quoted?.replaceAll(/\\(.)/g, '$1') ?? header
 }
 
 function faultOf(param: string, message: string): AppError {

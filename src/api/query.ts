@@ -26,7 +26,7 @@ export function checkPath(url: string): void {
 
 /**
  * Throws `invalid_request` when a query string is not UTF-8 or holds control characters or what Postgres cannot
- * store.
+ * store, or a `+`, which is a plus to some and a blank to others.
  */
 export function checkQuery(url: string, query: unknown): void {
   const start = url.indexOf('?')
@@ -41,6 +41,13 @@ export function checkQuery(url: string, query: unknown): void {
     })
   }
   checkStorable(query, '', 0)
+  for (const part of url.slice(start + 1).split('&'))
+    if (part.includes('+'))
+      throw new AppError('invalid_request', {
+        param: part.split('=', 1)[0]!.includes('+') ? 'query' : decodeURIComponent(part.split('=', 1)[0]!),
+        message:
+          'A + in a query is a plus to some and a blank to others: write %2B for a plus, %20 for a blank.',
+      })
   for (const [name, value] of new URLSearchParams(url.slice(start)))
     if (CONTROL.test(name) || CONTROL.test(value))
       throw controlCharacters(CONTROL.test(name) ? 'query' : name)

@@ -27,17 +27,28 @@ export function tenantUrlRules({
 }
 
 /**
- * Why nothing may be sent to this URL, as `... must be https`, or null. Looks at its form only. `production`: https is
- * required, on port 443 or 8443.
+ * Why a text is no URL of the web that means the same to everybody who reads it, or null: without blanks, control
+ * characters, a user or a password.
  */
-export function problemOfUrlForm(text: string, { production }: { production: boolean }): string | null {
+export function problemOfUrl(text: string): string | null {
   if (text.length > LONGEST_URL) return `must have at most ${LONGEST_URL} characters`
   // URL takes blanks out, and `http:host` for `http://host`: whoever reads the stored text may see another URL.
   if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an http or https URL'
   if (/[\s\p{Cc}\p{Cs}\\]/u.test(text)) return 'must not contain blanks, control characters or backslashes'
-  const url = new URL(text)
-  if (url.href.length > LONGEST_URL) return `must have at most ${LONGEST_URL} characters when it is encoded`
   if (/^https?:\/\/[^/?#]*@/i.test(text)) return 'must not have a user or a password'
+  return new URL(text).href.length > LONGEST_URL
+    ? `must have at most ${LONGEST_URL} characters when it is encoded`
+    : null
+}
+
+/**
+ * Why nothing may be sent to this URL, as `... must be https`, or null. Looks at its form only. `production`: https is
+ * required, on port 443 or 8443.
+ */
+export function problemOfUrlForm(text: string, { production }: { production: boolean }): string | null {
+  const problem = problemOfUrl(text)
+  if (problem !== null) return problem
+  const url = new URL(text)
   if (text.includes('#')) return 'must not have a fragment (#...): it is never sent'
   if (url.port === '0') return 'must not have port 0'
   if (!production) return null

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 
 const DATE_TIME =
-  /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-](0\d|1[0-5]):[0-5]\d)$/
+  /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-](0\d|1[0-5]):[0-5]\d)$/
 
 /** A timestamp as answers carry it. */
 export const timestamp = z.string().meta({
@@ -11,12 +11,19 @@ export const timestamp = z.string().meta({
   example: '2026-11-20T10:15:30.123456Z',
 })
 
-/** A timestamp as a caller sends it: up to six digits of a second, `Z` or an offset. */
+/** A timestamp as a caller sends it: `Z` or an offset, and any number of digits of a second, cut to microseconds. */
 export const dateTime = z
   .string()
+  .max(64)
   .regex(DATE_TIME, { error: 'must be an ISO 8601 date-time, e.g. 2026-11-20T10:15:30.123456Z' })
   .refine(isRealDate, { error: 'must be a date that exists' })
-  .meta({ format: 'date-time', pattern: undefined, example: '2026-11-20T10:15:30.123456Z' })
+  .overwrite((text) => text.replace(/(\.\d{6})\d+/, '$1'))
+  .meta({
+    format: 'date-time',
+    pattern: undefined,
+    maxLength: undefined,
+    example: '2026-11-20T10:15:30.123456Z',
+  })
 
 /** What Postgres prints for a timestamptz in UTC (`2026-11-20 10:15:30.1234+00`) as ISO 8601 with microseconds. */
 export function isoFromPostgres(text: string): string {

@@ -1,5 +1,6 @@
 // What a caller sends to have a message sent.
 import { z } from 'zod'
+import { problemOfUrl } from '#core/tenant-urls.ts'
 import type { Json } from '#core/db.ts'
 import { anyJson } from '#core/json.ts'
 import { dateTime } from '#core/time.ts'
@@ -164,7 +165,7 @@ const WRONG_HEADER =
 
 // What the URL parser would leave out or take for the end of the URL is refused.
 function isHttpsUrl(text: string): boolean {
-  return /^https:\/\/[!#-;=?-~]+$/i.test(text) && URL.canParse(text)
+  return /^https:\/\/[!#-;=?-~]+$/i.test(text) && problemOfUrl(text) === null
 }
 
 export const smsBody = z
