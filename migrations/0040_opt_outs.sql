@@ -25,3 +25,6 @@ create table last_opt_words (
 alter table messages drop constraint messages_status_check;
 alter table messages add constraint messages_status_check check (status in ('scheduled', 'queued', 'sending', 'unknown',
   'sent', 'delivered', 'undelivered', 'failed', 'canceled', 'suppressed', 'received'));
+
+-- The domains of which a tenant may be the sender of email; null: those of the installation.
+alter table tenants add column email_domains text[] check (cardinality(email_domains) <= 100);

@@ -84,6 +84,7 @@ begin
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
+    ('sluice_api', 'tenants', 'select (id, email_domains)'),
     -- What was verified of these three is not its to say, nor where a recipient's money goes once that was said.
     ('sluice_api', 'customers', 'select, insert (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata),
       update (name, email, phone, external_id, metadata, updated_at, deleted_at)'),

@@ -207,6 +207,30 @@ test("the command does not touch another tenant's key", async () => {
   expect(await statusOf(secret)).toBe(200)
 })
 
+test('the domains of a tenant’s email are set by a command, and shown', async () => {
+  await ensureTenant(world.sql, 'writes')
+  const domains = async (...args: string[]) => {
+    const { code, stdout } = await keys('domains', '--tenant', 'writes', ...args)
+    const [row] = await world.sql`select email_domains from tenants where slug = 'writes'`
+    return [code, stdout.trim(), row!['email_domains']]
+  }
+  const standard = 'Domains of writes: those of EMAIL_FROM_DOMAINS'
+  expect(await domains()).toEqual([0, standard, null])
+  expect(await domains('--only', 'Shop.example, münchen.example,shop.example')).toEqual([
+    0,
+    'Domains of writes: shop.example, xn--mnchen-3ya.example',
+    ['shop.example', 'xn--mnchen-3ya.example'],
+  ])
+  expect(await domains('--none')).toEqual([0, 'Domains of writes: none', []])
+  for (const wrong of ['', 'shop', 'shop.example.', '*.example', 'a@b.example'])
+    expect((await domains('--only', wrong)).slice(0, 1)).toEqual([1])
+  expect((await domains('--none', '--default'))[0]).toBe(1)
+  expect(await domains('--default')).toEqual([0, standard, null])
+  const [entry] =
+    await world.sql`select details from audit_entries where action = 'tenants.set_email_domains' limit 1`
+  expect(entry!['details']).toMatchObject({ email_domains: ['shop.example', 'xn--mnchen-3ya.example'] })
+})
+
 test('the command sets whom a tenant is told by, and takes it away', async () => {
   await made('customer:write', 'reached')
   const contact = async (...args: string[]) => {

@@ -9,6 +9,9 @@ import { segmentsOf } from '#core/segments.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { until } from '#test/process.ts'
+import { byTest } from '#test/environment.ts'
+import { eventually } from '#test/payments.ts'
+import { setEmailDomains } from '#domain/tenants.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const ASYNC = { prefer: 'respond-async' }
@@ -433,6 +436,105 @@ test('a message is from an address of the domains, and an SMS goes to the countr
     'true',
   ])
   expect((await sms(call, ASYNC, strict)).headers.get('idempotent-replayed')).toBe('true')
+})
+
+test('headers that steer relays are refused unless they are allowed, and ours always', async () => {
+  for (const name of [
+    'X-SMTPAPI',
+    'x-smtpapi',
+    'X-MC-BccAddress',
+    'X-MSYS-API',
+    'X-SES-CONFIGURATION-SET',
+    'X-PM-Message-Stream',
+    'X-Mailgun-Variables',
+    'X-MJ-CustomID',
+    'X-Mailjet-Campaign',
+    'X-Mailin-Tag',
+    'X-Sib-Sandbox',
+    'X-ElasticEmail-Settings',
+    'X-xsMailingId',
+    'X-MT-Category',
+    'X-Smtp2go-X',
+    'X-Virtual-MTA',
+    'X-Envelope-To',
+    'X-Sluice-Message-ID',
+    'X-Sluice-Anything',
+  ]) {
+    const { status, body } = await email({ headers: { [name]: 'x' } })
+    expect([name, status, body.error?.code, body.error?.param]).toEqual([
+      name,
+      400,
+      'invalid_request',
+      `headers.${name}`,
+    ])
+  }
+  for (const name of [
+    'X-Order',
+    'X-Job-Id',
+    'X-Author',
+    'X-Priority',
+    'X-Entity-Ref-ID',
+    'X-Mailer',
+    'References',
+  ])
+    expect([name, (await email({ headers: { [name]: 'x' } })).status]).toEqual([name, 202])
+  const trusting = await apiWith({ EMAIL_HEADERS_ALLOWED: ['X-PM-Tag', 'x-mj-*', 'X-Sluice-*'] })
+  for (const [name, status] of [
+    ['X-Pm-Tag', 202],
+    ['X-PM-Message-Stream', 400],
+    ['X-MJ-CustomID', 202],
+    ['X-Sluice-Message-ID', 400],
+  ] as const)
+    expect([name, (await email({ headers: { [name]: 'x' } }, ASYNC, trusting)).status]).toEqual([
+      name,
+      status,
+    ])
+  const batch = await client.post('/v1/messages/email/batch', {
+    messages: [{ ...EMAIL, idempotency_key: freshKey(), headers: { 'X-SMTPAPI': '{}' } }],
+  })
+  expect(batch.body).toMatchObject([{ status: 400, error: { param: 'headers.X-SMTPAPI' } }])
+})
+
+test('nobody writes in the name of the system', async () => {
+  const guarded = await apiWith({ SYSTEM_EMAIL_FROM: 'Sluice <System@Sluice.example>' })
+  for (const [param, address] of [
+    ['from', 'system@sluice.example'],
+    ['from', 'Shop <SYSTEM@SLUICE.EXAMPLE>'],
+    ['from', 'system@ｓluice.example'],
+    ['from', '"system@sluice.example" <shop@shop.example>'],
+    ['from', '"System @ Sluice.example" <shop@shop.example>'],
+    ['reply_to', 'Help <system@sluice.example>'],
+  ] as const) {
+    const { status, body } = await email({ [param]: address }, ASYNC, guarded)
+    expect([address, status, body.error?.param]).toEqual([address, 400, param])
+  }
+  for (const from of ['ecosystem@sluice.example', 'system@sub.sluice.example', undefined])
+    expect([from, (await email({ from }, ASYNC, guarded)).status]).toEqual([from, 202])
+})
+
+test('a tenant with a list of domains writes from these, whatever others may', async () => {
+  const other = await world.clientOf()
+  const limited = await apiWith({ EMAIL_FROM_DOMAINS: ['shop.example'] }, other.key)
+  const statusOf = async (from: string, by = limited) => (await email({ from }, ASYNC, by)).status
+  const by = byTest(other.tenant_id)
+  expect([await statusOf('a@shop.example'), await statusOf('a@own.example')]).toEqual([202, 400])
+  await setEmailDomains(world.sql, other.tenant_id, ['own.example', 'xn--mnchen-3ya.example'], by)
+  await eventually(async () => expect(await statusOf('a@own.example')).toBe(202))
+  for (const [from, status] of [
+    ['A <a@OWN.example>', 202],
+    ['a@münchen.example', 202],
+    ['a@shop.example', 400],
+    ['a@sub.own.example', 400],
+    ['a@own.example.evil.example', 400],
+    ['a@own.example.', 400],
+  ] as const)
+    expect([from, await statusOf(from)]).toEqual([from, status])
+  expect((await email({}, ASYNC, limited)).status).toBe(202)
+  await setEmailDomains(world.sql, other.tenant_id, [], by)
+  await eventually(async () => expect(await statusOf('a@own.example')).toBe(400))
+  await setEmailDomains(world.sql, other.tenant_id, null, by)
+  await eventually(async () => expect(await statusOf('a@shop.example')).toBe(202))
+  expect(await statusOf('a@own.example')).toBe(400)
 })
 
 test('what is scheduled or suppressed is answered at once, by 201', async () => {

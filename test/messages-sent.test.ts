@@ -4,7 +4,9 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone } from '#domain/interventions/act.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
+import { setEmailDomains } from '#domain/tenants.ts'
 import { freshKey, type Answer } from '#test/client.ts'
+import { byTest } from '#test/environment.ts'
 import { everyRow } from '#test/databases.ts'
 import { hashOf, shouted, standsAs, suppressionsOf } from '#test/messages.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
@@ -281,6 +283,174 @@ describe('an email', () => {
     const refused = await email(['nobody@bounce.example'])
     expect([refused.status, refused.body.error.code]).toEqual([500, 'email_send_failed'])
     await becomes(refused.body.error.context.message_id, { status: 'failed', recipients: ['refused'] })
+  })
+
+  /** Recipients as their sender sees them. */
+  const recipientsOf = async (id: string) =>
+    (await world.client.get(`/v1/messages/${id}`)).body.recipients.map(({ status, code }: any) => [
+      status,
+      code,
+    ])
+
+  test('that the server defers for some is sent to those alone again, and says what became of them', async () => {
+    const smtp = world.provider('smtp')
+    const defers = await smtp.fault({
+      match: { method: 'RCPT', contains: 'later@' },
+      times: 2,
+      fault: { refuse_400: true, code: '450 4.2.0 Greylisted' },
+    })
+    const { status, body } = await email(['now@example.com', 'later@example.com', 'never@bounce.example'])
+    expect([status, body.status]).toEqual([201, 'sent'])
+    expect(await recipientsOf(body.id)).toEqual([
+      ['accepted', null],
+      [null, '450 4.2.0'],
+      ['refused', '550 5.1.1'],
+    ])
+    await hurry(body.id)
+    await eventually(async () => {
+      const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
+      expect({ ...job }).toEqual({ state: 'ready', failures: 2 })
+    })
+    expect(await recipientsOf(body.id)).toEqual([
+      ['accepted', null],
+      [null, '450 4.2.0'],
+      ['refused', '550 5.1.1'],
+    ])
+    await defers.remove()
+    await hurry(body.id)
+    const { events } = await becomes(body.id, { status: 'sent', job: 'succeeded' })
+    expect(events).toEqual(['created', 'sent', 'recipients_settled'])
+    expect(await recipientsOf(body.id)).toEqual([
+      ['accepted', null],
+      ['accepted', null],
+      ['refused', '550 5.1.1'],
+    ])
+    expect(await emailsTo('now@example.com')).toHaveLength(1)
+    const [late] = await emailsTo('later@example.com')
+    expect(late.to).toEqual(['later@example.com'])
+    expect(late.raw).toContain(body.provider_reference)
+  })
+
+  test('that the server defers for some for ever is tried five times, and refused for these', async () => {
+    const { body } = await email(['here@example.com', 'alan@defer.example'], ASYNC)
+    for (let attempt = 1; attempt <= 4; attempt++) {
+      await eventually(async () => {
+        const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
+        expect({ ...job }).toEqual({ state: 'ready', failures: attempt })
+      })
+      await hurry(body.id)
+    }
+    const { events } = await becomes(body.id, { status: 'sent', job: 'succeeded' })
+    expect(events).toEqual(['created', 'sent', 'recipients_settled'])
+    expect(await recipientsOf(body.id)).toEqual([
+      ['accepted', null],
+      ['refused', '451 4.3.0'],
+    ])
+    expect(await emailsTo('here@example.com')).toHaveLength(1)
+  })
+
+  test('that some refuse and the server defers for the rest waits for these where nobody waits', async () => {
+    const smtp = world.provider('smtp')
+    const fault = { refuse_400: true, code: '450 4.2.0 Greylisted' }
+    const defers = await smtp.fault({ match: { method: 'RCPT', contains: 'rest@' }, fault })
+    const { body } = await email(['gone@bounce.example', 'rest@example.com'], ASYNC)
+    await becomes(body.id, { status: 'queued', recipients: ['refused', null] })
+    await defers.remove()
+    await hurry(body.id)
+    const { events } = await becomes(body.id, {
+      status: 'sent',
+      job: 'succeeded',
+      recipients: ['refused', 'accepted'],
+    })
+    expect(events).toEqual(['created', 'sent'])
+    expect((await emailsTo('rest@example.com'))[0].to).toEqual(['rest@example.com'])
+    // Who waits may send it again, so it is not.
+    const both = await email(['gone2@bounce.example', 'rest@defer.example'])
+    expect([both.status, both.body.error.code]).toEqual([500, 'email_send_failed'])
+    await becomes(both.body.error.context.message_id, {
+      status: 'failed',
+      recipients: ['refused', 'refused'],
+      job: 'failed',
+    })
+  })
+
+  test('that is tried again goes to nobody who is suppressed by then, and fails where nobody is left', async () => {
+    const suppress = async (address: string) =>
+      await world.client.post('/v1/messages/suppressions', { channel: 'email', address })
+    const partly = (await email(['in@example.com', 'out@defer.example'])).body
+    const none = (await email(['not@bounce.example', 'out@defer.example'], ASYNC)).body
+    await becomes(none.id, { status: 'queued', recipients: ['refused', null] })
+    await suppress('out@defer.example')
+    for (const { id } of [partly, none]) await hurry(id)
+    await becomes(partly.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', 'suppressed'] })
+    await becomes(none.id, { status: 'failed', job: 'failed', recipients: ['refused', 'suppressed'] })
+  })
+
+  test('that is tried again and whose answer is lost then goes to nobody twice', async () => {
+    const smtp = world.provider('smtp')
+    const defers = await smtp.fault({
+      match: { method: 'RCPT', contains: 'doubt@' },
+      fault: { refuse_400: true, code: '450 4.2.0 Greylisted' },
+    })
+    const { body } = await email(['sure@example.com', 'doubt@example.com'])
+    await defers.remove()
+    const drops = await smtp.fault({
+      match: { method: 'DOT', contains: 'doubt@' },
+      fault: 'drop_after',
+    })
+    await hurry(body.id)
+    const { events } = await becomes(body.id, {
+      status: 'sent',
+      job: 'succeeded',
+      recipients: ['accepted', null],
+    })
+    await drops.remove()
+    expect(events).toEqual(['created', 'sent', 'recipients_settled'])
+    expect((await emailsTo('doubt@example.com')).length).toBeLessThanOrEqual(1)
+    const message = /known whether/
+    expect((await world.client.get(`/v1/messages/${body.id}`)).body.recipients[1].message).toMatch(message)
+    // So is one whose worker was lost while it was tried.
+    const lost = (await email(['safe@example.com', 'away@defer.example'])).body
+    await world.sql`
+      with m as (
+        update messages set recipients = jsonb_set(recipients, '{1,deferred}', '"trying"') where id = ${lost.id})
+      update jobs set in_doubt = true, run_at = now(), rung_at = null where subject_id = ${lost.id}`
+    await becomes(lost.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', null] })
+    expect((await world.client.get(`/v1/messages/${lost.id}`)).body.recipients[1].message).toMatch(message)
+  })
+
+  test('whose tenant may not write from its domain any more is not sent', async () => {
+    const other = await world.clientOf()
+    const by = byTest(other.tenant_id)
+    await setEmailDomains(world.sql, other.tenant_id, ['own.example'], by)
+    const send = async (from: string) =>
+      await other.post('/v1/messages/email', {
+        idempotency_key: freshKey(),
+        ...{ from, to: ['taken@example.com'], subject: 'Hello', text: 'Hello' },
+        send_at: new Date(Date.now() + 3_600_000).toISOString(),
+      })
+    const { body } = await send('Shop <shop@OWN.example>')
+    expect(body.status).toBe('scheduled')
+    await setEmailDomains(world.sql, other.tenant_id, ['else.example'], by)
+    await hurry(body.id)
+    await becomes(body.id, { status: 'failed', job: 'failed', failure: 'sender_refused' })
+    expect(await emailsTo('taken@example.com')).toEqual([])
+    await setEmailDomains(world.sql, other.tenant_id, ['own.example', 'else.example'], by)
+    await eventually(async () => expect((await send('shop@else.example')).status).toBe(201))
+  })
+
+  test('that is refused because there is no such mailbox suppresses the address', async () => {
+    const gone = 'moved@bounce.example'
+    await email([gone, 'stays@example.com'])
+    expect(await suppressionsOf(world, 'email', gone)).toMatchObject([{ reason: 'hard_bounce' }])
+    expect((await email([gone])).body.status).toBe('suppressed')
+    // Alone, and in other words.
+    await email(['alone@bounce.example'])
+    expect(await suppressionsOf(world, 'email', 'alone@bounce.example')).toHaveLength(1)
+    const fault = { refuse_400: true, code: '550 5.7.1 Blocked' }
+    await world.provider('smtp').fault({ match: { method: 'RCPT', contains: 'blocked@' }, fault })
+    await email(['blocked@example.com'])
+    expect(await suppressionsOf(world, 'email', 'blocked@example.com')).toEqual([])
   })
 
   test('that is refused in words whose cut would halve a character is settled all the same', async () => {

@@ -273,12 +273,14 @@ describe('Recipients', () => {
             code: 'recipient_refused',
             message: 'No such mailbox',
             provider_code: '550 5.1.1',
+            deferred: false,
           },
           {
             address: 'later@defer.example',
             code: 'recipient_refused',
             message: 'Try again later',
             provider_code: '451 4.3.0',
+            deferred: true,
           },
         ],
       },
@@ -287,7 +289,8 @@ describe('Recipients', () => {
   })
 
   test.each([
-    ['declined', ['later@defer.example', 'gone@bounce.example'], '550 5.1.1'],
+    ['declined', ['gone@bounce.example', 'away@bounce.example'], '550 5.1.1'],
+    ['retry', ['later@defer.example', 'gone@bounce.example'], '550 5.1.1'],
     ['retry', ['later@defer.example', 'also@defer.example'], '451 4.3.0'],
   ])('All are refused: %s', async (kind, all, provider_code) => {
     expect(await email.sendEmail(to(all), NOBODY)).toMatchObject({

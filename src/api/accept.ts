@@ -260,7 +260,7 @@ async function lastFound<T>(
       // A job that is unknown is polled like one that has ended: the next hint comes within about a second.
       unknown_at ??= performance.now()
       if (reached(found.resource) || performance.now() - unknown_at >= NEWS_MS) return found
-    } else if (hasEnded(state)) return found
+    } else if (hasEnded(state) || (expects_news && reached(found.resource))) return found
   }
 }
 

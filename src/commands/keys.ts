@@ -1,17 +1,25 @@
-// `npm run keys`: makes, lists, rotates and revokes API keys, as people do in the dashboard, and sets a tenant's contact.
+// `npm run keys`: makes, lists, rotates and revokes API keys, as people do in the dashboard, and sets a tenant's contact and
+// the domains that it may write email from.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { bareAddress } from '#core/addresses.ts'
+import { asciiDomain, bareAddress } from '#core/addresses.ts'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import type { Sql } from '#core/db.ts'
-import { isMailAddress } from '#core/mail-address.ts'
+import { isMailAddress, isMailDomain } from '#core/mail-address.ts'
 import { errorText } from '#core/startup.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
 import { AREAS, SCOPES, type Scope } from '#domain/areas.ts'
 import type { Actor } from '#domain/people/audit-log.ts'
 import { operatorHere } from '#domain/people/operator-here.ts'
-import { ensureTenant, findTenant, setTenantContact, type Tenant } from '#domain/tenants.ts'
+import {
+  ensureTenant,
+  findEmailDomains,
+  findTenant,
+  setEmailDomains,
+  setTenantContact,
+  type Tenant,
+} from '#domain/tenants.ts'
 import { withDatabase } from './database.ts'
 import { print } from './print.ts'
 
@@ -19,25 +27,31 @@ const SCOPE_LINES = Object.values(AREAS).flatMap(({ scopes }) =>
   Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
 )
 
-const HELP = `sluice keys: the API keys of a tenant, and its contact.
+const HELP = `sluice keys: the API keys of a tenant, its contact, and the domains of its email.
 
   npm run keys -- create --tenant acme --scopes customer:write,payments:write [--name "Shop"] [--expires 2027-01-01T00:00:00Z]
   npm run keys -- list   --tenant acme
   npm run keys -- rotate --tenant acme --id <key id> [--grace 3600]
   npm run keys -- revoke --tenant acme --id <key id>
   npm run keys -- contact --tenant acme --email ops@acme.example | --none
+  npm run keys -- domains --tenant acme [--only shop.example,mail.shop.example | --none | --default]
 
 create   makes the tenant too if there is none, and shows the key, once. --scopes all: every scope.
 rotate   makes a key with the same name, scopes and end; the old one works for --grace seconds more (default 3600).
 revoke   the key stops working everywhere within a second.
 contact  sets whom we email when the tenant should look at something, such as a webhook endpoint that was
          disabled because it only fails or answered 410; --none: nobody. list shows it.
+domains  shows or sets the domains that the tenant's email may be from. --none: no \`from\` at all, only the
+         installation's address. --default: those of EMAIL_FROM_DOMAINS. A change counts within a second,
+         also for email that is scheduled or waits: what may not be sent any more is failed.
 
 Scopes, of which any number may be named; reading customers needs none:
 
 ${SCOPE_LINES.join('\n')}
 
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
+
+const MOST_DOMAINS = 100
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -48,6 +62,8 @@ const OPTIONS = {
   grace: { type: 'string' },
   email: { type: 'string' },
   none: { type: 'boolean' },
+  only: { type: 'string' },
+  default: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 } as const
 
@@ -60,13 +76,15 @@ type KeyOptions = {
   grace?: string
   email?: string
   none?: boolean
+  only?: string
+  default?: boolean
 }
 
 async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [command] = positionals
   if (values.help === true || command === undefined) return print(HELP)
-  if (!['create', 'list', 'rotate', 'revoke', 'contact'].includes(command))
+  if (!['create', 'list', 'rotate', 'revoke', 'contact', 'domains'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
   const slug = required(values, 'tenant')
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-keys' }, async (sql) => {
@@ -75,6 +93,7 @@ async function main(): Promise<void> {
     if (tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
     if (command === 'list') return await show(sql, tenant)
     if (command === 'contact') return await setContact(sql, tenant, values)
+    if (command === 'domains') return await showOrSetDomains(sql, tenant, values)
     if (command === 'rotate') return await rotate(sql, tenant, values)
     return await revoke(sql, tenant, values)
   })
@@ -130,6 +149,32 @@ async function setContact(sql: Sql, tenant: Tenant, values: KeyOptions): Promise
   print(`Contact of ${tenant.slug}: ${contact_email ?? 'none'}`)
 }
 
+async function showOrSetDomains(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
+  const asked = domainsOf(values)
+  if (asked !== undefined) await setEmailDomains(sql, tenant.id, asked, here(tenant))
+  const domains = await findEmailDomains(sql, tenant.id)
+  const shown = domains === null ? 'those of EMAIL_FROM_DOMAINS' : domains.join(', ') || 'none'
+  print(`Domains of ${tenant.slug}: ${shown}`)
+}
+
+/** As name servers know them; null: the default; undefined: they are only shown. */
+function domainsOf({
+  only,
+  none = false,
+  default: standard = false,
+}: KeyOptions): string[] | null | undefined {
+  if (Number(only !== undefined) + Number(none) + Number(standard) > 1)
+    throw new ConfigError('--only, --none and --default exclude each other.')
+  if (standard) return null
+  if (none) return []
+  if (only === undefined) return undefined
+  const given = list(only)
+  const wrong = given.find((domain) => !isMailDomain(domain))
+  if (wrong !== undefined || given.length === 0 || given.length > MOST_DOMAINS)
+    throw new ConfigError(`--only must be 1 to ${MOST_DOMAINS} domains, separated by commas: shop.example`)
+  return [...new Set(given.map(asciiDomain))]
+}
+
 function here({ id }: Tenant): Actor {
   return operatorHere('npm run keys', id)
 }
@@ -172,7 +217,7 @@ function idOf(values: KeyOptions): string {
   return id
 }
 
-function required(values: KeyOptions, name: Exclude<keyof KeyOptions, 'none'>): string {
+function required(values: KeyOptions, name: Exclude<keyof KeyOptions, 'none' | 'default'>): string {
   const value = values[name]
   if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
   return value

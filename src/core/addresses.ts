@@ -31,6 +31,11 @@ function canonical(channel: Channel, address: string): string {
   return `${bare.slice(0, at).toLowerCase()}@${asciiDomain(bare.slice(at + 1))}`
 }
 
+/** Whether two addresses, with names or without, are of one mailbox. */
+export function isSameMailAddress(one: string, other: string): boolean {
+  return canonical('email', one) === canonical('email', other)
+}
+
 const ASCII = /^[\x21-\x7e]*$/
 
 /** A domain as name servers know it, in lower case; empty where it cannot be one. */

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { problemOfDashboardUrl } from './config/dashboard.ts'
+import { isSameMailAddress } from './addresses.ts'
 import { nearestName } from './config/near.ts'
 import { isSpared, neededBy } from './config/readers.ts'
 import type { ProcessName } from './config/row.ts'
@@ -49,6 +50,13 @@ export function loadConfig(
     const unsafe = DASHBOARD_URL === undefined ? null : problemOfDashboardUrl(DASHBOARD_URL)
     if (unsafe !== null) problems.push(isWrong('DASHBOARD_URL', unsafe))
   }
+  const { EMAIL_FROM, SYSTEM_EMAIL_FROM } = values as Partial<Variables>
+  if (
+    SYSTEM_EMAIL_FROM !== undefined &&
+    EMAIL_FROM !== undefined &&
+    isSameMailAddress(SYSTEM_EMAIL_FROM, EMAIL_FROM)
+  )
+    problems.push(isWrong('SYSTEM_EMAIL_FROM', 'must be another address than EMAIL_FROM, which tenants use'))
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
   const variables = values as Variables
   return {

@@ -34,7 +34,8 @@ export function isMailAddress(text: string): boolean {
   return local.length <= MOST_LOCAL_PART && LOCAL_PART.test(local) && isMailDomain(bare.slice(at + 1))
 }
 
-function isMailDomain(domain: string): boolean {
+/** Whether this is a domain that an email can go to as far as its form shows. */
+export function isMailDomain(domain: string): boolean {
   if (!DOMAIN.test(domain)) return false
   const ascii = asciiDomain(domain)
   const labels = ascii.split('.')

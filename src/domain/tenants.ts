@@ -32,6 +32,31 @@ export async function listTenants(
     where id <> ${SYSTEM_TENANT_ID} and (slug like ${pattern} or name ilike ${pattern}) order by slug limit ${limit}`
 }
 
+/** The domains of which a tenant may be the sender of email; null: those of the installation. */
+export async function findEmailDomains(sql: Sql, id: string): Promise<string[] | null> {
+  const [tenant] = await sql<{ email_domains: string[] | null }[]>`
+    select email_domains from tenants where id = ${id}`
+  return tenant?.email_domains ?? null
+}
+
+/** Sets these, on record; each as name servers know it. */
+export async function setEmailDomains(
+  sql: Sql,
+  id: string,
+  email_domains: string[] | null,
+  by: Actor,
+): Promise<void> {
+  const entry = {
+    action: 'tenants.set_email_domains',
+    subject: 'tenant',
+    subject_id: id,
+    details: { email_domains },
+  } as const
+  await sql`
+    with changed as (update tenants set email_domains = ${email_domains} where id = ${id} returning id)
+    select ${appending(sql, by, entry)} from changed`
+}
+
 /** Sets whom a tenant is told by, on record; null: nobody. A bare address. */
 export async function setTenantContact(
   sql: Sql,

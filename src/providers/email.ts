@@ -19,8 +19,8 @@ export type OutgoingEmail = {
   recipients: string[]
 }
 
-/** A recipient whom the server refused; `address` is one of `recipients`. */
-export type RefusedRecipient = { address: string } & MessageFailure
+/** A recipient whom the server refused; `address` is one of `recipients`. `deferred`: for now, another attempt may succeed. */
+export type RefusedRecipient = { address: string; deferred: boolean } & MessageFailure
 
 /**
  * `declined`, `retry` and `misconfigured`: it certainly was not sent. `said`: by the provider, of us and not of the message;

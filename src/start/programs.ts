@@ -56,6 +56,7 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
       TWILIO_API_BASE: config.TWILIO_API_BASE,
       SMTP_URL: config.SMTP_URL,
       EMAIL_FROM: config.EMAIL_FROM,
+      SYSTEM_EMAIL_FROM: config.SYSTEM_EMAIL_FROM,
       ...emulatorVariables(config, (name) => places.emulators.get(name)!.url),
       DASHBOARD_URL: config.DASHBOARD_URL,
       API_URL: config.API_URL,

@@ -47,6 +47,8 @@ type RetryOptions = {
   afresh?: boolean
   /** What the provider said, which the tenant is shown instead of nothing. */
   said?: NonNullable<Settlement['error']>
+  /** What it tells is what somebody may wait for, although the job goes on. */
+  reached?: boolean
   /** The attempt counts towards `max_attempts`: a job that throws each time must not do so for ever. */
   counts?: boolean
   /** The provider answered, and is not done yet: the attempt did not fail. */

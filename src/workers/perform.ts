@@ -216,6 +216,8 @@ export function createPerformer(
   async function settled(job: ClaimedJob, decision: Decision): Promise<Settlement> {
     const settlement = settlementOf(job, handlerOf(job.name).definition, decision)
     const ours = await (decision.tells ?? NOTHING).settle(sql, settlement)
+    if (ours && decision.kind === 'retry' && decision.reached === true)
+      queue.publish([{ id: job.id, state: settlement.state }])
     return ours ? settlement : { ...settlement, outcome: 'fenced' }
   }
 

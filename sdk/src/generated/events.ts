@@ -129,6 +129,8 @@ export interface EventDataByType {
   'message.bounced': MessageEventData
   /** A recipient complained about it. */
   'message.complained': MessageEventData
+  /** The server accepted or refused recipients that it had deferred. */
+  'message.recipients_settled': MessageEventData
   /** Somebody sent you an SMS, from a number that you have written to. */
   'message.received': MessageEventData
   /** A template was created. */

@@ -844,6 +844,7 @@ export type EventTypes =
   | 'message.canceled'
   | 'message.bounced'
   | 'message.complained'
+  | 'message.recipients_settled'
   | 'message.received'
   | 'template.created'
   | 'template.updated'
@@ -1128,7 +1129,10 @@ export interface MessagePrice {
 export interface MessageRecipient {
   /** The address. */
   address: string
-  /** The outcome for this recipient; null until it is known. */
+  /**
+   * The outcome for this recipient; null until it is known. A recipient that the server has deferred has
+   * a `code`, and is tried again.
+   */
   status: MessageRecipientStatus | null
   /** The server's code, if it refused. */
   code: string | null
@@ -1621,7 +1625,10 @@ export interface SendEmail {
   text?: string | null
   /** The HTML, with or without a `text`. */
   html?: string | null
-  /** Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once. */
+  /**
+   * Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once.
+   * Those that steer relays, such as `X-SMTPAPI`, are refused.
+   */
   headers?: Record<string, string> | null
   /** Tags of your own, to find it by. */
   tags?: string[] | null
@@ -1811,6 +1818,7 @@ export interface TestWebhookEndpoint {
     | 'message.canceled'
     | 'message.bounced'
     | 'message.complained'
+    | 'message.recipients_settled'
     | 'message.received'
     | 'template.created'
     | 'template.updated'

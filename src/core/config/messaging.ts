@@ -46,12 +46,31 @@ export const MESSAGING_VARIABLES = {
     'sender of email that does not set `from`',
     ['api', 'worker'],
   ],
+  SYSTEM_EMAIL_FROM: [
+    z
+      .string()
+      .refine((text) => ADDRESS.test(/<([^<>]*)>$/.exec(text)?.[1] ?? text) && !/[\r\n]/.test(text), {
+        error: 'must be an email address, or a name and an address: Sluice <system@shop.example>',
+      })
+      .optional(),
+    'Sluice <system@shop.example>',
+    'sender of what the system itself writes: invitations, and emails to the contacts of tenants. No tenant can write in its name. Unset: EMAIL_FROM, which tenants use too',
+    ['api', 'worker'],
+  ],
+  EMAIL_HEADERS_ALLOWED: [
+    commaList.refine((names) => names.every((name) => /^x-[a-z0-9-]*\*?$/i.test(name)), {
+      error: 'must be names of headers, or X-...-*, separated by commas',
+    }),
+    'X-PM-Tag,X-MJ-*',
+    'headers of email that tenants may set although some relays obey them; unset: none',
+    ['api'],
+  ],
   EMAIL_FROM_DOMAINS: [
     commaList.refine((domains) => domains.every((domain) => DOMAIN.test(domain)), {
       error: 'must be domains, separated by commas',
     }),
     'shop.example,mail.shop.example',
-    'domains that sender addresses may have, separated by commas; unset: any',
+    'domains that sender addresses of tenants without a list of their own may have, separated by commas; unset: any. `npm run keys -- domains` sets the list of a tenant',
     ['api'],
   ],
   EMAIL_WEBHOOK_SECRET: [

@@ -5,6 +5,7 @@ import type { Sql } from '#core/db.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { announce } from '../events.ts'
 import type { MessageStatus, StoredRecipient } from './message.ts'
+import { awaitsAnother } from './subject.ts'
 
 export type MessageToBegin = { job_id: string; lease_token: string; tenant_id: string; message_id: string }
 
@@ -13,6 +14,7 @@ export type StandingMessage = {
   status: MessageStatus
   provider_reference: string | null
   failure: MessageFailure | null
+  recipients: StoredRecipient[]
 }
 
 /** A message as its job finds it, with all that is needed to send it or to look for it. */
@@ -23,14 +25,16 @@ export type BegunMessage = StandingMessage & {
   envelope: string
   /** Sealed; null once it is erased. */
   content: string | null
-  recipients: StoredRecipient[]
   /** When it was to go, in Unix time. */
   wanted_s: number
+  /** The domains that its tenant may write email from; null: those of the installation. */
+  email_domains: string[] | null
 }
 
 /**
  * Marks messages whose provider will be asked to send them now, and the recipients that are suppressed by now; a
- * message of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent.
+ * message of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent. One
+ * that has left is sent once more to the recipients that the server has deferred, which are marked too.
  * Returns the messages of the jobs whose lease is still ours, by the ids of the jobs.
  */
 export async function beginMessages(
@@ -49,41 +53,56 @@ export async function beginMessages(
         select from jobs j where j.id = l.job_id and j.lease_token = l.lease_token and j.lease_until > now() for update
       ) j
     ), locked as (
-      select h.job_id, h.event_id, m.*, m.status in ('scheduled', 'queued') as begun
+      select h.job_id, h.event_id, m.*, m.status in ('scheduled', 'queued') as is_first,
+        m.status in ('scheduled', 'queued') or (m.status in ('sent', 'delivered', 'undelivered')
+          and ${awaitsAnother(sql, 'm')}) as begun
       from (select * from held order by tenant_id, message_id) h
       cross join lateral (
         select * from messages m where m.tenant_id = h.tenant_id and m.id = h.message_id for update
       ) m
     ), looked as (
-      select l.tenant_id, l.id, l.event_id, r.recipients, r.open
+      select l.tenant_id, l.id, l.event_id, l.is_first, r.*
       from locked l
       cross join lateral (
         select jsonb_agg(
-            case when s.found then e.recipient || '{"status": "suppressed"}' else e.recipient end order by e.nth
+            case
+              when s.found then (e.recipient - 'deferred') || '{"status": "suppressed", "code": null, "message": null}'
+              when e.recipient ->> 'deferred' = 'waiting' then e.recipient || '{"deferred": "trying"}'
+              else e.recipient end order by e.nth
           ) as recipients,
-          count(*) filter (where s.found is null and e.recipient ->> 'status' is distinct from 'suppressed') as open
+          count(*) filter (where s.found is null and e.recipient ->> 'status' is null
+            and e.recipient ->> 'deferred' is distinct from 'unknown') as open,
+          jsonb_path_query_first(jsonb_agg(e.recipient), '$[*] ? (@.status == "refused")') as refused
         from jsonb_array_elements(l.recipients) with ordinality as e(recipient, nth)
         left join lateral (
           select true as found from suppressions s
           where s.tenant_id = l.tenant_id and s.channel = l.channel and s.address = e.recipient ->> 'address'
-            and s.deleted_at is null limit 1
+            and s.deleted_at is null and e.recipient ->> 'status' is null limit 1
         ) s on true
       ) r
       where l.begun
     ), m as (
       update messages m set recipients = looked.recipients,
-        status = case when looked.open = 0 then 'suppressed' else 'sending' end, updated_at = clock_timestamp()
+        status = case when not looked.is_first then m.status when looked.open > 0 then 'sending'
+          when looked.refused is null then 'suppressed' else 'failed' end,
+        -- Of those whom it did not reach before, the others are suppressed by now.
+        failure = case when looked.is_first and looked.open = 0 and looked.refused is not null
+          then jsonb_build_object('code', 'recipient_refused', 'message', coalesce(looked.refused ->> 'message', ''),
+            'provider_code', looked.refused -> 'code') else m.failure end,
+        updated_at = clock_timestamp()
       from looked where m.tenant_id = looked.tenant_id and m.id = looked.id
-      returning m.*, looked.event_id
+      returning m.*, looked.event_id, looked.is_first, looked.open as left_to_send
     ), event as (${announce(
       sql,
       'message',
       sql`
-      select m.*, 'message.suppressed' as event from m where m.status = 'suppressed'`,
+      select m.*, 'message.' || m.status as event from m where m.is_first and m.status in ('suppressed', 'failed')`,
     )})
-    select l.job_id, l.begun and m.status = 'sending' as begun, coalesce(m.status, l.status) as status, l.envelope,
-      l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference, l.failure,
-      extract(epoch from coalesce(l.send_at, l.created_at))::float8 as wanted_s
+    select l.job_id, l.begun and m.left_to_send > 0 as begun, coalesce(m.status, l.status) as status, l.envelope,
+      l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference,
+      coalesce(m.failure, l.failure) as failure,
+      extract(epoch from coalesce(l.send_at, l.created_at))::float8 as wanted_s,
+      (select t.email_domains from tenants t where t.id = l.tenant_id and l.channel = 'email') as email_domains
     from locked l left join m on m.tenant_id = l.tenant_id and m.id = l.id`
   return new Map(rows.map(({ job_id, ...message }) => [job_id, message]))
 }
@@ -94,7 +113,7 @@ export async function findStandingMessage(
   { tenant_id, message_id }: { tenant_id: string; message_id: string },
 ): Promise<(StandingMessage & { channel: Channel }) | undefined> {
   const [row] = await sql<(StandingMessage & { channel: Channel })[]>`
-    select channel, status, provider_reference, failure from messages
+    select channel, status, provider_reference, failure, recipients from messages
     where tenant_id = ${tenant_id} and id = ${message_id}`
   return row
 }

@@ -48,9 +48,10 @@ const recipientStatus = z.enum(['accepted', 'refused', 'bounced', 'suppressed', 
 const recipientSchema = z
   .object({
     address: z.string().meta({ description: 'The address.', example: 'ada@example.com' }),
-    status: recipientStatus
-      .nullable()
-      .meta({ description: 'The outcome for this recipient; null until it is known.' }),
+    status: recipientStatus.nullable().meta({
+      description:
+        'The outcome for this recipient; null until it is known. A recipient that the server has deferred has a `code`, and is tried again.',
+    }),
     code: z.string().nullable().meta({ description: "The server's code, if it refused.", example: null }),
     message: z.string().nullable().meta({ description: 'A description for people.', example: null }),
   })
@@ -195,6 +196,11 @@ export type StoredRecipient = {
   status: z.output<typeof recipientStatus> | null
   code: string | null
   message: string | null
+  /**
+   * The server took the email for others, or refused it for them, and deferred this one: it waits for another attempt, is
+   * being tried, or may have been accepted in one whose answer was lost.
+   */
+  deferred?: 'waiting' | 'trying' | 'unknown'
 }
 
 /** A message as it is read from its row. */
@@ -219,5 +225,6 @@ export const MESSAGE_EVENTS = {
   canceled: 'It was canceled before it was sent.',
   bounced: 'It bounced for a recipient.',
   complained: 'A recipient complained about it.',
+  recipients_settled: 'The server accepted or refused recipients that it had deferred.',
   received: 'Somebody sent you an SMS, from a number that you have written to.',
 } as const

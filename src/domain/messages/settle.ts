@@ -10,7 +10,7 @@ import { finishing, holding, type FailedRow, type Settlement } from '../jobs/set
 import { filing } from '../notifications/settle.ts'
 import { suppressing } from '../suppressions/settle.ts'
 import { OPEN_MESSAGE_STATUSES } from './message.ts'
-import { isOpenMessage } from './subject.ts'
+import { awaitsAnother, isOpenMessage } from './subject.ts'
 import { nothingTold, type MessageTold } from './told.ts'
 
 /**
@@ -52,7 +52,7 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
       ...settlement,
       change: {
         ...facts,
-        ...suppresses,
+        suppresses: suppresses.map((each) => ({ ...each, suppression_event_id: newId() })),
         rank: rankOfSms(told.said),
         recipients_told: recipients,
         some_delivered: recipients.some(({ status }) => status === 'delivered'),
@@ -61,7 +61,6 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
         state_event_id: newId(),
         word: event,
         word_event_id: newId(),
-        suppression_event_id: newId(),
       },
     }
   })
@@ -70,9 +69,8 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, message_id uuid, said text, provider_reference text, provider_status text, failure jsonb,
-        price jsonb, recipients_told jsonb, suppression_id uuid, address text, sealed text, reason text, rank integer,
-        some_delivered boolean, notification_id uuid, happened_at timestamptz, state_event_id uuid, word text,
-        word_event_id uuid, suppression_event_id uuid)
+        price jsonb, recipients_told jsonb, suppresses jsonb, rank integer, some_delivered boolean,
+        notification_id uuid, happened_at timestamptz, state_event_id uuid, word text, word_event_id uuid)
     ),
     ${seeing(sql)},
     ${hearing(sql)},
@@ -148,7 +146,9 @@ function hearing(sql: Sql | Tx): Fragment {
   return sql`
     recipient as (
       select seen.job_id, seen.word, seen.has_left, e.nth, e.was, news.recipient as news,
-        seen.has_left or (seen.said = 'refused' and seen.was_open) as counts
+        seen.has_left or (seen.said = 'refused' and seen.was_open) or (seen.said = 'queued' and seen.before = 'sending')
+          as counts,
+        seen.before in ('sending', 'unknown') as was_on_its_way
       from seen
       cross join lateral jsonb_array_elements(seen.recipients_before) with ordinality as e(was, nth)
       left join lateral (
@@ -157,18 +157,22 @@ function hearing(sql: Sql | Tx): Fragment {
       ) news on true
     ), became as (
       select recipient.*, case
+          when counts and was ->> 'status' is null and news ? 'deferred' then was || news
           when counts and ${rankOfRecipient(sql, sql`news`)} > ${rankOfRecipient(sql, sql`was`)} then news
-          when has_left and was ->> 'status' is null then was || '{"status": "accepted"}'
+          when has_left and was ->> 'status' is null and (was_on_its_way or not was ? 'deferred')
+            then (was - 'deferred') || '{"status": "accepted", "code": null, "message": null}'
           else was end as is_now
       from recipient
     ), counted as (
       select job_id, jsonb_agg(is_now order by nth) as recipients_after,
-        count(*) filter (where is_now ->> 'status' not in ('refused', 'suppressed')) as lives,
+        count(*) filter (where coalesce(is_now ->> 'status', '') not in ('refused', 'suppressed')) as lives,
         count(*) filter (where is_now ->> 'status' = 'delivered') as arrived,
         count(*) filter (where is_now ->> 'status' = 'bounced') as came_back,
-        bool_or(is_now ->> 'status' = 'bounced' and case word
-          when 'message.complained' then was ->> 'code' is distinct from 'complaint'
-          else was ->> 'status' is distinct from 'bounced' end) as is_new
+        bool_or(case word
+          when 'message.recipients_settled' then was ->> 'deferred' = 'trying'
+            and is_now ->> 'deferred' is distinct from 'trying' and is_now ->> 'deferred' is distinct from 'waiting'
+          when 'message.complained' then is_now ->> 'status' = 'bounced' and was ->> 'code' is distinct from 'complaint'
+          else is_now ->> 'status' = 'bounced' and was ->> 'status' is distinct from 'bounced' end) as is_new
       from became group by job_id
     )`
 }
@@ -207,9 +211,11 @@ function rankOfRecipient(sql: Sql | Tx, recipient: Fragment): Fragment {
 /** Whom it must no longer reach. */
 function toSuppress(sql: Sql | Tx): Fragment {
   return sql`
-    select step.tenant_id, suppression_id, suppression_event_id, channel, address, sealed, reason, message_id,
-      coalesce(step.happened_at, held.started_at) as happened_at
-    from step join held on held.job_id = step.job_id where suppression_id is not null`
+    select step.tenant_id, x.suppression_id, x.suppression_event_id, step.channel, x.address, x.sealed, x.reason,
+      step.message_id, coalesce(step.happened_at, held.started_at) as happened_at
+    from step join held on held.job_id = step.job_id
+    cross join lateral jsonb_to_recordset(step.suppresses) as x(
+      suppression_id uuid, suppression_event_id uuid, address text, sealed text, reason text)`
 }
 
 /** The event of the state that a message has reached, and that of the word about a recipient. */
@@ -237,7 +243,7 @@ function wakingJobs(sql: Sql | Tx): Fragment {
         where j.tenant_id = m.tenant_id and j.subject_id = m.id and j.state in ('ready', 'unknown')
           and j.run_at > now() for update skip locked
       ) j
-      where m.notification_id is not null and m.moves and not ${isOpenMessage(sql, 'm')}
+      where m.notification_id is not null and m.moves and ${isOver(sql)}
     ), awake as (
       -- One whose attempts were used up has another, which ends it.
       update jobs j set run_at = now(), rung_at = null, max_attempts = greatest(j.max_attempts, j.attempt + 1)
@@ -245,10 +251,15 @@ function wakingJobs(sql: Sql | Tx): Fragment {
     )`
 }
 
+/** Whether nothing of the message `m` is left to be sent. */
+function isOver(sql: Sql | Tx): Fragment {
+  return sql`(not ${isOpenMessage(sql, 'm')} and not ${awaitsAnother(sql, 'm')})`
+}
+
 /** A job that would wait, although its message is settled meanwhile, ends at its next attempt: that is now. */
 function endsSoon(sql: Sql | Tx): Fragment {
   return sql`
-    case when held.job_id in (select job_id from m where not ${isOpenMessage(sql, 'm')})
+    case when held.job_id in (select job_id from m where ${isOver(sql)})
       then 0 else held.delay_ms end`
 }
 

@@ -12,6 +12,11 @@ export const messageSubject = {
   under_way: { open: (sql) => isOpenMessage(sql, 'p') },
 } as const satisfies Subject
 
+/** The condition for rows `row` with recipients for whom another attempt will be made. */
+export function awaitsAnother(sql: Sql | Tx, row: string): Fragment {
+  return sql`${sql(row)}.recipients @> '[{"deferred": "waiting"}]'`
+}
+
 /** The condition for rows `row` that are not settled; their index has the same. */
 export function isOpenMessage(sql: Sql | Tx, row: string): Fragment {
   return sql`${sql(row)}.open`

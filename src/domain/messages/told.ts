@@ -35,8 +35,8 @@ export type MessageTold = {
   /** What became of single recipients of an email. */
   recipients: StoredRecipient[]
   /** The event that says what became of one of them, when that is new. */
-  event: 'message.bounced' | 'message.complained' | null
-  suppresses: SuppressionOf | null
+  event: 'message.bounced' | 'message.complained' | 'message.recipients_settled' | null
+  suppresses: SuppressionOf[]
 }
 
 /** A message of which nothing is told; to be filled in. */
@@ -49,7 +49,7 @@ export function nothingTold(ids: { tenant_id: string; message_id: string }): Omi
     price: null,
     recipients: [],
     event: null,
-    suppresses: null,
+    suppresses: [],
   }
 }
 

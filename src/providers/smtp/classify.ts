@@ -106,14 +106,14 @@ function refusal(error: SmtpError, reply: Reply | null): Unsent {
   return { kind: 'declined', failure: failureOf(is_sender ? 'sender_refused' : 'content_refused', reply) }
 }
 
-/** Another attempt may succeed only where each of them may. */
+/** Another attempt may succeed where one of them may. */
 function allRefused(errors: SmtpError[], told: OurSide): Unsent {
   const refused = errors.map((error) => refusedRecipient(error, told))
   const permanent = errors.findIndex((error) => (error.responseCode ?? 0) >= 500)
-  const { address: _, ...failure } = refused[Math.max(0, permanent)]!
+  const { address: _, deferred: __, ...failure } = refused[Math.max(0, permanent)]!
   const of_us = errors.find(isOfUs)
   return {
-    kind: permanent >= 0 ? 'declined' : 'retry',
+    kind: refused.some(({ deferred }) => deferred) ? 'retry' : 'declined',
     failure,
     refused,
     ...(of_us && { said: saidBy(of_us, told.login) }),
@@ -123,7 +123,9 @@ function allRefused(errors: SmtpError[], told: OurSide): Unsent {
 function refusedRecipient(error: SmtpError, { given, login }: OurSide): RefusedRecipient {
   const told = error.recipient ?? ''
   const failure = failureOf('recipient_refused', replyOf(error, login), 'The server refused the recipient.')
-  return { address: given.get(told) ?? told, ...failure }
+  const { responseCode = 0 } = error
+  const deferred = responseCode >= 400 && responseCode < 500
+  return { address: given.get(told) ?? told, deferred, ...failure }
 }
 
 /** Null where the error is about no reply that can be read. */

@@ -4,6 +4,7 @@ import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
 import { whileThere } from '#core/listener.ts'
+import { findEmailDomains } from '#domain/tenants.ts'
 import { findTemplate } from '#domain/templates/find.ts'
 import type { Template } from '#domain/templates/template.ts'
 
@@ -33,6 +34,8 @@ export type Asker = {
     name_or_id: string,
     work: (template: Template | undefined, signal: AbortSignal) => Promise<T>,
   ) => Promise<T>
+  /** The domains that it may write from; null: those of the installation. As they were a second ago at most. */
+  emailDomains: () => Promise<string[] | null>
   /** Does `work` while the body of the request is held, and what it takes beyond. Throws `overloaded`. */
   hold: <T>(work: (take: TakeRoom) => Promise<T>) => Promise<T>
 }
@@ -53,6 +56,7 @@ const RENDERS = {
 
 export function createAskers(sql: Sql): AskerOf {
   const hold = createHold()
+  const domainsOf = createDomains(sql)
   return (request) => {
     const {
       credentials: { tenant_id },
@@ -74,8 +78,29 @@ export function createAskers(sql: Sql): AskerOf {
             { signal },
           ),
         ),
+      emailDomains: () => domainsOf(tenant_id),
       hold: (work) => hold(tenant_id, body_bytes, work),
     }
+  }
+}
+
+const DOMAINS_MS = 1_000
+const MOST_TENANTS = 10_000
+
+function createDomains(sql: Sql): (tenant_id: string) => Promise<string[] | null> {
+  const known = new Map<string, { until: number; domains: Promise<string[] | null> }>()
+  return (tenant_id) => {
+    const now = performance.now()
+    const kept = known.get(tenant_id)
+    if (kept !== undefined && kept.until > now) return kept.domains
+    const domains = findEmailDomains(sql, tenant_id)
+    // One that could not be read is read again.
+    domains.catch(() => known.delete(tenant_id))
+    known.delete(tenant_id)
+    known.set(tenant_id, { until: now + DOMAINS_MS, domains })
+    const [oldest] = known.keys()
+    if (known.size > MOST_TENANTS) known.delete(oldest!)
+    return domains
   }
 }
 

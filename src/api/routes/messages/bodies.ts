@@ -115,7 +115,7 @@ export const emailBody = z
       })
       .meta({
         description:
-          'Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once.',
+          'Further headers: `X-...`, `In-Reply-To`, `References`, `Auto-Submitted` and `Precedence`, each once. Those that steer relays, such as `X-SMTPAPI`, are refused.',
         example: { 'X-Order': 'A-17' },
       }),
     tags: z

@@ -11,7 +11,8 @@ import type { ApiContext } from '../../context.ts'
 import type { Asker } from './asker.ts'
 import { sizeOf } from './attachments.ts'
 import { fitsSms, MOST_SUBJECT, type EmailBody, type SmsBody } from './bodies.ts'
-import { countryOf, domainOf } from './recipients.ts'
+import { countryOf } from './recipients.ts'
+import { checkHeaders, checkSender } from './senders.ts'
 import { renderedText } from './texts.ts'
 
 export type Composed = {
@@ -38,7 +39,8 @@ export async function composeEmail(
   body: EmailBody,
 ): Promise<Composed> {
   const { tenant_id } = asker
-  checkSender(body.from, config.EMAIL_FROM_DOMAINS)
+  await checkSender(asker, config, body)
+  checkHeaders(body.headers, config.EMAIL_HEADERS_ALLOWED)
   const { subject = null, text = null, html = null } = body
   const given = { subject, text, html, body: null }
   const texts = await textsOf(asker, { channel: 'email', given, ...body })
@@ -156,18 +158,6 @@ function problemOfEmail({ subject, text, html }: RenderedTemplate): string | nul
   if (subject === null || subject === '' || subject.length > MOST_SUBJECT || !isOneLine(subject))
     return 'The subject must be one line of 1 to 998 characters.'
   return (text ?? '') === '' && (html ?? '') === '' ? 'The template renders to no text.' : null
-}
-
-function checkSender(from: string | null | undefined, domains: readonly string[]): void {
-  if (from == null || domains.length === 0) return
-  const domain = domainOf(from)
-  if (domains.some((allowed) => allowed.toLowerCase() === domain)) return
-  const message = `Email may not be from addresses at ${domain}.`
-  throw new AppError('invalid_request', {
-    message,
-    param: 'from',
-    details: [{ param: 'from', message: `must be an address at ${domains.join(', ')}` }],
-  })
 }
 
 function checkCountry(number: string, countries: readonly string[]): void {

@@ -70,6 +70,7 @@ export const EVENT_PATTERNS = [
   'message.canceled',
   'message.bounced',
   'message.complained',
+  'message.recipients_settled',
   'message.received',
   'template.created',
   'template.updated',

@@ -1,5 +1,6 @@
 // How an email is sent. Nobody can be asked whether one was: only its notifications tell.
-import { bareAddress } from '#core/addresses.ts'
+import { asciiDomain, bareAddress, isSameMailAddress } from '#core/addresses.ts'
+import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { findAttachments, type BegunMessage } from '#domain/messages/begin.ts'
 import type { StoredRecipient } from '#domain/messages/message.ts'
 import { attachmentPlace } from '#domain/messages/sealed.ts'
@@ -7,8 +8,9 @@ import { sendEmail } from '#jobs/messages.ts'
 import type { OutgoingEmail, RefusedRecipient } from '#providers/email.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { recipientAddresses, messageIdOf, openContent, openEnvelope } from './parts.ts'
-import { idsOf, mayBeSent, notFound, taken, type MessageJob, type MessageSender } from './sending.ts'
+import { idsOf, mayBeSent, notFound, taken, type MessageJob } from './outcomes.ts'
+import { recipientAddresses, messageIdOf, openContent, openEnvelope, suppressionOf } from './parts.ts'
+import type { MessageSender } from './sending.ts'
 
 /** By this a relay that tells of bounces can name the message, also where it gives emails Message-IDs of its own. */
 const OUR_HEADER = 'X-Sluice-Message-ID'
@@ -40,24 +42,71 @@ async function send(
   const { email: provider, hashOf } = context
   if (provider === null) return NOT_CONFIGURED
   const email = emailOf(context, job, message, files)
+  if (!mayBeFrom(context, job, message, email.from)) return NOT_ITS_SENDER
   const sent = await provider.sendEmail(email, job.signal)
-  const refusalsOf = (refused: RefusedRecipient[] = []): StoredRecipient[] =>
-    refused.map(({ address, message: said, provider_code }) => ({
-      address: hashOf('email', address),
-      status: 'refused',
-      code: provider_code,
-      message: said,
-    }))
-  if (sent.kind === 'done') {
-    const recipients = refusalsOf(sent.value.refused)
-    return { kind: 'done', value: { ...TAKEN, provider_reference: email.message_id, recipients } }
+  const refused = (sent.kind === 'done' ? sent.value.refused : 'refused' in sent && sent.refused) || []
+  const refusals = refused.map((each) => refusedRecipient(hashOf('email', each.address), each))
+  const suppresses = refused.filter(isGone).map(({ address }) =>
+    suppressionOf(context.vault, job.tenant_id, {
+      address,
+      hash: hashOf('email', address),
+      reason: 'hard_bounce',
+    }),
+  )
+  if (sent.kind !== 'done') return { ...sent, refusals, suppresses }
+  const not_accepted = new Set(refused.map(({ address }) => address))
+  const accepted = email.recipients
+    .filter((address) => !not_accepted.has(address))
+    .map((address) => ({ ...ACCEPTED, address: hashOf('email', address) }))
+  const recipients = [...refusals, ...accepted]
+  return {
+    kind: 'done',
+    value: { ...TAKEN, provider_reference: email.message_id, recipients, suppresses },
   }
-  return 'refused' in sent ? { ...sent, refusals: refusalsOf(sent.refused) } : sent
+}
+
+/** Judged again: it was accepted days ago, perhaps, and its tenant may have lost the domain since. */
+function mayBeFrom(
+  { config: { EMAIL_FROM, SYSTEM_EMAIL_FROM } }: WorkerContext,
+  { tenant_id }: MessageJob,
+  { email_domains }: BegunMessage,
+  from: string,
+): boolean {
+  if (tenant_id === SYSTEM_TENANT_ID) return true
+  if (SYSTEM_EMAIL_FROM !== undefined && isSameMailAddress(from, SYSTEM_EMAIL_FROM)) return false
+  if (email_domains === null || (EMAIL_FROM !== undefined && isSameMailAddress(from, EMAIL_FROM))) return true
+  const domain = asciiDomain(bareAddress(from).split('@').at(-1)!)
+  return email_domains.includes(domain)
+}
+
+const NOT_ITS_SENDER = {
+  kind: 'declined',
+  failure: {
+    code: 'sender_refused',
+    message: 'Email may not be from this address any more.',
+    provider_code: null,
+  },
+} as const
+
+const ACCEPTED = { status: 'accepted', code: null, message: null } as const
+
+function refusedRecipient(
+  address: string,
+  { deferred, provider_code: code, message }: RefusedRecipient,
+): StoredRecipient {
+  return deferred
+    ? { address, status: null, code, message, deferred: 'waiting' }
+    : { address, status: 'refused', code, message }
+}
+
+/** There is no such mailbox, or none any more (RFC 3463; 5.1.10 is RFC 7505): a hard bounce, said at once. */
+function isGone({ deferred, provider_code }: RefusedRecipient): boolean {
+  return !deferred && /^5\d\d 5\.1\.(?:1|6|10)$/.test(provider_code ?? '')
 }
 
 const TAKEN = { said: 'sent', provider_status: null, failure: null, price: null } as const
 
-/** The email with its sealed parts opened, for those of its recipients that are not suppressed. */
+/** The email with its sealed parts opened, for those of its recipients of which nothing has become yet. */
 function emailOf(
   { vault }: WorkerContext,
   job: MessageJob,
@@ -67,9 +116,7 @@ function emailOf(
   const ids = idsOf(job)
   const envelope = openEnvelope(vault, ids, sealed)
   const content = openContent(vault, ids, sealed_content)
-  const open = recipientAddresses(envelope).filter(
-    (_address, nth) => recipients[nth]?.status !== 'suppressed',
-  )
+  const open = recipientAddresses(envelope).filter((_address, nth) => isOpen(recipients[nth]))
   const own = Object.entries(content.headers ?? {}).filter(
     ([name]) => name.toLowerCase() !== OUR_HEADER.toLowerCase(),
   )
@@ -90,6 +137,11 @@ function emailOf(
     }),
     recipients: [...new Set(open.map(bareAddress))],
   }
+}
+
+/** Whether this attempt is for the recipient: nothing has become of it yet. */
+function isOpen(recipient: StoredRecipient | undefined): boolean {
+  return (recipient?.status ?? null) === null && recipient?.deferred !== 'unknown'
 }
 
 async function look(_context: WorkerContext, job: MessageJob, { status }: BegunMessage): Promise<Decision> {

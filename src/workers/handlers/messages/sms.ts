@@ -7,16 +7,9 @@ import type { ProviderSms } from '#providers/sms.ts'
 import { SealError } from '#core/secrets.ts'
 import type { WorkerContext } from '../../context.ts'
 import { retry, unanswered, type Decision } from '../../decision.ts'
+import { idsOf, mayBeSent, notFound, taken, type MessageJob, type SentMessage } from './outcomes.ts'
 import { openContent, openEnvelope, suppressionOf } from './parts.ts'
-import {
-  idsOf,
-  mayBeSent,
-  notFound,
-  taken,
-  type MessageJob,
-  type MessageSender,
-  type SentMessage,
-} from './sending.ts'
+import type { MessageSender } from './sending.ts'
 
 /** The provider's clock and ours may differ by this much. */
 const CLOCKS_APART_S = 300
@@ -52,7 +45,7 @@ async function send(
   const hash = message.recipients[0]!.address
   return {
     ...sent,
-    suppresses: suppressionOf(vault, ids.tenant_id, { address: to, hash, reason: 'opt_out' }),
+    suppresses: [suppressionOf(vault, ids.tenant_id, { address: to, hash, reason: 'opt_out' })],
   }
 }
 

@@ -25,7 +25,7 @@ import { done, retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
 import { recipientAddresses, messageIdOf, openEnvelope, suppressionOf } from '../messages/parts.ts'
-import { settlingMessage } from '../messages/sending.ts'
+import { settlingMessage } from '../messages/outcomes.ts'
 import { over, parkFor } from './parked.ts'
 
 type NewsAbout<About extends MessageNews['about']> = Extract<MessageNews, { about: About }>
@@ -118,11 +118,9 @@ async function applyEmail(
     ...(came_back && {
       event: outcome.event,
       failure: failureOf(outcome.message, code),
-      suppresses: suppressionOf(vault, tenant_id, {
-        address: bareAddress(address),
-        hash,
-        reason: outcome.reason,
-      }),
+      suppresses: [
+        suppressionOf(vault, tenant_id, { address: bareAddress(address), hash, reason: outcome.reason }),
+      ],
     }),
   })
 }

@@ -1,0 +1,51 @@
+// In whose name a tenant may write email, and by which headers.
+import { bareAddress, isSameMailAddress } from '#core/addresses.ts'
+import type { Config } from '#core/config.ts'
+import { steersRelay } from '#core/email-headers.ts'
+import { AppError } from '#core/errors.ts'
+import type { Asker } from './asker.ts'
+import type { EmailBody } from './bodies.ts'
+import { domainOf } from './recipients.ts'
+
+/** Throws where an address is not the tenant's to write from, or is the system's own. */
+export async function checkSender(
+  asker: Asker,
+  { EMAIL_FROM_DOMAINS, SYSTEM_EMAIL_FROM }: Config,
+  { from, reply_to }: Pick<EmailBody, 'from' | 'reply_to'>,
+): Promise<void> {
+  for (const [param, address] of [
+    ['from', from],
+    ['reply_to', reply_to],
+  ] as const)
+    if (address != null && SYSTEM_EMAIL_FROM !== undefined && names(address, SYSTEM_EMAIL_FROM))
+      throw refused(param, "The system's own address may not be used.", 'must be another address')
+  if (from == null) return
+  const domains = (await asker.emailDomains()) ?? EMAIL_FROM_DOMAINS
+  const is_limited = domains !== EMAIL_FROM_DOMAINS || domains.length > 0
+  const domain = domainOf(from)
+  if (!is_limited || domains.some((allowed) => allowed.toLowerCase() === domain)) return
+  const must_be = domains.length === 0 ? 'must be left out' : `must be an address at ${domains.join(', ')}`
+  throw refused('from', `Email may not be from addresses at ${domain}.`, must_be)
+}
+
+/** Throws for headers that would steer a relay. */
+export function checkHeaders(headers: EmailBody['headers'], allowed: readonly string[]): void {
+  const name = Object.keys(headers ?? {}).find((each) => steersRelay(each, allowed))
+  if (name !== undefined)
+    throw refused(
+      `headers.${name}`,
+      `The header ${name} is not allowed: it can steer the server that sends the email on.`,
+      'is a header that can steer a relay',
+    )
+}
+
+/** Whether an address is the system's, or shows it as its name. */
+function names(address: string, system: string): boolean {
+  const name = address.slice(0, -bareAddress(address).length - 1)
+  const shown = name.normalize('NFKC').replaceAll(/\s/g, '').toLowerCase()
+  return isSameMailAddress(address, system) || shown.includes(bareAddress(system).toLowerCase())
+}
+
+function refused(param: string, message: string, must_be: string): AppError {
+  return new AppError('invalid_request', { message, param, details: [{ param, message: must_be }] })
+}

@@ -1,0 +1,64 @@
+// Headers by which an email can steer the relay that sends it on: add recipients, choose streams and senders, skip lists of
+// those who want nothing, turn reports off. Any relay may be behind SMTP_URL, so those of all that are known are refused.
+
+const OURS = 'x-sluice-'
+/** Names, or beginnings of names with a `-` at their end, in lower case. */
+const STEERING = [
+  OURS,
+  // SendGrid; Mailchimp Transactional (Mandrill) and MailChannels; SparkPost; Amazon SES; Postmark; Mailgun; Mailjet.
+  ...['x-smtpapi', 'x-sg-', 'x-mc-', 'x-mandrill-', 'x-mailchannels-', 'x-msys-', 'x-sparkpost-'],
+  ...['x-ses-', 'x-amz-', 'x-amazon-', 'x-pm-', 'x-postmark-', 'x-mailgun-', 'x-mj-', 'x-mailjet-'],
+  // Brevo; Elastic Email; SocketLabs; Mailtrap; SMTP2GO; Resend; Scaleway; Sendmachine; Infobip; Contactlab; UniOne.
+  ...[
+    'x-mailin-',
+    'x-sib-',
+    'x-brevo-',
+    'x-elasticemail-',
+    'x-xsmessageid',
+    'x-xsmailingid',
+    'x-socketlabs-',
+  ],
+  ...['x-mt-', 'x-mailtrap-', 'x-smtp2go-', 'x-resend-', 'x-scw-', 'x-scaleway-', 'x-sm-', 'x-infobip-'],
+  ...['x-clab-', 'x-unione', 'x-unione-'],
+  // MailerSend; Lettermint; AhaSend; MailPace; Maileroo; ZeptoMail; Sweego; Emailit; Netcore.
+  ...[
+    'x-mailersend-',
+    'x-lettermint-',
+    'x-lm-tag',
+    'x-ahasend-',
+    'x-mailpace-',
+    'x-maileroo-',
+    'x-zeptomail-',
+  ],
+  ...['x-sweego-', 'x-emailit-', 'x-apiheader', 'x-tags', 'x-pepipost-'],
+  // Wooxy and ReachMail, by names that say nothing of them.
+  ...['x-header', 'x-message-priority', 'x-ignore-', 'x-address', 'x-campaign', 'x-tracking', 'x-dkim-'],
+  // Servers of one's own: PowerMTA, KumoMTA, GreenArrow, Postal, Halon, Exchange, Google.
+  ...['x-virtual-mta', 'x-job', 'x-kumoref', 'x-tenant', 'x-greenarrow-', 'x-postal-', 'x-halon-', 'x-ms-'],
+  ...['x-microsoft-', 'x-gm-', 'x-google-'],
+  // What servers write themselves and may believe: the envelope, senders, verdicts.
+  ...[
+    'x-envelope-',
+    'x-return-path',
+    'x-original-',
+    'x-delivered-to',
+    'x-forwarded-',
+    'x-rcpt-',
+    'x-receiver',
+  ],
+  ...['x-sender', 'x-authenticated-', 'x-feedback-id', 'x-spam-', 'x-virus-'],
+]
+
+/**
+ * Whether an email may not have this header. `allowed`: EMAIL_HEADERS_ALLOWED, names, or beginnings of names that end with
+ * `*`. Ours are never allowed: by them we know messages again.
+ */
+export function steersRelay(name: string, allowed: readonly string[]): boolean {
+  const lower = name.toLowerCase()
+  if (lower.startsWith(OURS)) return true
+  if (!STEERING.some((each) => (each.endsWith('-') ? lower.startsWith(each) : lower === each))) return false
+  return !allowed.some((each) => {
+    const pattern = each.toLowerCase()
+    return pattern.endsWith('*') ? lower.startsWith(pattern.slice(0, -1)) : lower === pattern
+  })
+}

@@ -1,0 +1,44 @@
+// Recipients of an email whom the server has deferred: they are tried again alone, and never those that it accepted.
+import type { StoredRecipient } from '#domain/messages/message.ts'
+import type { MessageTold } from '#domain/messages/told.ts'
+
+type Recipients = { recipients: StoredRecipient[] }
+
+export function isWaiting({ deferred }: StoredRecipient): boolean {
+  return deferred === 'waiting'
+}
+
+/** Those that an attempt was to try again and did not reach: they wait for another. */
+export function waitAgain({ recipients }: Recipients): StoredRecipient[] {
+  return recipients.flatMap((each) => (each.deferred === 'trying' ? [{ ...each, deferred: 'waiting' }] : []))
+}
+
+/** Those that an attempt tried again, where its answer was lost: they are not tried any more. */
+export function lostTrackOf({ recipients }: Recipients): StoredRecipient[] {
+  const message = 'It is not known whether the server accepted it.'
+  return recipients.flatMap((each) =>
+    each.deferred === 'trying' ? [{ ...each, code: null, message, deferred: 'unknown' }] : [],
+  )
+}
+
+/** Those that an attempt tried again, which the server refused as a whole. */
+export function refusedAgain(
+  { recipients }: Recipients,
+  { provider_code: code, message }: { provider_code: string | null; message: string },
+): StoredRecipient[] {
+  return recipients.flatMap(({ address, deferred }) =>
+    deferred === 'trying' ? [{ address, status: 'refused', code, message }] : [],
+  )
+}
+
+/** Without another attempt: who waits for one is refused. */
+export function refusedForGood(recipients: StoredRecipient[]): StoredRecipient[] {
+  return recipients.map(({ deferred, ...each }) =>
+    deferred === 'waiting' ? { ...each, status: 'refused' } : each,
+  )
+}
+
+/** What says that deferred recipients are settled; for a message that has left before. */
+export function settlingThem(recipients: StoredRecipient[]): Pick<MessageTold, 'event' | 'recipients'> {
+  return { event: recipients.every(isWaiting) ? null : 'message.recipients_settled', recipients }
+}
