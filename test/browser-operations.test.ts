@@ -159,6 +159,28 @@ test('a call that nobody knows about is resolved on the page of its job, in word
   await page.getByRole('list', { name: 'Attempts' }).getByText('unknown to failed').waitFor()
 })
 
+test('unknown calls are resolved together on the page of jobs, and only where the filter is for them', async () => {
+  const { client, tenant_id } = dashboard.world
+  const refunds = [await unknownRefund(dashboard.world), await unknownRefund(dashboard.world)]
+  const page = await dashboard.open(`/ops/jobs?tenant=${tenant_id}`, { as: 'operator' })
+  const bulk = page.getByRole('group', { name: 'All matching jobs' })
+  await bulk.getByRole('button', { name: 'Retry', exact: true }).waitFor()
+  expect(await bulk.getByRole('button', { name: 'Resolve', exact: true }).count()).toBe(0)
+  await page.goto(`${page.url()}&state=unknown&name=refund.create`)
+  await bulk.getByRole('button', { name: 'Resolve', exact: true }).click()
+  const dialog = page.getByRole('dialog')
+  const resolve = dialog.getByRole('button', { name: 'Resolve', exact: true })
+  await dialog.getByText('2 jobs', { exact: true }).waitFor()
+  await dialog.getByLabel('Reason').fill('Their books show none of them')
+  expect(await resolve.isDisabled()).toBe(true)
+  await dialog.getByLabel('It did not take effect').check()
+  await checkAccessible(page)
+  await resolve.click()
+  await dialog.getByText('2 done, 0 refused', { exact: true }).waitFor()
+  for (const { refund_id } of refunds)
+    expect((await client.get(`/v1/refunds/${refund_id}`)).body.status).toBe('failed')
+})
+
 test('while no worker counts, the pages of operators say since when, and call nothing healthy', async () => {
   const { sql } = dashboard.world
   await strangeJob({ queue: 'maintenance', run_at: '2020-01-01' })

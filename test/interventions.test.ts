@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
+import { askedActSchema, askForAct, findAct } from '#domain/operator-acts/act.ts'
 import { findAuditEntries, type AuditEntry } from '#domain/people/audit-log.ts'
 import { operatorHere } from '#domain/people/operator-here.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
@@ -91,6 +92,71 @@ test('a refund that never happened is resolved as failed, which frees what it re
   const again = await jobs('resolve', job_id, '--as', 'failed', ...BY)
   expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('failed')])
   await expect(world.sql`update job_interventions set who = 'nobody'`).rejects.toThrow('append-only')
+})
+
+/** Two refunds of a tenant of its own whose effect is unknown, and a capture of it that waits. */
+async function unknownOfOne() {
+  const tenant = `unknown-${freshKey()}`
+  const shop = await world.clientOf({ tenant })
+  const of = { ...world, client: shop }
+  const refunds = [await unknownRefund(of), await unknownRefund(of)]
+  const { id } = await heldPayment(shop)
+  await world.sql`insert into pauses (tenant_id) values (${shop.tenant_id})`
+  await shop.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+  const statuses = async () =>
+    await Promise.all(
+      refunds.map(async ({ refund_id }) => (await shop.get(`/v1/refunds/${refund_id}`)).body.status),
+    )
+  const capture = async () => (await shop.get(`/v1/payments/${id}`)).body.status
+  return { shop, tenant, refunds, statuses, capture }
+}
+
+test('all unknown jobs of a tenant are resolved by one command, each on record, and no others', async () => {
+  const { tenant, refunds, statuses, capture } = await unknownOfOne()
+  const other = await unknownRefund(world)
+  const of = ['--state', 'unknown', '--tenant', tenant]
+  // Each of these needs its own reference.
+  const done = await jobs('resolve', ...of, '--as', 'done', ...BY)
+  expect(done.stdout).toContain('0 jobs are resolved.')
+  expect(done.stdout).toContain('The reference is missing')
+  expect(await statuses()).toEqual(['pending', 'pending'])
+  const { code, stdout, stderr } = await jobs('resolve', ...of, '--as', 'failed', ...BY)
+  expect([code, stderr, stdout]).toEqual([0, '', '2 jobs are resolved.\n'])
+  expect(await statuses()).toEqual(['failed', 'failed'])
+  expect(await capture()).toBe('capturing')
+  for (const { job_id } of refunds)
+    expect(await shown(job_id)).toMatchObject({
+      state: 'failed',
+      interventions: [{ who: 'ada', act: 'resolve', before: 'unknown', after: 'failed' }],
+    })
+  expect(await shown(other.job_id)).toMatchObject({ state: 'unknown' })
+  expect((await jobs('resolve', '--as', 'failed', ...BY)).stderr).toContain('--state unknown')
+  expect((await jobs('resolve', ...of, '--as', 'done', '--reference', 're_1', ...BY)).stderr).toContain(
+    'one job',
+  )
+})
+
+test('an act resolves the unknown jobs that its filter finds, and no act does so with other jobs', async () => {
+  const { shop, refunds, statuses, capture } = await unknownOfOne()
+  const filter = { state: 'unknown', tenant_id: shop.tenant_id } as const
+  const asked = { act: 'resolve', filter, reason: 'the account was closed', took_effect: false } as const
+  const id = await askForAct(world.sql, asked, { who: 'ada@example.com', matched: 2 })
+  const act = await eventually(async () => {
+    const now = await findAct(world.sql, id)
+    expect(now).toMatchObject({ state: 'done' })
+    return now!
+  })
+  expect(act).toMatchObject({ found: 2, done: 2, refused: 0 })
+  expect(await statuses()).toEqual(['failed', 'failed'])
+  expect(await capture()).toBe('capturing')
+  expect(await shown(refunds[0]!.job_id)).toMatchObject({ state: 'failed' })
+  const refused = [
+    { ...asked, filter: { ...filter, state: 'open' } },
+    { ...asked, filter: { ...filter, state: 'parked' } },
+    { ...asked, took_effect: true, reference: 're_1' },
+    { ...asked, took_effect: undefined },
+  ]
+  for (const body of refused) expect(askedActSchema.safeParse(body).success).toBe(false)
 })
 
 /** A refund that the processor has made, of which no answer arrives any more until the fault is removed. */

@@ -8,6 +8,7 @@ import { PROVIDER_FAULTS } from './provider.ts'
 import { RECEIVER_FAULTS } from './receivers.ts'
 import { REDIS_FAULTS } from './redis.ts'
 import { TIME_FAULTS } from './time.ts'
+import { REFUSAL_FAULTS } from './refusals.ts'
 import { VERSION_FAULTS } from './versions.ts'
 
 export const FAULTS: Fault[] = [
@@ -19,5 +20,6 @@ export const FAULTS: Fault[] = [
   ...RECEIVER_FAULTS,
   ...TIME_FAULTS,
   ...PATIENCE_FAULTS,
+  ...REFUSAL_FAULTS,
   ...VERSION_FAULTS,
 ]
