@@ -108,11 +108,15 @@ async function unknownOfOne() {
       refunds.map(async ({ refund_id }) => (await shop.get(`/v1/refunds/${refund_id}`)).body.status),
     )
   const capture = async () => (await shop.get(`/v1/payments/${id}`)).body.status
-  return { shop, tenant, refunds, statuses, capture }
+  const resume = async () => {
+    await world.sql`delete from pauses where tenant_id = ${shop.tenant_id}`
+    await paymentIn(shop, id, 'captured')
+  }
+  return { shop, tenant, refunds, statuses, capture, resume }
 }
 
 test('all unknown jobs of a tenant are resolved by one command, each on record, and no others', async () => {
-  const { tenant, refunds, statuses, capture } = await unknownOfOne()
+  const { tenant, refunds, statuses, capture, resume } = await unknownOfOne()
   const other = await unknownRefund(world)
   const of = ['--state', 'unknown', '--tenant', tenant]
   // Each of these needs its own reference.
@@ -130,6 +134,8 @@ test('all unknown jobs of a tenant are resolved by one command, each on record, 
       interventions: [{ who: 'ada', act: 'resolve', before: 'unknown', after: 'failed' }],
     })
   expect(await shown(other.job_id)).toMatchObject({ state: 'unknown' })
+  await jobs('resolve', other.job_id, '--as', 'failed', ...BY)
+  await resume()
   expect((await jobs('resolve', '--as', 'failed', ...BY)).stderr).toContain('--state unknown')
   expect((await jobs('resolve', ...of, '--as', 'done', '--reference', 're_1', ...BY)).stderr).toContain(
     'one job',
@@ -137,7 +143,7 @@ test('all unknown jobs of a tenant are resolved by one command, each on record, 
 })
 
 test('an act resolves the unknown jobs that its filter finds, and no act does so with other jobs', async () => {
-  const { shop, refunds, statuses, capture } = await unknownOfOne()
+  const { shop, refunds, statuses, capture, resume } = await unknownOfOne()
   const filter = { state: 'unknown', tenant_id: shop.tenant_id } as const
   const asked = { act: 'resolve', filter, reason: 'the account was closed', took_effect: false } as const
   const id = await askForAct(world.sql, asked, { who: 'ada@example.com', matched: 2 })
@@ -157,6 +163,7 @@ test('an act resolves the unknown jobs that its filter finds, and no act does so
     { ...asked, took_effect: undefined },
   ]
   for (const body of refused) expect(askedActSchema.safeParse(body).success).toBe(false)
+  await resume()
 })
 
 /** A refund that the processor has made, of which no answer arrives any more until the fault is removed. */
