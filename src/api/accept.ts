@@ -11,7 +11,7 @@ import type { ApiContext } from './context.ts'
 import { requestKey, takeOnce, type RequestKey } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
 import { found } from './refusals.ts'
-import { hasEnded, type Hints } from './wait.ts'
+import { hasEnded, listenWhileThere, type Hints } from './wait.ts'
 
 /** How long a request waits if neither the caller nor the route says otherwise. */
 const DEFAULT_WAIT_MS = 10_000
@@ -116,7 +116,7 @@ export async function accept<T extends { status: string }>(
   if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
 
   // Listen before ringing and before reading the job, so that no hint is missed in between.
-  using hints = context.waiters.listen(job_id, wait_ms)
+  using hints = listenWhileThere(context.waiters, request, job_id, wait_ms)
   ring()
   const { tenant_id } = request.credentials
   const find = () => answers.find({ tenant_id, id: resource_id, job_id })

@@ -2,7 +2,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { serializerCompiler } from 'fastify-type-provider-zod'
 import { createBodyReader } from '#core/bodies.ts'
-import { statementsUnderWay } from '#core/pool.ts'
+import { statementsUnderWay, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
 import { createListener, PROBE } from '#core/listener.ts'
 import { originOfLinks } from '#core/startup.ts'
@@ -24,8 +24,6 @@ import { validatorCompiler } from './validate.ts'
 
 /** For the rate limit, this many bytes of a body or an answer count as one request. */
 const BYTES_PER_REQUEST = 16 * 1024
-/** The most statements that may run or wait for each connection; further requests are refused. */
-const STATEMENTS_PER_CONNECTION = 500
 
 /** Who calls, and who is told of it. */
 export type ApiCallers = {
@@ -110,7 +108,12 @@ export async function buildApi(
     reply.header('cache-control', 'no-store')
     try {
       checkHost(request)
-      if (pressure.overloaded() || statementsUnderWay(sql) > most_statements) throw new AppError('overloaded')
+      if (pressure.overloaded())
+        throw new AppError('overloaded', { message: 'This process is too busy; nothing was accepted.' })
+      if (statementsUnderWay(sql) > most_statements)
+        throw new AppError('overloaded', {
+          message: 'Too many statements wait for the database; nothing was accepted.',
+        })
       request.credentials = await authenticate(request, reply)
     } catch (error) {
       keyless.countUnread(request, reply)

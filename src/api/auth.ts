@@ -21,7 +21,11 @@ const CACHE_SIZE = 10_000
 /** Limits the look-ups of keys that this process has not seen as valid. */
 const UNKNOWN_KEYS = {
   running: 16,
-  queue: { waiting: 256, wait_ms: 1_000, refuse: () => new AppError('overloaded') },
+  queue: {
+    waiting: 256,
+    wait_ms: 1_000,
+    refuse: () => new AppError('overloaded', { message: 'Too many keys wait to be looked up.' }),
+  },
 }
 
 /**

@@ -1,7 +1,7 @@
 // Lists read many rows, so they are kept from taking all connections, all memory or too much time.
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { connectDatabase } from '#core/pool.ts'
+import { connectDatabase, statementsUnderWay } from '#core/pool.ts'
 import { databaseCode, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
@@ -15,10 +15,16 @@ const OF_A_KEY = { running: 8, queue: { waiting: 256, wait_ms: 5_000, refuse: to
 /** The lists of one tenant that wait for its share of the long lane's connections. */
 const OF_A_TENANT = { waiting: 256, wait_ms: 3_000, refuse: tooMany }
 /** The lists of all tenants that wait for a connection of the long lane. */
-const OF_ALL = { waiting: 256, wait_ms: 2_000, refuse: () => new AppError('overloaded') }
+const OF_ALL = {
+  waiting: 256,
+  wait_ms: 2_000,
+  refuse: () => new AppError('overloaded', { message: 'Too many lists wait for the database.' }),
+}
 /** The time that a statement gets in the quick lane, where others may wait behind it, and in the long one. */
 const QUICK_MS = 100
 const LONG_MS = 2_000
+/** Lists that run or wait in the quick lane. */
+const MOST_QUICK = 2_000
 /** After a long list, all lists of that tenant go straight to the long lane for this time. */
 const STAYS_MS = 30_000
 const CANCELED_STATEMENT = '57014'
@@ -99,6 +105,8 @@ export function createLists(
     const { tenant_id } = credentials
     if (lanes.quick !== undefined && (long_until.get(tenant_id) ?? 0) < performance.now()) {
       long_until.delete(tenant_id)
+      if (statementsUnderWay(lanes.quick) > MOST_QUICK)
+        throw new AppError('overloaded', { message: 'Too many lists wait for the database.' })
       const began_at = performance.now()
       try {
         const found = await ask(lanes.quick)

@@ -1,6 +1,8 @@
 // Waits for jobs and for events. What is published and polled are only hints to read the rows; these say whether a job has
 // ended, and what the feed holds.
+import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
+import { onLeft } from '#core/leaving.ts'
 import type { Log } from '#core/log.ts'
 import { findLastSequences } from '#domain/feed.ts'
 import { findJobStates } from '#domain/jobs/states.ts'
@@ -14,6 +16,8 @@ const AWAY_POLL_MS = 50
 const HINT_EVERY_MS = 50
 /** Who waits for some of many events is hinted ever more seldom, at least as often as this. */
 const FEED_HINT_MS = 1000
+/** Those who wait at once; of more, none waits. */
+const MOST_WAITERS = 20_000
 /** How long waits for jobs may continue after the process was told to stop. */
 const CLOSE_MS = 5_000
 
@@ -26,12 +30,35 @@ export type Hints = Disposable & {
 const OF_NONE: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: () => {} }
 
 export type Waiters = {
-  /** Listens for hints about an id for at most `wait_ms`. With null there is nothing to wait for, and it is over at once. */
+  /**
+   * Listens for hints about an id for at most `wait_ms`. With null there is nothing to wait for, and it is over at once. It is
+   * over at once too when too many wait already: what was asked for is accepted, and answered as it stands.
+   */
   listen(id: string | null, wait_ms: number): Hints
   /** Passes hints on to the waiters of these ids. The published state is ignored: anybody can publish. */
   heard(published: { id: string }[]): void
   /** Ends new waits at once, and those under way at once or after a few seconds. */
   close(): void
+}
+
+/** The same for a request, whose wait is over when its caller has left. */
+export function listenWhileThere(
+  waiters: Waiters,
+  request: FastifyRequest,
+  id: string | null,
+  wait_ms: number,
+): Hints {
+  const hints = waiters.listen(id, wait_ms)
+  if (hints === OF_NONE) return hints
+  const end = () => hints[Symbol.dispose]()
+  const stop = onLeft(request, end)
+  return {
+    next: () => hints.next(),
+    [Symbol.dispose]() {
+      stop()
+      end()
+    },
+  }
 }
 
 type WaitedFor = {
@@ -76,6 +103,7 @@ function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, clos
   let polled_at = performance.now()
   let polling = false
   let closed = false
+  let count = 0
 
   function heard(published: { id: string }[]): void {
     for (const { id } of published) listening.get(id)?.forEach(({ hear }) => hear())
@@ -107,7 +135,7 @@ function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, clos
     heard,
     listen(id, wait_ms) {
       if (id === null) return OF_NONE
-      let over = closed || wait_ms === 0
+      let over = closed || wait_ms === 0 || count >= MOST_WAITERS
       let hinted = false
       let hints = 0
       let told_at = -Infinity
@@ -135,7 +163,7 @@ function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, clos
         clearTimeout(timeout)
         clearTimeout(later)
         const others = listening.get(id)
-        others?.delete(listener)
+        if (others?.delete(listener) === true) count -= 1
         if (others?.size === 0) listening.delete(id)
         pollWhileListening()
         tell()
@@ -149,7 +177,10 @@ function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, clos
         end,
       }
       const timeout = over ? undefined : setTimeout(end, wait_ms)
-      if (!over) listening.set(id, (listening.get(id) ?? new Set<Listener>()).add(listener))
+      if (!over) {
+        listening.set(id, (listening.get(id) ?? new Set<Listener>()).add(listener))
+        count += 1
+      }
       pollWhileListening()
       return {
         next: () =>

@@ -31,6 +31,10 @@ const DEADLINE_MS = 10_000
  * With this many items waiting the database cannot keep up: further requests are refused before anything is written.
  */
 const MAX_WAITING = 5_000
+/** The same for their bytes, where items have a `size`. */
+const MAX_WAITING_BYTES = 64 * 1024 * 1024
+/** An item that waited for so long is refused instead of carried: nobody waits for it any more. */
+const MAX_WAIT_MS = 10_000
 
 export type BatchOptions<I> = {
   gather_ms?: number
@@ -61,7 +65,7 @@ export type Lanes = Map<string, Set<() => void>>
  *
  * When the database refuses a batch because of one item (an integrity violation, a deadlock, a row that a policy
  * forbids), its halves are tried, down to single items, so that no caller fails because of another. `step` names the run
- * in the metrics. Errors: those of `run`; `overloaded` when too many items wait; `timeout` when the database
+ * in the metrics. Errors: those of `run`; `overloaded` when too many items wait, or one for too long; `timeout` when the database
  * does not answer in time.
  */
 export function batcher<I, O>(
@@ -69,8 +73,9 @@ export function batcher<I, O>(
   run: (items: I[]) => Promise<O[]>,
   { gather_ms = GATHER_MS, key, lane, lanes: lanes_under_way = new Map(), size }: BatchOptions<I> = {},
 ): (item: I) => Promise<O> {
-  type Waiting = { item: I; resolve: (value: O) => void; reject: (error: unknown) => void }
+  type Waiting = { item: I; at: number; resolve: (value: O) => void; reject: (error: unknown) => void }
   let waiting: Waiting[] = []
+  let waiting_bytes = 0
   let running = 0
   let began_at = -Infinity
   const keys_under_way = new Set<string>()
@@ -97,6 +102,7 @@ export function batcher<I, O>(
 
   function start(): void {
     stopTimer()
+    refuseLate()
     const { batch, keys, lanes } = take()
     if (batch.length === 0) return
     running += 1
@@ -117,6 +123,22 @@ export function batcher<I, O>(
       next()
     })
     next()
+  }
+
+  /** Those that came first are the first to be late. */
+  function refuseLate(): void {
+    const too_old = performance.now() - MAX_WAIT_MS
+    while (waiting[0] !== undefined && waiting[0].at < too_old) {
+      const { item, reject } = waiting.shift()!
+      waiting_bytes -= size?.(item) ?? 0
+      reject(full())
+    }
+  }
+
+  function full(): AppError {
+    return new AppError('overloaded', {
+      message: `The database does not keep up: too much waits for the step ${step}; nothing was accepted.`,
+    })
   }
 
   function take(): { batch: Waiting[]; keys: string[]; lanes: Set<string> } {
@@ -140,6 +162,7 @@ export function batcher<I, O>(
         bytes += of_item
         keys.push(...names)
         if (of_lane !== undefined) lanes.add(of_lane)
+        waiting_bytes -= of_item
       } else rest.push(one)
       names.forEach((name) => seen.add(name))
     }
@@ -165,8 +188,10 @@ export function batcher<I, O>(
   let scheduled = false
   return (item) =>
     new Promise((resolve, reject) => {
-      if (waiting.length >= MAX_WAITING) return reject(new AppError('overloaded'))
-      waiting.push({ item, resolve, reject })
+      const bytes = size?.(item) ?? 0
+      if (waiting.length >= MAX_WAITING || waiting_bytes + bytes > MAX_WAITING_BYTES) return reject(full())
+      waiting_bytes += bytes
+      waiting.push({ item, at: performance.now(), resolve, reject })
       if (scheduled) return
       scheduled = true
       // In the next round of the event loop all requests that arrived together are in `waiting`.

@@ -38,10 +38,12 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Whether another listener answers it. */
     passed_on?: boolean
-    /** What is called when its caller has left, or was answered that it takes too long. */
-    on_left?: Set<() => void>
   }
 }
+
+/** Connections of a listener. One more is answered 503 without being read, and closed. */
+const MOST_CONNECTIONS = 10_000
+const REFUSED_MS = 1_000
 
 const UNREADABLE: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
@@ -104,9 +106,17 @@ export function createListener(
     ...options,
   }
   const sampled = createSampler(logged_part)
+  let connections = 0
   const lines = withoutRedaction(log)
   const app = Fastify(listenerOptions)
   app.removeAllContentTypeParsers()
+  app.server.on('connection', (socket: Socket) => {
+    connections += 1
+    socket.once('close', () => (connections -= 1))
+    if (connections <= MOST_CONNECTIONS) return
+    refuseUnread(socket, 'overloaded', 'Too many connections.', errorBody)
+    setTimeout(() => socket.destroy(), REFUSED_MS).unref()
+  })
   app.get(PROBE, () => ({ status: 'ok' }))
   // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
@@ -165,29 +175,6 @@ export function createListener(
     done()
   })
   return app
-}
-
-/** Calls `left` within half a second of when the caller of a request has left. Returns what stops that. */
-export function onLeft(request: FastifyRequest, left: () => void): () => void {
-  const all = (request.on_left ??= new Set())
-  all.add(left)
-  return () => void all.delete(left)
-}
-
-/** Does `work` with a signal that aborts with `request_timeout` when the caller of the request has left. */
-export async function whileThere<T>(
-  request: FastifyRequest,
-  work: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const controller = new AbortController()
-  const left = () => controller.abort(new AppError('request_timeout'))
-  if (request.socket.destroyed) left()
-  const stop = onLeft(request, left)
-  try {
-    return await work(controller.signal)
-  } finally {
-    stop()
-  }
 }
 
 /** Whether only the head of the answer is wanted: its body is dropped, and a stream would never end. */
@@ -279,15 +266,26 @@ function unreadable(
 ): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return
   const code = UNREADABLE[error.code ?? ''] ?? 'invalid_request'
-  const [status, standard] = ERRORS[code]
+  const message = code === 'invalid_request' ? 'The request could not be read.' : ERRORS[code][1]
+  refuseUnread(socket, code, message, errorBody)
+}
+
+/** Answers on a connection where no request was read, and closes it. */
+function refuseUnread(
+  socket: Socket,
+  code: ErrorCode,
+  message: string,
+  errorBody: (code: ErrorCode, message: string, request_id: string) => unknown,
+): void {
+  const [status] = ERRORS[code]
   const request_id = newId()
-  const message = code === 'invalid_request' ? 'The request could not be read.' : standard
   const body = JSON.stringify(errorBody(code, message, request_id))
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${request_id}`,
+    ...(status === 503 ? ['retry-after: 1'] : []),
     'connection: close',
   ]
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)

@@ -8,6 +8,8 @@ export type Lookup = (name: string) => Promise<string[]>
 
 /** Of each question to a name server: twice, the second time for twice as long. */
 const PATIENCE_MS = 1_000
+/** Names that are looked up at once. */
+const MOST_NAMES = 5_000
 const LOCALHOST = /^(?:.+\.)?localhost\.?$/i
 const LOOPBACK = ['127.0.0.1', '::1']
 
@@ -53,7 +55,10 @@ export function createLookup({
 
   // Many connections to one name that begin together take one question.
   return (name) => {
-    const pending = asked.get(name) ?? ask(name).finally(() => asked.delete(name))
+    const under_way = asked.get(name)
+    if (under_way === undefined && asked.size >= MOST_NAMES)
+      return Promise.reject(new Error('too many names are looked up at once'))
+    const pending = under_way ?? ask(name).finally(() => asked.delete(name))
     asked.set(name, pending)
     return pending
   }

@@ -165,6 +165,8 @@ function isActive(query: unknown): boolean {
 }
 
 const counts = new WeakMap<Sql, () => number>()
+/** The most statements of listeners that may run or wait for each connection; further requests are refused. */
+export const STATEMENTS_PER_CONNECTION = 500
 
 /** How many statements of this pool are running or waiting. */
 export function statementsUnderWay(sql: Sql): number {

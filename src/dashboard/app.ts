@@ -11,6 +11,7 @@ import { createRefusals } from '#api/refusals.ts'
 import { validatorCompiler } from '#api/validate.ts'
 import { createBodyReader } from '#core/bodies.ts'
 import { AppError } from '#core/errors.ts'
+import { statementsUnderWay, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
 import { createListener, PROBE } from '#core/listener.ts'
 import { findSignedIn } from '#domain/people/find.ts'
 import type { DashboardContext, FoundSession } from './context.ts'
@@ -118,7 +119,11 @@ export async function buildDashboard(api: ApiContext, beside: Beside): Promise<F
     // The router decodes paths and takes whole addresses, so the route that it found counts as well as the text.
     if ([path, request.routeOptions.url ?? ''].some((each) => LIMITED.test(each))) {
       reply.header('cache-control', 'no-store')
-      if (!path.startsWith(V1)) limit(networkOf(request.ip), reply)
+      if (!path.startsWith(V1)) {
+        limit(networkOf(request.ip), reply)
+        if (statementsUnderWay(sql) > config.DATABASE_POOL * STATEMENTS_PER_CONNECTION)
+          throw new AppError('overloaded', { message: 'Too many statements wait for the database.' })
+      }
     }
     guard(request)
     if (NOT_CANONICAL.test(path)) throw new AppError('route_not_found')

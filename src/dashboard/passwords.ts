@@ -9,7 +9,7 @@ import type { DashboardContext } from './context.ts'
 
 /** Hashing a password takes 32 MB and a tenth of a second of a processor. */
 export function createHashingGate({ running, waiting }: { running: number; waiting: number }) {
-  const refuse = () => new AppError('overloaded')
+  const refuse = () => new AppError('overloaded', { message: 'Too many passwords wait to be checked.' })
   return createGate({ running, queue: { waiting, wait_ms: 5_000, refuse } })
 }
 

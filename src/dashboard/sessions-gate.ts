@@ -18,7 +18,11 @@ const OF_A_USER = {
 /** Limits the look-ups of cookies that this process has not seen as valid. */
 const UNKNOWN = {
   running: 8,
-  queue: { waiting: 256, wait_ms: 1_000, refuse: () => new AppError('overloaded') },
+  queue: {
+    waiting: 256,
+    wait_ms: 1_000,
+    refuse: () => new AppError('overloaded', { message: 'Too many sessions wait to be looked up.' }),
+  },
 }
 
 /**

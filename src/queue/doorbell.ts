@@ -13,6 +13,8 @@ export type Doorbell = {
 
 /** A bell counts for at most this long if the end of its job is never heard. */
 const FORGET_MS = 10_000
+/** Bells that count at once, of all tenants; jobs beyond wait for the sweep. */
+const MOST_RUNG = 50_000
 
 /** The window is counted in this process only: with several processes a tenant has a window in each. */
 export function createDoorbell(queue: Queue, window: number): Doorbell {
@@ -33,6 +35,7 @@ export function createDoorbell(queue: Queue, window: number): Doorbell {
     admits(name, tenant_id) {
       const oldest = rung.entries().next().value
       if (oldest !== undefined && oldest[1].at < performance.now() - FORGET_MS) release(oldest[0])
+      if (rung.size >= MOST_RUNG) return false
       return (shares.get(`${name} ${tenant_id}`) ?? 0) < window && !queue.full(name)
     },
     ring({ tenant_id, ...bell }) {

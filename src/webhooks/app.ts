@@ -12,6 +12,7 @@ import { factsOfStored, storeNotifications, type Arrival, type Stored } from '#d
 import { applyNotification } from '#jobs/notifications.ts'
 import { LateError, within } from '#queue/late.ts'
 import type { Take, WebhooksContext } from './context.ts'
+import { rawBody } from './refuse.ts'
 import { NOTIFICATION_ROUTES } from './routes.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
@@ -19,6 +20,8 @@ const BODY_LIMIT_BYTES = 1024 * 1024
  * Notifications are gathered for this long: nobody waits for their answers, and those of one payment come close together.
  */
 const GATHER_MS = 15
+/** Of the bodies of notifications that wait to be stored. */
+const MOST_HELD_BYTES = 64 * 1024 * 1024
 /** A silent database connection raises no error, so storing is limited to this time; the provider waits longer. */
 const ANSWER_MS = 5_000
 
@@ -57,7 +60,19 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     },
     { gather_ms: GATHER_MS },
   )
+  let held = 0
   const take: Take = async (notification, request) => {
+    const { length } = rawBody(request)
+    if (held + length > MOST_HELD_BYTES)
+      throw new AppError('overloaded', { message: 'Too many large notifications wait to be stored.' })
+    held += length
+    try {
+      return await storeOne(notification, request)
+    } finally {
+      held -= length
+    }
+  }
+  const storeOne: Take = async (notification, request) => {
     const { id, event_id, provider } = notification
     const ids = { notification_id: id, event_id }
     request.facts = ids

@@ -1,0 +1,67 @@
+// Queues within a process: each is listed in the documentation, bounded, and leaves with who waits in it.
+import { glob, readFile } from 'node:fs/promises'
+import { expect, test } from 'vitest'
+import { batcher } from '#core/batch.ts'
+import { createFairGate, createGate } from '#core/gate.ts'
+
+const ROOT = new URL('../', import.meta.url)
+/** What makes a queue. */
+const MAKES =
+  /\b(?:createGates?|createFairGate|createSlots|createLineWriter|createSender<\w+>|createBodyReader|createSlowLane)\(/
+const IS_ONE = /\bfunction (?:createGates?|createFairGate|createSlowLane|createBodyReader)\b/
+
+test('every file in which a queue is made is in the list of queues', async () => {
+  const document = await readFile(new URL('docs/architecture.md', ROOT), 'utf8')
+  const [, list = ''] = /\n## Queues\n([^]*?)\n## /.exec(document) ?? []
+  const missing: string[] = []
+  for await (const file of glob('src/**/*.ts', { cwd: ROOT.pathname })) {
+    const text = await readFile(new URL(file, ROOT), 'utf8')
+    const without = text.replaceAll(/^import [^]*?from '.*'$/gm, '')
+    if (MAKES.test(without) && !IS_ONE.test(without) && !list.includes(`\`${file}\``)) missing.push(file)
+  }
+  expect(missing).toEqual([])
+  for (const [, file] of list.matchAll(/`(src\/[^`]+)`/g)) await readFile(new URL(file!, ROOT), 'utf8')
+})
+
+const refuse = () => new Error('full')
+const never = () => new Promise<never>(() => {})
+
+test('a gate refuses what is too much, too large or too late, and forgets who has left', async () => {
+  const gate = createGate({ running: 1, queue: { waiting: 2, bytes: 10, wait_ms: 1e8, refuse } })
+  const first = Promise.withResolvers<void>()
+  const running = gate(() => first.promise)
+  const leaving = new AbortController()
+  const left = gate(never, { signal: leaving.signal, bytes: 8 })
+  await expect(gate(never, { bytes: 3 })).rejects.toThrow('full')
+  const small = gate(async () => 'small', { bytes: 2 })
+  await expect(gate(never)).rejects.toThrow('full')
+  leaving.abort(new Error('has left'))
+  await expect(left).rejects.toThrow('has left')
+  const large = gate(async () => 'large', { bytes: 8 })
+  first.resolve()
+  expect(await Promise.all([small, large])).toEqual(['small', 'large'])
+  await running
+  const late = createGate({ running: 1, queue: { waiting: 1, wait_ms: 1, refuse } })
+  void late(never)
+  await expect(late(never)).rejects.toThrow('full')
+})
+
+test('a gate that serves by turns is bounded too', async () => {
+  const gate = createFairGate({ running: 1, queue: { waiting: 1, wait_ms: 50, refuse } })
+  const { signal } = new AbortController()
+  void gate('a', signal, never)
+  const waits = gate('a', signal, never)
+  await expect(gate('b', signal, never)).rejects.toThrow('full')
+  await expect(waits).rejects.toThrow('full')
+})
+
+test('a statement of many is refused what is too much or too large, by name', async () => {
+  const send = batcher<string, string>('test_step', never, { size: ({ length }) => length })
+  // Four run, alone because of their size.
+  const large = 'x'.repeat(1024 * 1024)
+  for (let n = 0; n < 66; n++) void send(large).catch(() => {})
+  await expect(send(large)).rejects.toMatchObject({
+    code: 'overloaded',
+    message: expect.stringContaining('test_step'),
+  })
+})
