@@ -4,6 +4,7 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone } from '#domain/interventions/act.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
+import { findSchedules } from '#domain/operations/schedules.ts'
 import { setEmailDomains } from '#domain/tenants.ts'
 import { freshKey, type Answer } from '#test/client.ts'
 import { byTest } from '#test/environment.ts'
@@ -246,6 +247,16 @@ describe('an SMS', () => {
         select ask_at < now() + interval '5 minutes' as soon from messages where id = ${first.id} and ask_at > now()`
       expect(row).toEqual({ soon: true })
     })
+    // The lookup is a failed run on the page of schedules.
+    const schedule = async () =>
+      (await findSchedules(world.sql)).find(({ name }) => name === 'SMS lookups') ?? null
+    await eventually(async () =>
+      expect(await schedule()).toMatchObject({
+        state: 'failed',
+        failed_runs: 1,
+        failure: expect.any(String),
+      }),
+    )
     await busy.remove()
   })
 

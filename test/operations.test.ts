@@ -4,12 +4,13 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { newId, newIdsInOrder } from '#core/ids.ts'
+import { metrics } from '#core/metrics.ts'
 import { warnOfExpiry } from '#domain/payments/expiry.ts'
 import { ensureTenant } from '#domain/tenants.ts'
 import { BUCKETS } from '#domain/webhook-endpoints/numbers.ts'
 import { freshKey } from '#test/client.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
-import { drift, heldPayment, unknownRefund } from '#test/payments.ts'
+import { drift, eventually, fault, heldPayment, unknownRefund } from '#test/payments.ts'
 import { signedInAs, type Browser, type Person } from '#test/people.ts'
 import { until } from '#test/process.ts'
 import { decide, verificationOf } from '#test/verifications.ts'
@@ -580,3 +581,43 @@ test.each(['redis', 'postgres'] as const)(
     expect((await looking.send('PUT', '/ops/bull-board/api/queues/payments/pause', {})).status).toBe(404)
   },
 )
+
+test('recurring work whose provider refuses has failed: its page says why and since when, metrics count it, and it recovers', async () => {
+  const env = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
+  const refusing = await createWorld({ parts: ['worker', 'dashboard'], env })
+  onTestFinished(() => refusing.close())
+  const person = await signedInAs(refusing, { is_operator: true })
+  const events = async () =>
+    (await person.get('/api/ops/schedules')).body.find(
+      ({ name }: { name: string }) => name === 'events of stripe',
+    )
+  const failures = async () =>
+    (await metrics.recurringFailures.get()).values.find(({ labels }) => labels['work'] === 'events of stripe')
+      ?.value ?? 0
+  const failing = async () =>
+    (await metrics.recurringFailing.get()).values.find(({ labels }) => labels['work'] === 'events of stripe')
+      ?.value
+  const before = await failures()
+  const refusal = await fault(refusing, {
+    match: { path: '^/v1/events' },
+    times: 1000,
+    fault: { refuse_400: true, code: 'parameter_invalid' },
+  })
+  await eventually(async () => {
+    const row = await events()
+    expect(row).toMatchObject({ failure: 'This request was refused.', failing_since: expect.any(String) })
+    expect(row.failed_runs).toBeGreaterThan(1)
+    expect(row.state).toBe('failed')
+  })
+  expect((await failures()) - before).toBeGreaterThan(1)
+  await eventually(async () => expect(await failing()).toBeGreaterThan(0))
+  await refusal.remove()
+  await eventually(async () =>
+    expect(await events()).toMatchObject({
+      failure: null,
+      failing_since: null,
+      failed_runs: 0,
+      ended_at: expect.any(String),
+    }),
+  )
+})

@@ -216,6 +216,18 @@ export const metrics = {
     labelNames: ['reason'],
     registers,
   }),
+  recurringFailures: new Counter({
+    name: 'sluice_recurring_failures_total',
+    help: 'Runs of recurring work that failed, by work',
+    labelNames: ['work'],
+    registers,
+  }),
+  recurringFailing: new Gauge({
+    name: 'sluice_recurring_failing_seconds',
+    help: 'For how long every run of this work has failed; absent while its last run succeeded',
+    labelNames: ['work'],
+    registers,
+  }),
   eventsRecovered: new Counter({
     name: 'sluice_notifications_recovered_total',
     help: "Notifications that never arrived and were read from the processor's own list",

@@ -1,11 +1,17 @@
 // Loops: work that is repeated until the worker stops.
 import type { Log } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 
 export type Loop = { close(): Promise<void> }
 /** `hurry`: the interval has become shorter. What the loop waits for now is not longer than that. */
 export type HurriedLoop = Loop & { hurry(): void }
 
-/** Runs `work` repeatedly, `interval_ms()` after the last run ended. A failure is logged, and the loop goes on. */
+/** Thrown by work that failed and has said so itself, in the log and in the record of its runs. */
+export class RunFailed extends Error {
+  override name = 'RunFailed'
+}
+
+/** Runs `work` repeatedly, `interval_ms()` after the last run ended. A failure is counted and logged, and the loop goes on. */
 export function every(
   log: Log,
   name: string,
@@ -23,7 +29,9 @@ export function every(
       await work()
       failing = false
     } catch (error) {
-      if (!failing) log.warn({ err: error }, `${name} failed; it is tried again until it works`)
+      metrics.recurringFailures.inc({ work: name })
+      if (!failing && !(error instanceof RunFailed))
+        log.warn({ err: error }, `${name} failed; it is tried again until it works`)
       failing = true
     }
     later()

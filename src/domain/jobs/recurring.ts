@@ -16,6 +16,8 @@ export type Run = {
 
 /** If the worker dies in the middle of a run, another one continues after this long. */
 export const RUN_LEASE_S = 60
+/** Of the reason of a failed run. */
+const LONGEST_REASON = 500
 
 /**
  * Begins a run if one is due and no other worker has it; undefined otherwise. The first run is due at once, or
@@ -43,6 +45,28 @@ export async function beginRun(
   return run
 }
 
+/**
+ * Does a run if one is due, and nothing otherwise. A run that rejects is recorded as failed, and is due again when its
+ * lease would have lapsed.
+ */
+export async function inRun<T>(
+  sql: Sql,
+  name: string,
+  work: (run: Run) => Promise<T>,
+  options: { first_after_s?: number } = {},
+): Promise<T | undefined> {
+  const run = await beginRun(sql, name, options)
+  if (run === undefined) return undefined
+  try {
+    return await work(run)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    // Where the database is the reason, the lease lapses by itself.
+    await failRun(sql, run, { reason, next_s: RUN_LEASE_S }).catch(() => {})
+    throw error
+  }
+}
+
 /** Saves how far the run got and renews its lease; false when it is no longer ours. */
 export async function renewRun(sql: Sql | Tx, run: Run, position: Json): Promise<boolean> {
   const renewed = await sql`
@@ -62,9 +86,55 @@ export async function endRun(
     update recurring_work set lease_token = null, lease_until = null,
       position = ${sql.json(position)}, result = ${sql.json(result)},
       ended_at = now(), duration_ms = extract(epoch from now() - started_at) * 1000,
+      failure = null, failing_since = null, failed_runs = 0,
       due_at = now() + ${next_s} * interval '1 second'
     where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
   return ended.count > 0
+}
+
+/**
+ * Ends the run as failed; the next is due in `next_s` seconds, from `position` if there is one. What the last run that
+ * ended found, and when, stays. Does nothing when the run is no longer ours.
+ */
+export async function failRun(
+  sql: Sql,
+  run: Run,
+  { reason, position, next_s }: { reason: string; position?: Json; next_s: number },
+): Promise<void> {
+  await sql`
+    update recurring_work set lease_token = null, lease_until = null,
+      position = ${position === undefined ? sql`position` : sql.json(position)},
+      failure = ${reason.slice(0, LONGEST_REASON)}, failing_since = coalesce(failing_since, started_at),
+      failed_runs = failed_runs + 1, due_at = now() + ${next_s} * interval '1 second'
+    where name = ${run.name} and lease_token = ${run.token} and lease_until > now()`
+}
+
+/** Records a run of work that every worker does, without a lease. `failure` null: it succeeded. */
+export async function recordRun(
+  sql: Sql,
+  name: string,
+  { failure, duration_ms, next_s }: { failure: string | null; duration_ms: number; next_s: number },
+): Promise<void> {
+  const reason = failure?.slice(0, LONGEST_REASON) ?? null
+  const failed = reason !== null
+  await sql`
+    insert into recurring_work as w
+      (name, due_at, worker, started_at, ended_at, duration_ms, failure, failing_since, failed_runs)
+    values (${name}, now() + ${next_s} * interval '1 second', ${PROCESS_NAME},
+      now() - ${duration_ms} * interval '1 millisecond', ${failed ? null : sql`now()`}, ${failed ? null : duration_ms},
+      ${reason}, ${failed ? sql`now()` : null}, ${failed ? 1 : 0})
+    on conflict (name) do update set due_at = excluded.due_at, worker = excluded.worker,
+      started_at = excluded.started_at, ended_at = coalesce(excluded.ended_at, w.ended_at),
+      duration_ms = coalesce(excluded.duration_ms, w.duration_ms), failure = excluded.failure,
+      failing_since = case when ${failed} then coalesce(w.failing_since, now()) end,
+      failed_runs = case when ${failed} then w.failed_runs + 1 else 0 end`
+}
+
+/** For how many seconds every run has failed, by the name of the work; only of work whose last run failed. */
+export async function findFailingRuns(sql: Sql): Promise<{ name: string; failing_s: number }[]> {
+  return await sql<{ name: string; failing_s: number }[]>`
+    select name, extract(epoch from now() - failing_since)::float8 as failing_s from recurring_work
+    where failing_since is not null`
 }
 
 /** The result of the last run and how many seconds ago it ended; undefined before the first has ended. */

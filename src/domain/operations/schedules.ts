@@ -10,25 +10,30 @@ const ABOUT: Record<string, string> = {
   'roll-ups': 'Counts jobs and payments per minute and per hour, for figures and charts.',
   'moving what is finished': 'Moves finished jobs into the history.',
   'moving notifications': 'Moves finished notifications into the history.',
+  'SMS lookups': 'Asks the provider about SMS whose status callback did not arrive.',
 }
 const EVENTS_OF = 'events of '
 const ABOUT_EVENTS = "Reads the provider's list for events that never arrived as notifications."
 
 /**
- * A kind of recurring work. `state`: `running`; `ended`: the last run ended; `lost`: its worker died in it, and another
- * one goes on; `new`: it has not run yet. `worker` does the run or did the last one; `duration_ms` is of the last run that
+ * A kind of recurring work. `state`: `running`; `ended`: the last run ended; `failed`: the last run failed, and `failure`
+ * says why, as a rule because a provider refused; `lost`: its worker died in it, and another one goes on; `new`: it has
+ * not run yet. `failing_since`: since when every run has failed, `failed_runs` of them. `worker` does the run or did the last one; `duration_ms` is of the last run that
  * ended; `result` is what that found. `next_run_at` is null while it runs.
  */
 export const scheduleSchema = z.object({
   name: z.string(),
   about: z.string().nullable(),
-  state: z.enum(['new', 'running', 'ended', 'lost']),
+  state: z.enum(['new', 'running', 'ended', 'failed', 'lost']),
   worker: z.string().nullable(),
   started_at: timestamp.nullable(),
   ended_at: timestamp.nullable(),
   duration_ms: z.number().nullable(),
   next_run_at: timestamp.nullable(),
   result: z.unknown(),
+  failure: z.string().nullable(),
+  failing_since: timestamp.nullable(),
+  failed_runs: z.int(),
 })
 export type Schedule = z.output<typeof scheduleSchema>
 
@@ -37,7 +42,8 @@ export async function findSchedules(sql: Sql): Promise<Schedule[]> {
   const rows = await sql<Omit<Schedule, 'about'>[]>`
     select name,
       case when lease_until > now() then 'running' when lease_until is not null then 'lost'
-        when ended_at is null then 'new' else 'ended' end as state,
+        when failing_since is not null then 'failed' when ended_at is null then 'new' else 'ended' end as state,
+      failure, failing_since, failed_runs,
       worker, started_at, ended_at, duration_ms, case when lease_until is null then due_at end as next_run_at,
       -- The audit keeps the rows with problems there, of which it has a report of its own.
       case when jsonb_typeof(result) = 'object' then result - 'rows' else result end as result

@@ -14,7 +14,7 @@ import {
 import type { Problem } from '#domain/audit/checks.ts'
 import { AUDITED_NOUNS, CHECKS_OF_A_TIME } from '#domain/audit/index.ts'
 import { FOUND_AT_ANY_TIME } from '#domain/audit/notifications.ts'
-import { beginRun, endRun, findLastRun, renewRun, RUN_LEASE_S, type Run } from '#domain/jobs/recurring.ts'
+import { endRun, findLastRun, inRun, renewRun, RUN_LEASE_S, type Run } from '#domain/jobs/recurring.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -48,40 +48,43 @@ export function audits(context: WorkerContext, every_s: number): Loop {
     () => Math.min(LOOK_MS, every_s * 1000),
     async () => {
       await measure(sql)
-      const run = await beginRun(sql, NAME, { first_after_s: every_s })
-      if (run === undefined) return
-      const { since, again } = auditPosition.safeParse(run.position).data ?? { since: null, again: [] }
-      const options = { timeout_ms: TIMEOUT_MS }
-      let position = { since, again }
-      // Another worker continues here if this one ends.
-      const reached = async (time: string, found: AuditReport) => {
-        const wrong = rowsOf(lostLater(found))
-        const past = Date.parse(time) < Date.parse(run.started_at) ? time : run.started_at
-        position = { since: isWhole(found) ? past : position.since, again: wrong.slice(0, MOST_KEPT) }
-        run.position = position
-        await renewRun(sql, run, position)
-      }
-      const report = await whileKept(sql, run, () =>
-        since === null
-          ? auditEverything(sql, options)
-          : auditChanges(sql, since, again, { ...options, reached }),
-      )
-      const unfinished = unfinishedOf(report)
-      position = {
-        since: isWhole(report) || since === null ? run.started_at : position.since,
-        again: rowsOf(lostLater(report)).slice(0, MOST_KEPT),
-      }
-      const result: Json = {
-        problems: countsOf(report),
-        unfinished,
-        rows: report.problems.slice(0, MOST_KEPT),
-      }
-      // When the run was lost, the worker that has it now will report the same.
-      if (!(await endRun(sql, run, { position, result, next_s: every_s }))) return
-      raise(context, report, unfinished)
-      await measure(sql)
+      await inRun(sql, NAME, audit, { first_after_s: every_s })
     },
   )
+
+  async function audit(run: Run): Promise<void> {
+    const { since, again } = auditPosition.safeParse(run.position).data ?? { since: null, again: [] }
+    const options = { timeout_ms: TIMEOUT_MS }
+    let position = { since, again }
+    // Another worker continues here if this one ends.
+    const reached = async (time: string, found: AuditReport) => {
+      const wrong = rowsOf(lostLater(found))
+      const past = Date.parse(time) < Date.parse(run.started_at) ? time : run.started_at
+      position = { since: isWhole(found) ? past : position.since, again: wrong.slice(0, MOST_KEPT) }
+      run.position = position
+      await renewRun(sql, run, position)
+    }
+    const report = await whileKept(sql, run, () =>
+      since === null
+        ? auditEverything(sql, options)
+        : auditChanges(sql, since, again, { ...options, reached }),
+    )
+    const unfinished = unfinishedOf(report)
+    position = {
+      since: isWhole(report) || since === null ? run.started_at : position.since,
+      again: rowsOf(lostLater(report)).slice(0, MOST_KEPT),
+    }
+    const result: Json = {
+      problems: countsOf(report),
+      unfinished,
+      rows: report.problems.slice(0, MOST_KEPT),
+    }
+    // When the run was lost, the worker that has it now will report the same.
+    if (!(await endRun(sql, run, { position, result, next_s: every_s }))) return
+    raise(context, report, unfinished)
+    await measure(sql)
+  }
+
   return {
     async close() {
       await Promise.race([loop.close(), sleep(PATIENCE_MS, undefined, { ref: false })])

@@ -1,5 +1,7 @@
-// Sets the gauges of parked notifications, of jobs that are retried and of jobs whose effect is unknown.
+// Sets the gauges of parked notifications, of jobs that are retried, of jobs whose effect is unknown, and of recurring work
+// that fails.
 import { metrics } from '#core/metrics.ts'
+import { findFailingRuns } from '#domain/jobs/recurring.ts'
 import { findRetryingOfQueues } from '#domain/jobs/retrying.ts'
 import { countUnknown } from '#domain/jobs/states.ts'
 import { countParked } from '#domain/notifications/notification.ts'
@@ -18,6 +20,9 @@ export function gauge({ sql, log }: WorkerContext): Loop {
     async () => {
       for (const { reason, count } of await countParked(sql, MOST_COUNTED))
         metrics.parked.set({ reason }, count)
+      metrics.recurringFailing.reset()
+      for (const { name, failing_s } of await findFailingRuns(sql))
+        metrics.recurringFailing.set({ work: name }, failing_s)
       metrics.unknown.set(await countUnknown(sql))
       for (const [queue, { retrying, oldest_s }] of await findRetryingOfQueues(sql)) {
         metrics.retrying.set({ queue }, retrying)

@@ -1,14 +1,18 @@
 // Follows messages after they were sent: asks about SMS of which nothing is heard, and erases what is old.
 import { SMS } from '#core/config/providers.ts'
 import { askLater, fillPrices, takeUnheard, type UnheardSms } from '#domain/messages/unheard.ts'
+import { recordRun } from '#domain/jobs/recurring.ts'
 import { eraseOldTexts, forgetOldLimits } from '#domain/messages/retention.ts'
 import type { MessageNews } from '#domain/messages/told.ts'
+import type { Outcome } from '#core/outcome.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications, type Arrival } from '#domain/notifications/store.ts'
 import type { ProviderSms, SmsProvider } from '#providers/sms.ts'
-import { every, type Loop } from '../clock.ts'
+import { every, RunFailed, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
+/** The name of this work on record. */
+const LOOKUPS = 'SMS lookups'
 const LOOK_MS = 5_000
 /** SMS that are asked about at once. */
 const ASKED_AT_ONCE = 20
@@ -44,15 +48,15 @@ export function followMessages(context: WorkerContext, retention_days: number): 
       : [
           every(
             log,
-            'SMS of which nothing was heard',
+            LOOKUPS,
             () => ask_ms,
             async () => {
               ask_ms = LOOK_MS
               await whole(async () => {
-                const { due, wait_ms } = await askAboutUnheard(context, sms)
-                if (wait_ms === null) return due
-                ask_ms = wait_ms
-                return 0
+                const { due, refused } = await askAboutUnheard(context, sms)
+                if (refused === null) return due
+                ask_ms = refused.wait_ms
+                throw new RunFailed(refused.reason)
               }, ASKED_AT_ONCE)
             },
           ),
@@ -73,7 +77,8 @@ export function followMessages(context: WorkerContext, retention_days: number): 
 async function askAboutUnheard(
   { sql, log, config }: WorkerContext,
   provider: SmsProvider,
-): Promise<{ due: number; wait_ms: number | null }> {
+): Promise<{ due: number; refused: { wait_ms: number; reason: string } | null }> {
+  const started = performance.now()
   const { taken, wanted } = await takeUnheard(sql, ASKED_AT_ONCE)
   const answers = await Promise.all(
     wanted.map(async (sms) => ({ sms, answer: await provider.findSms(sms.provider_reference) })),
@@ -99,7 +104,22 @@ async function askAboutUnheard(
     .filter(({ sms, said }) => said.status !== 'sending' && said.status !== sms.status)
     .map(({ sms, said }) => heard(sms, said, config.TWILIO_ACCOUNT_SID ?? ''))
   if (news.length > 0) await storeNotifications(sql, news)
-  return { due: taken, wait_ms: refuses ? wait_ms : null }
+  const failed = refuses || (wanted.length > 0 && unasked.length === wanted.length)
+  const reason = failed ? reasonOf(unasked[0]!.answer) : null
+  if (wanted.length > 0)
+    await recordRun(sql, LOOKUPS, {
+      failure: reason,
+      duration_ms: performance.now() - started,
+      next_s: (refuses ? wait_ms : LOOK_MS) / 1000,
+    })
+  if (reason === null) return { due: taken, refused: null }
+  log.warn({ reason }, 'the provider does not say what became of SMS')
+  return { due: taken, refused: { wait_ms: refuses ? wait_ms : LOOK_MS, reason } }
+}
+
+function reasonOf(answer: Outcome<unknown>): string {
+  if (answer.kind === 'declined') return answer.failure.message
+  return answer.kind === 'done' ? '' : answer.reason
 }
 
 function heard({ id: message_id }: UnheardSms, said: ProviderSms, account: string): Arrival {

@@ -7,11 +7,11 @@ import { notificationOf } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import { countDrifts, DRIFT_STATES, followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { findDrifting, findStale, looksOf, type Cursor } from '#domain/reconciliation/looks.ts'
-import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
+import { endRun, failRun, inRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { PROVIDER_NOUNS, subjectOf } from '#domain/subjects.ts'
 import type { ProviderEvent } from '#providers/news.ts'
 import type { WorkerContext } from '../context.ts'
-import { every, type Loop } from '../clock.ts'
+import { every, RunFailed, type Loop } from '../clock.ts'
 
 const PAGES_AT_ONCE = 50
 const LOOKS_AT_ONCE = 500
@@ -26,7 +26,8 @@ export type ReconcileOptions = {
 
 /** Starts both kinds of reconciling; each is done by one worker at a time. */
 export function reconcile(context: WorkerContext, options: ReconcileOptions): Loop {
-  const { log } = context
+  const { sql, log } = context
+  const events_of = `events of ${context.processor.name}`
   const interval_ms = () => options.every_s * 1000
   let behind = false
   const warnOfStrange = seldom(
@@ -38,14 +39,16 @@ export function reconcile(context: WorkerContext, options: ReconcileOptions): Lo
     WARN_EVERY_MS,
   )
   const loops = [
-    every(log, 'reconciling', interval_ms, () => lookAtWhatStandsStill(context, options, warnOfStrange)),
+    every(log, 'reconciling', interval_ms, async () => {
+      await inRun(sql, 'reconciling', (run) => lookAtWhatStandsStill(context, options, run, warnOfStrange))
+    }),
     every(
       log,
-      'reading events',
+      events_of,
       () => (behind ? 0 : interval_ms()),
       async () => {
         behind = false
-        behind = await readEvents(context, options)
+        behind = (await inRun(sql, events_of, (run) => readEvents(context, options, run))) ?? false
       },
     ),
     every(log, 'gauges of drifts', interval_ms, () => measure(context)),
@@ -70,10 +73,9 @@ const cursorsSchema = z.record(
 async function lookAtWhatStandsStill(
   { sql }: WorkerContext,
   { every_s }: ReconcileOptions,
+  run: Run,
   warnOfStrange: (jobs: string[]) => void,
 ): Promise<void> {
-  const run = await beginRun(sql, 'reconciling')
-  if (run === undefined) return
   const strange = await followUnknownJobs(sql)
   if (strange.length > 0) warnOfStrange(strange)
   const from = cursorsSchema.safeParse(run.position).data ?? {}
@@ -101,11 +103,13 @@ const eventsPosition = z.object({
 })
 type EventsPosition = z.output<typeof eventsPosition>
 
-/** Reads events that never arrived as notifications. Returns whether there is more to read. */
-async function readEvents(context: WorkerContext, { every_s, after_s }: ReconcileOptions): Promise<boolean> {
+/** Reads events that never arrived as notifications. Returns whether there is more to read; rejects if none can be read. */
+async function readEvents(
+  context: WorkerContext,
+  { every_s, after_s }: ReconcileOptions,
+  run: Run,
+): Promise<boolean> {
   const { sql, log, processor } = context
-  const run = await beginRun(sql, `events of ${processor.name}`)
-  if (run === undefined) return false
   const now_s = Math.floor(Date.now() / 1000)
   let position: EventsPosition = eventsPosition.safeParse(run.position).data ?? {
     from_s: now_s - processor.events_kept_s,
@@ -120,8 +124,8 @@ async function readEvents(context: WorkerContext, { every_s, after_s }: Reconcil
       log.warn({ reason, outcome: page.kind }, 'the events of the processor could not be read')
       // The event that the page should follow may no longer be kept: begin the range again.
       if (page.kind === 'declined') position = { from_s, range: null }
-      await endRun(sql, run, { position, next_s: every_s })
-      return false
+      await failRun(sql, run, { reason, position, next_s: every_s })
+      throw new RunFailed(reason)
     }
     const { events, newest_s, last } = page.value
     await storeEvents(context, events)

@@ -2,6 +2,7 @@
 // idempotency keys, counts of deliveries and deleted endpoints. It also erases personal data: of deleted customers from events, and old outputs of AI tasks.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
 import { HISTORY_KINDS } from '#core/config/retention.ts'
 import { metrics } from '#core/metrics.ts'
 import { eraseOldOutputs } from '#domain/ai-tasks/retention.ts'
@@ -15,7 +16,7 @@ import {
   moveNotifications,
 } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
-import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
+import { endRun, inRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
 import { forgetVerificationLinks } from '#domain/verifications/links.ts'
 import {
   forgetDeletedEndpoints,
@@ -63,7 +64,7 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS'] & 
         log,
         name,
         () => LOOK_MS,
-        async () => await moveAll(context, { name, move, kind }, closed),
+        async () => await inRun(sql, name, (run) => moveAll(sql, run, { move, kind }, closed)),
       ),
     ),
     every(
@@ -145,12 +146,11 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS'] & 
 
 /** Moves, by one worker at a time, all that was over more than an hour ago. */
 async function moveAll(
-  { sql }: WorkerContext,
-  { name, move, kind }: { name: string; move: typeof moveFinished; kind: string },
+  sql: Sql,
+  run: Run,
+  { move, kind }: { move: typeof moveFinished; kind: string },
   closing: () => boolean,
 ): Promise<void> {
-  const run = await beginRun(sql, name)
-  if (run === undefined) return
   const last = movePosition.safeParse(run.position).data
   const now_ms = Date.parse(run.started_at)
   let position =

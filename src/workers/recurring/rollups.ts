@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { QUEUES } from '#core/config/queues.ts'
 import type { Sql } from '#core/db.ts'
-import { beginRun, endRun, type Run } from '#domain/jobs/recurring.ts'
+import { endRun, inRun, type Run } from '#domain/jobs/recurring.ts'
 import {
   beginCounting,
   countJobsForRollups,
@@ -56,9 +56,15 @@ export async function rollUpOnce(
     jobs_at_once = JOBS_AT_ONCE,
   }: { closing?: () => boolean; jobs_at_once?: number } = {},
 ): Promise<void> {
-  const run = await beginRun(sql, 'roll-ups')
-  if (run === undefined) return
-  const counted = await countAllJobs(sql, run, { closing, most: jobs_at_once })
+  await inRun(sql, 'roll-ups', (run) => countDue(sql, run, { closing, most: jobs_at_once }))
+}
+
+async function countDue(
+  sql: Sql,
+  run: Run,
+  { closing, most }: { closing: () => boolean; most: number },
+): Promise<void> {
+  const counted = await countAllJobs(sql, run, { closing, most })
   if (counted === undefined) return
   // The steps after this keep it.
   run.position = counted.position

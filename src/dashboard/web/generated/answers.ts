@@ -854,13 +854,16 @@ export interface Answers {
   'GET /ops/schedules': {
     name: string
     about: string | null
-    state: 'new' | 'running' | 'ended' | 'lost'
+    state: 'new' | 'running' | 'ended' | 'failed' | 'lost'
     worker: string | null
     started_at: string | null
     ended_at: string | null
     duration_ms: number | null
     next_run_at: string | null
     result: unknown
+    failure: string | null
+    failing_since: string | null
+    failed_runs: number
   }[]
   'GET /ops/drifts': TenantsDriftShape[]
   'GET /ops/parked': {

@@ -10,8 +10,14 @@ import { useAnswer } from '../../queries.ts'
 
 type ScheduleRow = Answers['GET /ops/schedules'][number]
 
-const WORDS = { new: 'Not run yet', running: 'Running', ended: 'Finished', lost: 'Worker died' }
-const STATUSES = { new: 'scheduled', running: 'running', ended: 'done', lost: 'lost' }
+const WORDS = {
+  new: 'Not run yet',
+  running: 'Running',
+  ended: 'Finished',
+  failed: 'Failed',
+  lost: 'Worker died',
+}
+const STATUSES = { new: 'scheduled', running: 'running', ended: 'done', failed: 'failed', lost: 'lost' }
 
 const COLUMNS: TableColumn<ScheduleRow>[] = [
   {
@@ -43,7 +49,15 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
   {
     title: 'Result',
     clip: true,
-    cell: ({ result }) => <code title={JSON.stringify(result, null, 2)}>{resultWords(result)}</code>,
+    cell: (row) =>
+      row.failure === null ? (
+        <code title={JSON.stringify(row.result, null, 2)}>{resultWords(row.result)}</code>
+      ) : (
+        <span title={row.failure}>
+          {row.failed_runs === 1 ? 'Failed' : `Failed ${row.failed_runs} times`} since{' '}
+          <Instant at={row.failing_since} />: {row.failure}
+        </span>
+      ),
   },
 ]
 
