@@ -595,6 +595,40 @@ test('an attempt that its worker ended is given back, however many failed before
   await sql`delete from pauses where queue = 'ai'`
 })
 
+test.concurrent.for<[name: string, changes: object, param: string]>([
+  ['no messages', { messages: [] }, 'messages'],
+  ['a role that is none', { messages: [{ role: 'buyer', content: 'x' }] }, 'messages.0.role'],
+  ['no model', { model: '' }, 'model'],
+  ['a parameter that is none', { max_output_tokens: 5 }, 'max_output_tokens'],
+  ['two limits of tokens', { max_tokens: 5, max_completion_tokens: 5 }, 'max_tokens'],
+  ['no tokens', { max_completion_tokens: 0 }, 'max_completion_tokens'],
+  ['too hot', { temperature: 2.1 }, 'temperature'],
+  ['five stops', { stop: ['a', 'b', 'c', 'd', 'e'] }, 'stop'],
+  [
+    '17 metadata',
+    { metadata: Object.fromEntries(Array.from({ length: 17 }, (_, n) => [`k${n}`, 'v'])) },
+    'metadata',
+  ],
+  ['a long value', { metadata: { k: 'v'.repeat(513) } }, 'metadata.k'],
+  [
+    'a name of a schema with a blank',
+    { response_format: { type: 'json_schema', json_schema: { name: 'a b', schema: {} } } },
+    'response_format.json_schema.name',
+  ],
+  ['a format that is none', { response_format: { type: 'xml' } }, 'response_format.type'],
+])('the emulator refuses a request with %s', async ([, changes, param]) => {
+  const { url, api_key } = world.provider('ai')
+  const answer = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], ...changes }),
+  })
+  expect([answer.status, await answer.json()]).toMatchObject([
+    400,
+    { error: { type: 'invalid_request_error', param } },
+  ])
+})
+
 test('the emulator keeps the latest completions, and counts all', () => {
   const emulator = { completions: [] as Completion[] }
   for (let seq = 1; seq <= 1_200; seq++) keepCompletion(emulator, { seq } as Completion)

@@ -35,6 +35,7 @@ test('a wrong value is refused with the name of its variable and an example', ()
     ['METRICS_PORT', '3000.5'],
     ['API_URL', 'api.example.com'],
     ['API_URL', 'ftp://api.example.com'],
+    ['WEBHOOKS_URL', 'https://my_hooks.example.com'],
     ['DATABASE_URL', 'mysql://localhost/sluice'],
     ['DATABASE_URL', 'postgres:bad@127.0.0.1:27534/sluice'],
     ['DATABASE_POOL', '0'],

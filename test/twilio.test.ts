@@ -472,13 +472,25 @@ test.each([
   [{ To: TO, From: FROM }, 21602],
   [{ To: TO, From: FROM, Body: 'x'.repeat(1601) }, 21617],
   [{ To: TO, From: FROM, Body: 'x', StatusCallback: 'here' }, 21609],
+  [{ To: TO, From: FROM, Body: 'x', StatusCallback: 'https://my_hooks.example/twilio' }, 21609],
+  [{ To: TO, From: FROM, Body: '🦥'.repeat(801) }, 21617],
   [{ To: TO, From: FROM, Body: 'x', ValidityPeriod: '36001' }, 20001],
+  [{ To: TO, From: FROM, Body: 'x', ValidityPeriod: '0' }, 20001],
+  [{ To: TO, From: FROM, Body: 'x', Text: 'y' }, 20001],
+  [{ To: TO, From: FROM, Body: 'x', SmartEncoded: 'yes' }, 20001],
 ])('the emulator refuses %j with %i', async (form, code) => {
   expect(await ask(`${ACCOUNT}/Messages.json`, form as Record<string, string>)).toMatchObject([
     400,
     { code, status: 400, message: expect.any(String), more_info: expect.stringContaining(String(code)) },
   ])
 })
+
+test.each(['PageSize=0', 'PageSize=1001', 'PageSize=many', 'Limit=5', 'DateSent=yesterday', 'To=1&To=2'])(
+  'the emulator refuses to list by %s',
+  async (query) => {
+    expect(await ask(`${ACCOUNT}/Messages.json?${query}`)).toMatchObject([400, { code: 20001, status: 400 }])
+  },
+)
 
 test('the emulator knows its account and nothing else', async () => {
   const gone = [404, { code: 20404, status: 404 }]

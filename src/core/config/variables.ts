@@ -155,7 +155,12 @@ export const VARIABLES = {
     ['api'],
   ],
   WEBHOOKS_URL: [
-    baseUrl.optional(),
+    // Twilio calls none back.
+    baseUrl
+      .refine((url) => !new URL(url).hostname.includes('_'), {
+        error: 'must have a host without underscores',
+      })
+      .optional(),
     'https://hooks.example.com',
     'address where providers reach the webhooks host. Its OpenAPI document shows it, the Stripe emulator sends to it, and Twilio calls it and signs it',
     ['api', 'webhooks', 'worker', 'start'],

@@ -1,5 +1,6 @@
 // What the emulated model answers: made from the request, always the same.
 import { AiRefusal } from './errors.ts'
+import { readRequest } from './request.ts'
 
 type Schema = Record<string, unknown>
 
@@ -27,27 +28,23 @@ const REPEATED = 200
 const MOST_LEVELS = 24
 const MOST_VALUES = 10_000
 
+/** Refuses what OpenAI refuses, and what this emulator does not do. */
 export function readAsked(body: string): Asked {
-  const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = objectOf(body)
-  if (typeof model !== 'string' || model === '')
-    throw new AiRefusal(400, 'You must provide a model parameter.', { param: 'model' })
-  if (!Array.isArray(messages) || messages.length === 0)
-    throw new AiRefusal(400, "Missing required parameter: 'messages'.", { param: 'messages' })
+  const asked = readRequest(objectOf(body))
+  const { model, messages, response_format, stream, max_completion_tokens, max_tokens } = asked
   if (stream === true) throw new AiRefusal(400, 'This emulator does not stream.', { param: 'stream' })
-  const contents = messages.map((message: { role?: unknown; content?: unknown }) => ({
-    role: message.role,
-    content: typeof message.content === 'string' ? message.content : JSON.stringify(message.content ?? ''),
+  const contents = messages.map(({ role, content }) => ({
+    role,
+    content: typeof content === 'string' ? content : JSON.stringify(content ?? ''),
   }))
-  const { type, json_schema } = (response_format ?? {}) as { type?: string; json_schema?: Schema }
-  const limit = max_completion_tokens ?? max_tokens
   return {
     model,
     text: contents.findLast(({ role }) => role === 'user')?.content ?? '',
     format:
-      type === 'json_schema' && json_schema !== undefined
-        ? { name: String(json_schema['name']), schema: (json_schema['schema'] ?? {}) as Schema }
+      response_format?.type === 'json_schema'
+        ? { name: response_format.json_schema.name, schema: response_format.json_schema.schema ?? {} }
         : null,
-    max_tokens: typeof limit === 'number' ? limit : null,
+    max_tokens: max_completion_tokens ?? max_tokens ?? null,
     input_tokens: contents.reduce((sum, { content }) => sum + tokensOf(content), 0),
   }
 }

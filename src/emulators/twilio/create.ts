@@ -2,9 +2,11 @@
 import { beginSms } from './life.ts'
 import { keepSms, keepSmsEffect, smsTaken, newSid, type SentSms, type TwilioEmulator } from './emulator.ts'
 import { smsInvalid, twilioFailed } from './errors.ts'
+import { checkMessage } from './parameters.ts'
 
 const NUMBER = /^\+[1-9]\d{6,14}$/
 const SENDER = /^(?:\+[1-9]\d{6,14}|\d{3,6}|(?=.*[A-Za-z])[A-Za-z0-9 &_+-]{1,11})$/
+/** In UTF-16 units (error 21617). */
 const LONGEST_BODY = 1600
 const LONGEST_URL = 4000
 /** In seconds. */
@@ -43,6 +45,7 @@ const MAGIC_SENDERS: Readonly<Record<string, () => Error>> = {
 }
 
 export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): SentSms {
+  checkMessage(form)
   const to = form.get('To') ?? ''
   const from = form.get('From') || null
   const service = form.get('MessagingServiceSid') || null
@@ -69,7 +72,7 @@ export function createMessage(emulator: TwilioEmulator, form: URLSearchParams): 
 /** The sender, or the messaging service. */
 function checkSender(from: string | null, service: string | null): string {
   if (service !== null) {
-    if (!/^MG[0-9a-f]{32}$/.test(service))
+    if (!/^MG[0-9a-fA-F]{32}$/.test(service))
       throw smsInvalid(21701, `The Messaging Service ${service} does not exist`)
     return service
   }
@@ -130,8 +133,10 @@ function unsubscribed(): Error {
   return smsInvalid(21610, 'Attempt to send to unsubscribed recipient')
 }
 
+/** "URL must contain a valid hostname and underscores are not allowed" (`StatusCallback` in the types of twilio). */
 function isWebAddress(text: string): boolean {
-  return text.length <= LONGEST_URL && /^https?:\/\//.test(text) && URL.canParse(text)
+  const url = text.length <= LONGEST_URL && /^https?:\/\//.test(text) ? URL.parse(text) : null
+  return url !== null && !url.hostname.includes('_')
 }
 
 /** Near enough: the letters that only look like ASCII to a phone are counted as others. */

@@ -1,6 +1,7 @@
 // Messages as Twilio shows them.
 import { newestMessages, type SentSms, type TwilioEmulator } from './emulator.ts'
 import { smsInvalid } from './errors.ts'
+import { checkList } from './parameters.ts'
 
 const PRICE_OF_SEGMENT = 0.0079
 const USUAL_PAGE = 50
@@ -42,8 +43,10 @@ export function renderSms(account_sid: string, sms: SentSms): object {
 /** Newest first, a page of those that the query asks for. */
 export function listMessages(emulator: TwilioEmulator, query: URLSearchParams): object {
   const { account_sid } = emulator
-  const page_size = Math.min(Number(query.get('PageSize') ?? USUAL_PAGE), LONGEST_PAGE)
-  if (!(page_size >= 1)) throw smsInvalid(20001, "The 'PageSize' is not a positive number.")
+  checkList(query)
+  const page_size = Number(query.get('PageSize') ?? USUAL_PAGE)
+  if (page_size < 1 || page_size > LONGEST_PAGE)
+    throw smsInvalid(20001, `The 'PageSize' is not between 1 and ${LONGEST_PAGE}.`)
   const wanted = newestMessages(emulator, query.get('To') ?? undefined).filter((sms) => isWanted(sms, query))
   const token = query.get('PageToken')
   const start = token === null ? 0 : wanted.findIndex(({ sid }) => sid === token.slice(2)) + 1
