@@ -1,5 +1,6 @@
 // Email over SMTP: what is known of each end of a conversation, and what the emails look like that arrive.
 import { createHash, createVerify, generateKeyPairSync, type KeyObject } from 'node:crypto'
+import { connect } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { startSmtpEmulator } from '#emulators/smtp/main.ts'
 import type { EmailProvider, OutgoingEmail } from '#providers/email.ts'
@@ -54,6 +55,26 @@ function to(recipients: string[], more: Partial<OutgoingEmail> = {}): OutgoingEm
     recipients,
     ...more,
   }
+}
+
+/** The codes of the greeting and of the reply to each line. */
+async function converse(lines: string[]): Promise<number[]> {
+  const { hostname, port } = new URL(emulator.places.smtp_url)
+  const socket = connect(Number(port), hostname)
+  const codes: number[] = []
+  const waiting = [...lines]
+  let text = ''
+  for await (const chunk of socket) {
+    text += (chunk as Buffer).toString()
+    const last = /^(\d{3}) .*\r\n$/m.exec(text)
+    if (!text.endsWith('\r\n') || last === null) continue
+    codes.push(Number(last[1]))
+    text = ''
+    const next = waiting.shift()
+    if (next === undefined) break
+    socket.write(`${next}\r\n`)
+  }
+  return codes
 }
 
 async function arrived(address: string): Promise<any[]> {
@@ -491,6 +512,16 @@ describe('What arrives', () => {
     })
   })
 
+  test('An attached email of 8 bits is announced as such, and comes as it was', async () => {
+    const inner = 'From: a@example.com\r\nContent-Transfer-Encoding: 8bit\r\n\r\nKäse'
+    const attached = { filename: 'a.eml', content_type: 'message/rfc822', content: Buffer.from(inner) }
+    expect(
+      await email.sendEmail(to(['eight@example.com'], { attachments: [attached] }), NOBODY),
+    ).toMatchObject({ kind: 'done' })
+    const [message] = await arrived('eight@example.com')
+    expect(message.raw).toContain(inner)
+  })
+
   test('Nothing that is given can begin a header of its own, or another command', async () => {
     const evil = 'x\r\nBcc: evil@example.com\r\n\r\n<script>\n.\r\nMAIL FROM:<evil@example.com>'
     const sent = await email.sendEmail(
@@ -575,6 +606,35 @@ describe('The inbox', () => {
     const foreign = `GET /messages/${id}/raw HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n`
     expect((await sendBytes(server.url, foreign)).status).toBe(403)
     expect((await fetch(`${server.url}/messages/none`)).status).toBe(404)
+  })
+
+  const HEAD = 'Date: Thu, 26 Nov 2026 10:00:00 +0000\r\nFrom: <a@example.com>\r\n'
+  test.each<[name: string, code: number, command: string]>([
+    ['a command of 513 bytes', 500, `MAIL FROM:<a@example.com> SIZE=${'0'.repeat(480)}1`],
+    ['a local part of 65 bytes', 501, `MAIL FROM:<${'a'.repeat(65)}@example.com>`],
+    ['a path of 257 bytes', 501, `MAIL FROM:<a@${'b'.repeat(60)}.${'c'.repeat(190)}.d>`],
+    ['an address that is not ASCII', 553, 'MAIL FROM:<grüße@example.com>'],
+  ])('refuses %s', async (_name, code, command) => {
+    expect(await converse(['EHLO test', command])).toEqual([220, 250, code])
+  })
+
+  test.each<[name: string, text: string, more?: string]>([
+    ['a line of 999 bytes', `${HEAD}\r\n${'x'.repeat(999)}`],
+    ['a bare line feed', `${HEAD}\r\na\nb`],
+    ['8 bits that were not announced', `${HEAD}\r\nKäse`],
+    ['a header that is not ASCII', `${HEAD}Subject: Käse\r\n\r\nx`, ' BODY=8BITMIME'],
+    ['no date', 'From: <a@example.com>\r\n\r\nx'],
+    ['two subjects', `${HEAD}Subject: a\r\nSubject: b\r\n\r\nx`],
+    ['a header without a name', `${HEAD}: a\r\n\r\nx`],
+  ])('refuses a text with %s', async (_name, text, more = '') => {
+    const mail = [`MAIL FROM:<a@example.com>${more}`, 'RCPT TO:<b@example.com>', 'DATA', `${text}\r\n.`]
+    expect((await converse(['EHLO test', ...mail])).at(-1)).toBe(554)
+  })
+
+  test('takes a hundred recipients and no more', async () => {
+    const recipients = Array.from({ length: 101 }, (_, nth) => `RCPT TO:<r${nth}@example.com>`)
+    const codes = await converse(['EHLO test', 'MAIL FROM:<a@example.com>', ...recipients])
+    expect(codes.slice(-2)).toEqual([250, 452])
   })
 
   test('keeps what is lost on the way, and nothing that is refused', async () => {

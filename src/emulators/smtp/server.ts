@@ -5,6 +5,7 @@ import { takeFault, type Fault } from '../shared/faults.ts'
 import { logRequest, type LoggedRequest } from '../shared/requests.ts'
 import { keepMessage, PHASES, type Phase, type SmtpEmulator } from './emulator.ts'
 import { misbehave } from './misbehave.ts'
+import { LONGEST_COMMAND, problemOfMailbox, problemOfRecipients, problemOfText } from './rules.ts'
 
 const LONGEST_BYTES = 64 * 1024 * 1024
 /** Replies by the domain of a recipient. */
@@ -50,7 +51,14 @@ export async function startSmtpServer(
         emulator.password === null || (username === emulator.user && password === emulator.password)
       callback(null, is_right ? { user: username } : { message: 'Authentication credentials invalid' })
     },
-    onRcptTo({ address }, _session, callback) {
+    onMailFrom({ address }, { envelope }, callback) {
+      // An empty one is that of a bounce.
+      callback(address === '' ? null : problemOfMailbox(address, envelope.smtpUtf8 === true))
+    },
+    onRcptTo({ address }, { envelope }, callback) {
+      const problem =
+        problemOfMailbox(address, envelope.smtpUtf8 === true) ?? problemOfRecipients(envelope.rcptTo.length)
+      if (problem !== null) return callback(problem)
       const refused = REFUSED_AT_RCPT[domainOf(address)]
       if (refused === undefined) return callback()
       callback(Object.assign(new Error(refused.text), { responseCode: refused.responseCode }))
@@ -85,6 +93,11 @@ function listenTo(emulator: SmtpEmulator, client: Client): void {
   connection._onCommand = (command, callback) => {
     const line = command.toString()
     const phase = connection._nextHandler ? null : phaseOf(line)
+    // That of AUTH may be longer (RFC 4954).
+    if (!connection._nextHandler && phase !== 'AUTH' && command.length + '\r\n'.length > LONGEST_COMMAND) {
+      connection.send(500, 'Line too long')
+      return callback?.()
+    }
     if (phase === null) {
       // Its reply is about no command that is noted.
       if (!connection._nextHandler) client.log = null
@@ -187,6 +200,8 @@ async function take(
   const domains = to.map(domainOf)
   note(emulator, client, 'DOT', raw)
   if (client.reply !== null) return null
+  const problem = problemOfText(raw, envelope)
+  if (problem !== null) return problem
   if (domains.includes(REFUSED_AT_DOT))
     return Object.assign(new Error('Refused for its content'), { responseCode: 554 })
   const keep = () => void keepMessage(emulator, sender, to, raw)

@@ -49,7 +49,7 @@ export function openSmtp(options: SmtpOptions): EmailProvider {
   async function send(email: OutgoingEmail, signal: AbortSignal): Promise<EmailOutcome> {
     const permit = currentPermit()
     const message = await compose(email)
-    const envelope = envelopeOf(email, message.length)
+    const envelope = envelopeOf(email, message)
     const given_up = AbortSignal.any([signal, permit.signal])
     const { cut, over } = limited(given_up, permit.deadline_ms ?? DEADLINE_MS)
     try {

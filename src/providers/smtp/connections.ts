@@ -162,7 +162,7 @@ function connect(
 /** Sends one email. The connection is closed unless it can certainly be used again. */
 async function converse(
   kept: Kept,
-  { from, to, size }: Envelope,
+  { from, to, size, use8BitMime }: Envelope,
   message: Buffer,
   cut: AbortSignal,
 ): Promise<ConversationEnd> {
@@ -178,7 +178,7 @@ async function converse(
     cleaned.error !== null || cleaned.is_cut
       ? cleaned
       : await untilCut(connection, cut, (end) =>
-          connection.send({ from, to, size }, body, (failed, info) =>
+          connection.send({ from, to, size, use8BitMime }, body, (failed, info) =>
             end({ error: failed ?? null, refused: info?.rejectedErrors ?? [], is_cut: false }),
           ),
         )

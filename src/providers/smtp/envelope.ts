@@ -1,4 +1,5 @@
 // Whom the server is told that an email is from and for, which its headers need not say.
+import { isAscii } from 'node:buffer'
 import { asciiDomain, bareAddress } from '#core/addresses.ts'
 import type { OutgoingEmail } from '../email.ts'
 
@@ -7,13 +8,21 @@ export type Envelope = {
   /** As the server is told. */
   to: string[]
   size: number
+  /** A server may refuse bytes above 127 that were not announced (RFC 6152). */
+  use8BitMime: boolean
   /** By how the server is told them, the recipients as they were given. */
   given: Map<string, string>
 }
 
-export function envelopeOf({ from, recipients }: OutgoingEmail, size: number): Envelope {
+export function envelopeOf({ from, recipients }: OutgoingEmail, message: Buffer): Envelope {
   const given = new Map(recipients.map((recipient) => [inAscii(bareAddress(recipient)), recipient]))
-  return { from: inAscii(bareAddress(from)), to: [...given.keys()], size, given }
+  return {
+    from: inAscii(bareAddress(from)),
+    to: [...given.keys()],
+    size: message.length,
+    use8BitMime: !isAscii(message),
+    given,
+  }
 }
 
 /** Many servers know domains only as the DNS writes them. */

@@ -1,0 +1,81 @@
+// What a strict server refuses: the sizes of RFC 5321 (section 4.5.3.1), the form of RFC 5322, and the extensions that a
+// client must ask for before it uses them (RFC 6152, RFC 6531).
+
+/** A refusal, as smtp-server says it. */
+export type SmtpRefusal = Error & { responseCode: number }
+
+/** With its line end (RFC 5321, 4.5.3.1.4). */
+export const LONGEST_COMMAND = 512
+/** Without its line end (RFC 5322, 2.1.1). */
+const LONGEST_LINE = 998
+/** A server takes at least so many (RFC 5321, 4.5.3.1.8). */
+const MOST_RECIPIENTS = 100
+const LONGEST_LOCAL_PART = 64
+const LONGEST_DOMAIN = 255
+/** With its angle brackets. */
+const LONGEST_PATH = 256
+
+/** Headers of which an email has exactly one, and those of which it has one at most (RFC 5322, 3.6). */
+const ONCE = ['date', 'from']
+const AT_MOST_ONCE = [
+  ...ONCE,
+  ...'sender reply-to to cc bcc message-id in-reply-to references subject mime-version content-type'.split(
+    ' ',
+  ),
+]
+
+export function refusal(responseCode: number, text: string): SmtpRefusal {
+  return Object.assign(new Error(text), { responseCode })
+}
+
+/** Why a mailbox in a command is refused, or null. `utf8`: the client has asked for SMTPUTF8. */
+export function problemOfMailbox(address: string, utf8: boolean): SmtpRefusal | null {
+  const at = address.lastIndexOf('@')
+  const [local, domain] = [address.slice(0, at), address.slice(at + 1)]
+  if (at < 1 || domain === '') return refusal(501, 'Not a mailbox')
+  if (!utf8 && /[^\x20-\x7e]/.test(address))
+    return refusal(553, 'An address that is not ASCII needs SMTPUTF8')
+  const bytes = (text: string) => Buffer.byteLength(text)
+  if (bytes(local) > LONGEST_LOCAL_PART)
+    return refusal(501, `A local part has at most ${LONGEST_LOCAL_PART} octets`)
+  if (bytes(domain) > LONGEST_DOMAIN || bytes(address) > LONGEST_PATH - 2)
+    return refusal(501, `A path has at most ${LONGEST_PATH} octets`)
+  return null
+}
+
+/** Why one more recipient is refused, or null. */
+export function problemOfRecipients(there: number): SmtpRefusal | null {
+  return there < MOST_RECIPIENTS ? null : refusal(452, 'Too many recipients')
+}
+
+/** Why a text is refused, or null. */
+export function problemOfText(
+  raw: Buffer,
+  { bodyType, smtpUtf8 }: { bodyType?: string | undefined; smtpUtf8?: boolean | undefined },
+): SmtpRefusal | null {
+  const text = raw.toString('latin1')
+  const lines = text.split('\r\n')
+  if (lines.some((line) => line.length > LONGEST_LINE))
+    return refusal(554, `A line is longer than ${LONGEST_LINE} octets`)
+  if (/\r(?!\n)|(?<!\r)\n/.test(text)) return refusal(554, 'A bare CR or LF')
+  if (text.includes('\0')) return refusal(554, 'A NUL')
+  const end = text.indexOf('\r\n\r\n')
+  const head = end < 0 ? text : text.slice(0, end)
+  if (/[\x80-\xff]/.test(head) && smtpUtf8 !== true)
+    return refusal(554, 'Headers that are not ASCII need SMTPUTF8')
+  if (/[\x80-\xff]/.test(text.slice(head.length)) && bodyType !== '8bitmime')
+    return refusal(554, 'Text of 8 bits needs BODY=8BITMIME')
+  return problemOfHead(head)
+}
+
+function problemOfHead(head: string): SmtpRefusal | null {
+  const fields = head.replaceAll(/\r\n[ \t]+/g, ' ').split('\r\n')
+  const wrong = fields.find((field) => !/^[\x21-\x39\x3b-\x7e]+[ \t]*:/.test(field))
+  if (wrong !== undefined) return refusal(554, 'A line of the headers is no header')
+  const names = fields.map((field) => field.slice(0, field.indexOf(':')).trim().toLowerCase())
+  const count = (name: string) => names.filter((each) => each === name).length
+  const missing = ONCE.find((name) => count(name) === 0)
+  if (missing !== undefined) return refusal(554, `The header ${missing} is missing`)
+  const twice = AT_MOST_ONCE.find((name) => count(name) > 1)
+  return twice === undefined ? null : refusal(554, `The header ${twice} is there more than once`)
+}
