@@ -53,7 +53,7 @@ export function checkedAmount(amount: number, currency: string): number {
 }
 
 /** Each use of a test token is a payment method of its own. */
-export function methodOf(params: Params): Method | null {
+export function givenMethod(params: Params): Method | null {
   const token = stringOf(params, 'payment_method')
   if (token === null) return null
   if (!findMethod(token)) throw missing(400, 'PaymentMethod', token, 'payment_method')

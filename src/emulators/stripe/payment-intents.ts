@@ -8,7 +8,7 @@ import { invalidState, parameterRefused } from './errors.ts'
 import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
 import { knownIn } from './lists.ts'
-import { automaticOf, checkedAmount, checkReturnUrl, checkTogether, methodOf } from './intent-params.ts'
+import { automaticOf, checkedAmount, checkReturnUrl, checkTogether, givenMethod } from './intent-params.ts'
 import { AUTHENTICATION_REQUIRED, findMethod } from './methods.ts'
 import {
   amountOf,
@@ -68,7 +68,7 @@ export function createIntent(emulator: Emulator, call: Call, params: Params): In
     setup_future_usage: stringOf(params, 'setup_future_usage'),
     automatic: types.length > 0 ? null : automaticOf(params),
     method_types: types.length > 0 ? types : ['card', 'link'],
-    method: methodOf(params),
+    method: givenMethod(params),
     return_url: stringOf(params, 'return_url'),
     latest_charge: null,
     error: null,
@@ -92,7 +92,7 @@ export function updateIntent(emulator: Emulator, intent: Intent, params: Params)
       throw stateRefused(emulator, intent, 'updated', CONFIRMABLE)
   }
   const currency = currencyOf(params) ?? intent.currency
-  const method = methodOf(params) ?? intent.method
+  const method = givenMethod(params) ?? intent.method
   return save(emulator.store, {
     ...intent,
     currency,
@@ -115,7 +115,7 @@ export function confirmIntent(emulator: Emulator, call: Call, intent: Intent, pa
         : `it has a status of ${intent.status}`
     throw invalidState(`You cannot confirm this PaymentIntent because ${why}.`, render(intent, emulator.url))
   }
-  const method = methodOf(params) ?? intent.method
+  const method = givenMethod(params) ?? intent.method
   if (!method) {
     const message = `You cannot confirm this PaymentIntent because it's missing a payment method. Update the PaymentIntent with a payment method and then confirm it again.`
     throw invalidState(message, render(intent, emulator.url))
