@@ -2,7 +2,7 @@
 // client must ask for before it uses them (RFC 6152, RFC 6531).
 
 /** A refusal, as smtp-server says it. */
-export type SmtpRefusal = Error & { responseCode: number }
+type SmtpRefusal = Error & { responseCode: number }
 
 /** With its line end (RFC 5321, 4.5.3.1.4). */
 export const LONGEST_COMMAND = 512
@@ -24,7 +24,7 @@ const AT_MOST_ONCE = [
   ),
 ]
 
-export function refusal(responseCode: number, text: string): SmtpRefusal {
+function refusal(responseCode: number, text: string): SmtpRefusal {
   return Object.assign(new Error(text), { responseCode })
 }
 

@@ -32,7 +32,7 @@ export const enumeration =
       throw parameterRefused(`Invalid ${name}: must be one of ${allowed.join(', ')}`, name)
   }
 
-export const integer: Rule = (value, name) => {
+const integer: Rule = (value, name) => {
   if (value === '') throw emptyRefused(name)
   if (typeof value !== 'string' || !/^-?\d{1,15}$/.test(value))
     throw parameterRefused(`Invalid integer: ${JSON.stringify(value)}`, name, 'parameter_invalid_integer')
@@ -54,12 +54,12 @@ export const range: Rule = (value, name) => {
 
 export const boolean = enumeration('true', 'false')
 
-export const hash: Rule = (value, name) => {
+const hash: Rule = (value, name) => {
   if (!isParams(value)) throw parameterRefused('Invalid hash', name)
 }
 
 /** The type says `Emptyable`: an empty text unsets it. */
-export const emptyable =
+const emptyable =
   (rule: Rule): Rule =>
   (value, name) => {
     if (value !== '') rule(value, name)
