@@ -7,7 +7,9 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { ERRORS } from '#core/errors.ts'
 import { originOfLinks } from '#core/startup.ts'
+import { exampleOfEvent } from '#api/openapi/events.ts'
 import { SCOPES } from '#domain/areas.ts'
+import { EVENTS, type EventType } from '#domain/events.ts'
 import { signStripe } from '#emulators/stripe/main.ts'
 import { BY_CARD, createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
@@ -1020,4 +1022,61 @@ test('/healthz and the document need no key', async () => {
 
 function scopeOf(operation: { description: string }): string | null {
   return /Needs the scope `([^`]+)`\./.exec(operation.description)?.[1] ?? null
+}
+
+/** The status that the type of an event says, where it is not the word of the type; null: any, as the type is no status. */
+const STATUS_OF: Record<string, string | null> = {
+  'payment.created': 'pending',
+  'payment.authorization_failed': 'requires_action',
+  'payment.capture_expiring': 'authorized',
+  'payment.capture_failed': 'authorized',
+  'payment.cancel_failed': 'authorized',
+  'payment.disputed': 'captured',
+  'payment.dispute_won': 'captured',
+  'payment.dispute_lost': 'captured',
+  'payment.dispute_closed': 'captured',
+  'refund.created': 'pending',
+  'payout.created': 'pending',
+  'payout.fail_overtaken': 'paid',
+  'top_up.created': 'pending',
+  'top_up.reversed': 'failed',
+  'kyc.created': 'pending',
+  'ai_task.created': 'queued',
+  'message.created': 'queued',
+  'message.bounced': 'undelivered',
+  'message.complained': 'delivered',
+  'webhook_endpoint.created': 'enabled',
+  'webhook_endpoint.updated': 'enabled',
+  'webhook_endpoint.deleted': null,
+}
+
+test('the example of no event contradicts its type', () => {
+  const wrong = EVENTS.flatMap(({ type }) => {
+    const data = exampleOfEvent(type as EventType) as Record<string, unknown>
+    const [, word = ''] = type.split('.')
+    const expected = type in STATUS_OF ? STATUS_OF[type] : word
+    const status = String(data['status'])
+    // A time says that something happened: there are those of what has happened by then, and no others.
+    const happened = ENDS.filter((name) => data[`${name}_at`] != null)
+    const allowed = new Set([status, ...(EARLIER[status] ?? []), ...(EARLIER[type] ?? [])])
+    const failed = /failed|undelivered|bounced|reversed/.test(type)
+    const found = {
+      status: 'status' in data && expected !== null && status !== expected,
+      times: happened.some((name) => !allowed.has(name)) || data[`${status}_at`] === null,
+      failure: failed && data['failure'] === null,
+      dispute: type.includes('disput') && data['dispute'] === null,
+    }
+    return Object.values(found).includes(true) ? [{ type, ...found }] : []
+  })
+  expect(wrong).toEqual([])
+})
+
+const ENDS = ['paid', 'failed', 'canceled', 'captured', 'succeeded', 'delivered', 'processing']
+
+/** What has happened before a status, or before an event. */
+const EARLIER: Record<string, string[]> = {
+  paid: ['processing'],
+  failed: ['processing'],
+  canceled: ['processing'],
+  'top_up.reversed': ['succeeded'],
 }

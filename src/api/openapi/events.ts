@@ -1,5 +1,6 @@
 // Events as the `webhooks` of the OpenAPI document: each type with what it says and the schema of its data.
 import { z } from 'zod'
+import { PAYMENTS } from '#core/config/providers.ts'
 import { EVENTS, type EventType } from '#domain/events.ts'
 import { rootOf, subjectOf } from '#domain/subjects.ts'
 import { AI_TASK_FAILED, AI_TASK_QUEUED } from '../routes/ai-tasks/examples.ts'
@@ -13,6 +14,13 @@ import {
   REQUIRES_ACTION,
   PROCESSOR_FAILED,
 } from '../routes/payments/examples.ts'
+import { MESSAGE_CANCELED, MESSAGE_QUEUED, SMS_RECEIVED } from '../routes/messages/examples.ts'
+import {
+  CANCELED_PAYOUT,
+  FAILED_BY_HAND,
+  PENDING_PAYOUT,
+  PROCESSING_PAYOUT,
+} from '../routes/payouts/examples.ts'
 import { DECIDED_VERIFICATION, PENDING_VERIFICATION } from '../routes/verifications/examples.ts'
 import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
 import { componentName } from './components.ts'
@@ -62,6 +70,13 @@ const truncatedData = z
       'Sent instead of the data if the body would exceed 20 kB. `GET /v1/events/{id}` has all of the data, or retrieve the resource.',
   })
 
+const REFUSED = {
+  code: 'recipient_refused',
+  message: 'The server refused the recipient.',
+  provider_code: '550 5.1.1',
+}
+const UNDELIVERED = { ...REFUSED, message: 'The email bounced.' }
+
 /** What the type of an event implies for its data, where that differs from the examples of the fields. */
 const IMPLIED: Record<string, object> = {
   'customer.deleted': { name: null, email: null, phone: null, metadata: {}, deleted_at: EXAMPLE_TIME },
@@ -81,6 +96,25 @@ const IMPLIED: Record<string, object> = {
   'payment.canceled': CANCELED,
   'payment.cancel_failed': { ...HELD, failure: PROCESSOR_FAILED },
   'payment.failed': FAILED,
+  'payment.disputed': disputed('needs_response'),
+  'payment.dispute_won': disputed('won'),
+  'payment.dispute_lost': disputed('lost'),
+  'payment.dispute_closed': disputed('warning', EXAMPLE_TIME),
+  'payout.created': PENDING_PAYOUT,
+  'payout.processing': PROCESSING_PAYOUT,
+  'payout.paid': { ...PROCESSING_PAYOUT, status: 'paid', paid_at: EXAMPLE_TIME },
+  'payout.failed': FAILED_BY_HAND,
+  'payout.canceled': { ...CANCELED_PAYOUT, processing_at: null, arrival_date: null },
+  'message.created': inMessage(MESSAGE_QUEUED),
+  'message.delivered': { status: 'delivered', delivered_at: EXAMPLE_TIME },
+  'message.undelivered': { status: 'undelivered', failure: UNDELIVERED },
+  'message.failed': { ...inMessage(MESSAGE_QUEUED), status: 'failed', failure: REFUSED },
+  'message.unknown': { ...inMessage(MESSAGE_QUEUED), status: 'unknown' },
+  'message.suppressed': { ...inMessage(MESSAGE_QUEUED), status: 'suppressed' },
+  'message.canceled': inMessage(MESSAGE_CANCELED),
+  'message.bounced': { status: 'undelivered', failure: UNDELIVERED },
+  'message.received': SMS_RECEIVED,
+  'message.complained': { status: 'delivered', delivered_at: EXAMPLE_TIME },
   'refund.created': { status: 'pending', processor_reference: null },
   'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
   'top_up.created': TOP_UP_PENDING,
@@ -92,6 +126,27 @@ const IMPLIED: Record<string, object> = {
   'ai_task.failed': AI_TASK_FAILED,
   'ai_task.canceled': { ...AI_TASK_QUEUED, status: 'canceled', finished_at: EXAMPLE_TIME },
 } satisfies Partial<Record<EventType, object>>
+
+/** A captured payment with a dispute of this status. */
+function disputed(status: string, closed_at: string | null = null): object {
+  const dispute = {
+    id: '0198f6f4-d150-7000-8000-123456789abc',
+    processor_reference: PAYMENTS.examples.dispute,
+    status,
+    reason: 'fraudulent',
+    amount_minor: 1000,
+    currency: 'USD',
+    evidence_due_by: status === 'needs_response' ? '2026-11-29T23:59:59.000000Z' : null,
+    opened_at: EXAMPLE_TIME,
+    closed_at: status === 'won' || status === 'lost' ? EXAMPLE_TIME : closed_at,
+  }
+  return { ...CAPTURED, dispute }
+}
+
+/** Events of messages name no recipients. */
+function inMessage({ recipients: _recipients, ...shown }: { recipients: object[] }): object {
+  return shown
+}
 
 /** Events carry no link. */
 function inEvent({ url: _url, ...shown }: { url: null }): object {

@@ -27,6 +27,18 @@ export const OF_SMS = {
   provider_reference: SMS.examples.sms,
 }
 
+/** In an event. */
+export const SMS_RECEIVED = {
+  channel: 'sms',
+  status: 'received',
+  tags: [],
+  segments: 1,
+  encoding: 'GSM-7',
+  sent_at: null,
+  provider: SMS.provider,
+  provider_reference: SMS.examples.sms,
+}
+
 export const EMAIL_REQUESTS = {
   email: {
     summary: 'An email',

@@ -3,7 +3,7 @@ import { Button } from '@mantine/core'
 import { Download } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { readAll } from '../api.ts'
-import { csvLine } from './csv.ts'
+import { CSV_MARK, csvLine } from './csv.ts'
 import type { TableColumn } from './DataTable.tsx'
 import type { ListState } from './list.ts'
 import { notify } from './notices.tsx'
@@ -26,7 +26,7 @@ export function CsvExport<T>({
   async function run(): Promise<void> {
     const { signal } = (under_way.current = new AbortController())
     const kept = columns.flatMap(({ title, csv }) => (csv === undefined ? [] : [{ title, csv }]))
-    const parts = [csvLine(kept.map(({ title }) => title))]
+    const parts = [CSV_MARK, csvLine(kept.map(({ title }) => title))]
     let rows = 0
     setCount(0)
     try {
@@ -34,7 +34,7 @@ export function CsvExport<T>({
         parts.push(...page.map((row) => csvLine(kept.map(({ csv }) => csv(row)))))
         setCount((rows += page.length))
       }
-      save(new Blob(parts, { type: 'text/csv' }), file)
+      save(new Blob(parts, { type: 'text/csv;charset=utf-8' }), file)
       notify({ tone: 'good', text: `${rows} rows exported to ${file}.` })
     } catch (error) {
       if (!signal.aborted)
