@@ -1043,6 +1043,7 @@ const STATUS_OF: Record<string, string | null> = {
   'kyc.created': 'pending',
   'ai_task.created': 'queued',
   'message.created': 'queued',
+  'message.recipients_settled': 'sent',
   'message.bounced': 'undelivered',
   'message.complained': 'delivered',
   'webhook_endpoint.created': 'enabled',
