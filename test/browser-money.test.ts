@@ -7,7 +7,7 @@ import { createPerson, PASSWORD } from '#test/people.ts'
 import { askInPage, BROWSER_TIMEOUT_MS, createDashboard, type Dashboard } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
-import { fund, payoutIn, recipient } from '#test/payouts.ts'
+import { fund, payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { getVerification, verificationOf } from '#test/verifications.ts'
 
 let dashboard: Dashboard
@@ -504,6 +504,52 @@ test('a payout, a top-up and a verification are begun by the pages', async () =>
   expect(await getVerification(client, await made('verification'))).toMatchObject({ subject_id: to })
 })
 
+test('the timelines of payouts, top-ups and verifications are in sentences, and fold what repeats them', async () => {
+  const { client, drain } = dashboard.world
+  await fund(client, 5_000)
+  const to = await recipient(client)
+  const paid = await payoutIn(client, (await payOut(client, to)).body.id, 'paid')
+  const top_up = await client.post('/v1/wallet/top_ups', {
+    idempotency_key: freshKey(),
+    amount_minor: 3000,
+    currency: 'usd',
+    source: 'src_success',
+  })
+  const checked = await client.post('/v1/compliance/kyc', {
+    idempotency_key: freshKey(),
+    subject_type: 'recipient',
+    subject_id: to,
+  })
+  await drain()
+  const page = await dashboard.open('/payouts', { as: 'support' })
+  for (const [path, sentences, folded] of [
+    [
+      `/payouts/${paid.id}`,
+      ['Payout requested; its amount is reserved', 'Sent the payout at Stripe', 'The payout was paid'],
+      'Asked Stripe: ',
+    ],
+    [
+      `/wallet/top-ups/${top_up.body.id}`,
+      ['Top-up requested', 'Asked for the money at Stripe', 'The money is in the balance'],
+      'Asked Stripe: ',
+    ],
+    [
+      `/compliance/${checked.body.id}`,
+      ['Verification requested', 'Started the check at Stripe', 'The person has to act'],
+      'Asked Stripe: ',
+    ],
+  ] as const) {
+    await page.goto(`${dashboard.url}${path}`)
+    const timeline = page.getByRole('list', { name: 'Timeline' })
+    for (const sentence of sentences) await timeline.getByText(sentence).first().waitFor()
+    expect(await timeline.getByText(folded).count()).toBe(0)
+    await page.getByRole('button', { name: /^Show \d+ minor entr/ }).click()
+    await timeline.getByText(folded).first().waitFor()
+  }
+  await page.goto(`${dashboard.url}/payouts/${paid.id}`)
+  await page.getByText('$1.00 taken from the balance: the payout').waitFor()
+})
+
 test('while nobody knows whether a capture was done, it is asked again with its key, and done once', async () => {
   const { client } = dashboard.world
   const { id, processor_reference } = await heldPayment(client, { amount_minor: 8800 })
@@ -604,7 +650,7 @@ test('the overview compares days that are over, shows all amounts, and says what
   await world.sql`
     insert into payment_days (tenant_id, day, currency, kind, count, amount_minor)
     select ${tenant_id}, (now() at time zone 'UTC')::date - ago, 'CHF', 'captured', 1000, minor
-    from (values (0, 1), (1, 2000), (7, 900000), (8, 1000)) d(ago, minor)`
+    from (values (0, 1), (1, 2000), (7, 900000), (8, 1000), (31, 7700)) d(ago, minor)`
   const owner = await createPerson(world, { role: 'owner', tenant_id })
   const page = await dashboard.open('/?currency=chf', { as: owner })
   await page.getByText('100% more than last week, without today').waitFor()
@@ -615,6 +661,15 @@ test('the overview compares days that are over, shows all amounts, and says what
     await expect.poll(() => note.innerText()).toMatch(money)
   expect(await note.evaluate((it: any) => it.scrollWidth <= it.clientWidth)).toBe(true)
   await balance.getByRole('img', { name: 'Balance, last 7 days' }).waitFor()
+  // Yesterday in the chart, and the day as long before the period as that is before its end.
+  const chart = page.getByRole('region', { name: 'Volume by day, CHF' })
+  await chart.getByText(/^Last 30 days\s*CHF\s9,030\.01$/).waitFor()
+  await chart.getByRole('img', { name: /^Volume by day, CHF: / }).focus()
+  await page.keyboard.press('ArrowLeft')
+  await chart.getByText(/^Last 30 days\s*CHF\s20\.00$/).waitFor()
+  await chart.getByText(/^30 days before\s*CHF\s77\.00$/).waitFor()
+  await chart.getByRole('img', { name: /^Volume by day, CHF: / }).hover({ position: { x: 60, y: 60 } })
+  await chart.getByText(/^Last 30 days\s*CHF\s0\.00$/).waitFor()
 
   const line = page.getByRole('list', { name: 'Needs attention' }).getByRole('listitem')
   await expect.poll(() => line.innerText()).toMatch(/2\s+holds lapse within a day[^]*Capture or cancel/)

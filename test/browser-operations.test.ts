@@ -425,12 +425,58 @@ test('where a table is wider than the page its buttons are in sight, and on a ph
     const { x, width } = (await pause.boundingBox())!
     expect(x + width).toBeLessThanOrEqual(seen)
   }
+  for (const path of ['/ops/queues', '/ops/jobs?state=all', '/ops/providers', '/ops/processes']) {
+    await page.goto(`${dashboard.url}${path}`)
+    await page.getByRole('table').getByRole('row').nth(1).waitFor()
+    const scrolls = await page
+      .locator('.table-frame')
+      .evaluate((frame: any) => frame.scrollWidth - frame.clientWidth)
+    expect([path, scrolls]).toEqual([path, 0])
+  }
+  await page.goto(`${dashboard.url}/ops/queues`)
   await page.setViewportSize(PHONE)
   expect((await pause.boundingBox())!.height).toBeGreaterThanOrEqual(44)
   // All of it is there: there is no page to go to.
   await page.goto(`${dashboard.url}/ops/schedules`)
   await page.getByRole('table').first().waitFor()
   expect(await page.getByRole('button', { name: /^(Next|Previous)$/ }).count()).toBe(0)
+})
+
+test('an outage of a provider is the first thing that needs attention, and pages of operators name what to check', async () => {
+  const { sql, tenant_id } = dashboard.world
+  await sql`
+    insert into jobs (id, tenant_id, queue, name, payload, max_attempts, attempt, run_at, failing_since)
+    select gen_random_uuid(), ${tenant_id}, 'payments', 'payment.capture', '{}', 25, 4, now() + interval '1 hour',
+      now() - interval '3 minutes' from generate_series(1, 12)`
+  // By a worker elsewhere: those of this world replace only what they wrote.
+  await sql`
+    insert into provider_outages (provider, worker, since, outcome, seen_at)
+    values ('stripe', 'elsewhere/1', now() - interval '4 minutes', 'retry', now() + interval '1 hour')`
+  onTestFinished(async () => {
+    await sql`delete from jobs where failing_since is not null and name = 'payment.capture'`
+    await sql`delete from provider_outages where worker = 'elsewhere/1'`
+  })
+  for (const as of ['support', 'operator'] as const) {
+    const page = await dashboard.open('/', { as })
+    const first = page.getByRole('list', { name: 'Needs attention' }).getByRole('listitem').first()
+    await expect
+      .poll(() => first.innerText())
+      .toMatch(/^\s*Stripe does not answer: 12 payments wait\s+since 4 min/)
+    const figure = page.getByRole('region', { name: 'Oldest due' })
+    await figure.getByText('12 jobs are retried, for up to 3 min').waitFor()
+    await checkAccessible(page)
+    expect(await first.getByText('An operator settles this').count()).toBe(as === 'support' ? 1 : 0)
+  }
+  const page = await dashboard.open('/ops/providers', { as: 'operator' })
+  const row = page.getByRole('row').filter({ hasText: 'stripe' })
+  await row.getByText('Does not answer').waitFor()
+  await row.getByText('check STRIPE_API_BASE').waitFor()
+  await row.getByRole('link', { name: /^12\s*for 3 min/ }).click()
+  await page.waitForURL(/state=retrying/)
+  const jobs = page.getByRole('table', { name: 'Jobs' })
+  await expect.poll(() => jobs.getByText('Retrying').count()).toBe(12)
+  await page.goto(`${dashboard.url}/ops/queues`)
+  await page.getByText('12 jobs are retried.').waitFor()
 })
 
 test('members are told what is paused for them, and of the pages of operators only that these are not theirs', async () => {

@@ -13,6 +13,7 @@ import {
 import { freshKey } from '#test/client.ts'
 import { LOOPBACK } from '#test/deliveries.ts'
 import { fillDemo } from '#test/demo-data.ts'
+import { MERCHANT } from '#test/parties.ts'
 import { eventually } from '#test/payments.ts'
 import { listening } from '#test/receiver.ts'
 
@@ -101,6 +102,47 @@ test('a part of a page that cannot be read says so in its place', async () => {
   }
 }, 60_000)
 
+test('on a phone the filters of a list are one button away, which says how many are set', async () => {
+  const page = await dashboard.open('/payments?status=captured', { as: 'support', viewport: PHONE })
+  const status = page.getByLabel('Status', { exact: true })
+  await page.getByRole('table', { name: 'Payments' }).waitFor()
+  expect(await status.isVisible()).toBe(false)
+  await page.getByRole('button', { name: 'Filters (1)' }).click()
+  await status.selectOption('failed')
+  await page.waitForURL(/status=failed/)
+  await page.getByRole('button', { name: 'Hide filters' }).click()
+  await page.getByRole('button', { name: 'Remove filter Status: Failed' }).click()
+  await page.getByRole('button', { name: 'Filters', exact: true }).waitFor()
+  expect(await status.isVisible()).toBe(false)
+})
+
+test('a filter that is not set says what its list then shows: `Any` leaves nothing out', async () => {
+  const { client } = dashboard.world
+  const archived = await client.post('/v1/merchants', {
+    idempotency_key: freshKey(),
+    ...MERCHANT,
+    display_name: 'Closed Shop',
+  })
+  expect(archived.status).toBe(201)
+  expect((await client.delete(`/v1/merchants/${archived.body.id}`)).status).toBe(200)
+  const page = await dashboard.open('/merchants', { as: 'support' })
+  for (const [path, label, unset] of [
+    ['/merchants', 'Archived', 'Not archived'],
+    ['/recipients', 'Archived', 'Not archived'],
+    ['/customers', 'Deleted', 'Not deleted'],
+  ] as const) {
+    await page.goto(`${dashboard.url}${path}`)
+    const field = page.getByLabel(label, { exact: true })
+    await field.waitFor()
+    expect([path, await field.locator('option:checked').innerText()]).toEqual([path, unset])
+  }
+  await page.goto(`${dashboard.url}/merchants`)
+  await page.getByRole('table', { name: 'Merchants' }).getByRole('row').nth(1).waitFor()
+  expect(await page.getByText('Closed Shop').count()).toBe(0)
+  await page.getByLabel('Archived', { exact: true }).selectOption('Only archived')
+  await page.getByText('Closed Shop', { exact: true }).first().waitFor()
+})
+
 async function checkPage(page: Page, path: string): Promise<void> {
   await page.goto(`${dashboard.url}${path}`)
   const heading = page.getByRole('heading', { level: 1 })
@@ -117,6 +159,8 @@ async function checkPage(page: Page, path: string): Promise<void> {
   const usual = page.viewportSize()!
   await page.setViewportSize(PHONE)
   await checkFitsWidth(page)
+  // A list begins with its rows: its filters are behind a button.
+  expect.soft(await page.locator('.filter-bar > .filters:visible').count(), `filters of ${path}`).toBe(0)
   await page.setViewportSize(usual)
   await page.emulateMedia({ colorScheme: 'light' })
 }

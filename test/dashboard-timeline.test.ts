@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { pace } from '../src/dashboard/web/pace.ts'
 import { formatOffset } from '../src/dashboard/web/timeline/offset.ts'
-import { placeBars } from '../src/dashboard/web/timeline/waterfall.ts'
+import { labelsOf, placeBars } from '../src/dashboard/web/timeline/waterfall.ts'
 
 const START = Date.parse('2026-11-20T10:15:30.000Z')
 const at = (ms: number) => new Date(START + ms).toISOString()
@@ -24,6 +24,24 @@ test('where time is cut out, it is drawn and said, and the rest has one scale', 
   expect(bars[2]!.width / bars[0]!.width).toBeCloseTo(2)
   expect(ticks[0]!.ms).toBe(0)
   expect(ticks.at(-1)!.ms).toBe(day + 200)
+})
+
+test('no label of an axis covers another, however narrow it is: a delivery whose attempts are hours apart', () => {
+  const hour = 3_600_000
+  const attempts = [0, 698, 6032, 360_000, hour / 2, 2 * hour, 10 * hour, 48 * hour]
+  const { ticks, breaks } = placeBars(attempts.map((from) => entry(from, from + 20)))
+  expect(breaks.length).toBeGreaterThan(4)
+  for (const width of [60, 130, 200, 400, 900]) {
+    const labels = labelsOf(ticks, width, (ms) => `+${ms} ms`)
+    const spans = labels.map(({ left, text, is_last }) => {
+      const from = is_last ? width - text.length * 6.5 : left * width
+      return { from, to: from + text.length * 6.5 }
+    })
+    expect(labels.at(-1)).toMatchObject({ is_last: true, text: `+${48 * hour + 20} ms` })
+    for (const [at, { from }] of spans.entries())
+      expect(from, `${width} px`).toBeGreaterThanOrEqual(spans[at - 1]?.to ?? -100)
+  }
+  expect(labelsOf(ticks, 900, String).length).toBeGreaterThan(3)
 })
 
 test('moments that are close can be told apart, also long after the first', () => {

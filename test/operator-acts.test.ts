@@ -241,6 +241,9 @@ test('the dashboard sees processes and schedules, and pauses on record', async (
     state: 'up',
     queues: expect.arrayContaining(['ai']),
   })
+  // A worker that was killed says nothing any more: it is not up until somebody knows that it is gone.
+  await deployment.sql`update processes set seen_at = now() - interval '31 seconds'`
+  expect((await findProcesses(dashboard))[0]!.state).toBe('late')
   await deployment.sql`update processes set seen_at = now() - interval '2 minutes'`
   expect((await findProcesses(dashboard))[0]!.state).toBe('gone')
   const what = { queue: 'ai', who: 'ada@example.com', reason: 'too dear' }

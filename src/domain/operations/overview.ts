@@ -10,8 +10,8 @@ import { findRetryingOfTenant } from '../jobs/retrying.ts'
 import { attentionSchema, findAttention, MOST_COUNTED } from './attention.ts'
 import type { PAYMENT_KINDS } from '../rollups/count-payments.ts'
 
-/** A week and the one before it. */
-const DAYS = 14
+/** A month and the one before it, to compare. */
+const DAYS = 60
 const WEEK = 7
 
 const sum = (description: string, example: number) => z.int().meta({ description, example })
@@ -41,7 +41,7 @@ export const overviewSchema = z
         currency: lowerCurrency,
         days: z
           .array(paymentDaySchema)
-          .meta({ description: 'The last 14 days, the oldest first; the last is today.' }),
+          .meta({ description: 'The last 60 days, the oldest first; the last is today.' }),
         week: weekSchema.meta({ description: 'The last seven of these together.' }),
         week_before: weekSchema.meta({ description: 'The seven before.' }),
       }),
@@ -136,7 +136,7 @@ export async function findOverview(
         const names = new Set(some.map(({ day }) => day))
         return daysTogether(of_currency.filter(({ day }) => names.has(day)))
       }
-      return { currency, days, week: of(days.slice(-WEEK)), week_before: of(days.slice(0, -WEEK)) }
+      return { currency, days, week: of(days.slice(-WEEK)), week_before: of(days.slice(-2 * WEEK, -WEEK)) }
     },
   ).toSorted((a, b) => (a.currency < b.currency ? -1 : 1))
   return {

@@ -3,8 +3,8 @@ import { z } from 'zod'
 import type { Sql } from '#core/db.ts'
 import { timestamp } from '#core/time.ts'
 
-/** A process that missed its second heartbeat may have ended. */
-const LATE_AFTER_S = 22
+/** A process that missed its third heartbeat may have ended. */
+const LATE_AFTER_S = 30
 /** It is gone when it has not been seen for this long: six heartbeats. */
 const GONE_AFTER_S = 60
 

@@ -35,7 +35,7 @@ interface OverviewShape {
   currencies: {
     /** ISO 4217 currency code, in lower case. */
     currency: string
-    /** The last 14 days, the oldest first; the last is today. */
+    /** The last 60 days, the oldest first; the last is today. */
     days: {
       /** The day, UTC. */
       day: string

@@ -37,9 +37,7 @@ export function Figure({
       <div className="figure-name">{to === undefined ? name : <Link to={to}>{name}</Link>}</div>
       <div className="figure-value">{value === undefined ? <Bone width={120} height={20} /> : value}</div>
       {note !== undefined && <div className="figure-note">{note}</div>}
-      {line === undefined ? (
-        <div className="figure-no-line" />
-      ) : (
+      {line !== undefined && (
         <Sparkline values={line} label={`${name}, ${over}`} {...(top !== undefined && { top })} />
       )}
       <div className="page-as-of">

@@ -1,6 +1,6 @@
 // The filters of a list: fields that write into the address, and a chip for each that is set.
-import { NativeSelect, TextInput } from '@mantine/core'
-import { Search, X } from 'lucide-react'
+import { Button, NativeSelect, TextInput } from '@mantine/core'
+import { Search, SlidersHorizontal, X } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
 import { useAddressSearch } from '../address.ts'
 import { formatMoney, parseMoney, typedMoney } from './amounts.ts'
@@ -34,8 +34,18 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
   const set = (some: Record<string, string | undefined>) =>
     change({ ...some, before: undefined, after: undefined })
   const chips = fields.flatMap((field) => chipsOf(field, search))
+  const [open, setOpen] = useState(false)
   return (
-    <search aria-label="Filters">
+    <search aria-label="Filters" className="filter-bar" data-open={open || undefined}>
+      {/* On a phone only: there the list comes first. */}
+      <Button
+        className="filters-toggle"
+        leftSection={<SlidersHorizontal size={14} />}
+        aria-expanded={open}
+        onClick={() => setOpen(!open)}
+      >
+        {open ? 'Hide filters' : chips.length === 0 ? 'Filters' : `Filters (${chips.length})`}
+      </Button>
       <div className="filters">
         {fields.map((field) => (
           <Field key={field.label} field={field} search={search} set={set} />

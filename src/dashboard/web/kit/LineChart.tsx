@@ -18,6 +18,8 @@ export function LineChart({
   at,
   series,
   format = (value) => value.toLocaleString(),
+  formatAxis = format,
+  formatAt = formatInstant,
   summed = false,
 }: {
   title: string
@@ -25,6 +27,10 @@ export function LineChart({
   at: string[] | undefined
   series: ChartSeries[]
   format?: (value: number) => string
+  /** The same in few letters, beside the grid. */
+  formatAxis?: (value: number) => string
+  /** A moment as people read it. */
+  formatAt?: (at: string) => string
   /** Of counts: while no moment is read, their sums stand beside the names, else the last. */
   summed?: boolean
 }) {
@@ -50,7 +56,7 @@ export function LineChart({
       <div className="chart-head">
         <h3>{title}</h3>
         <span aria-live="polite" className="line">
-          {shown !== undefined && <span className="dim">{formatInstant(moments[shown]!)}</span>}
+          {shown !== undefined && <span className="dim">{formatAt(moments[shown]!)}</span>}
           {shown === undefined && summed && <span className="dim">Total</span>}
           {series.map(({ name, values }, line) => {
             const value = shown === undefined && summed ? sumOf(values) : values[shown ?? values.length - 1]
@@ -73,7 +79,7 @@ export function LineChart({
         </Button>
       </div>
       {table ? (
-        <ChartTable title={title} moments={moments} series={series} format={format} />
+        <ChartTable {...{ title, moments, series, format, formatAt }} />
       ) : (
         <div ref={ref} style={{ height: HEIGHT }}>
           {at === undefined ? (
@@ -105,7 +111,7 @@ export function LineChart({
                     y2={y(top * part)}
                   />
                   <text x={LEFT - 8} y={y(top * part) + 4} textAnchor="end">
-                    {format(top * part)}
+                    {formatAxis(top * part)}
                   </text>
                 </g>
               ))}
@@ -136,11 +142,13 @@ function ChartTable({
   moments,
   series,
   format,
+  formatAt,
 }: {
   title: string
   moments: string[]
   series: ChartSeries[]
   format: (value: number) => string
+  formatAt: (at: string) => string
 }) {
   return (
     <div className="table-frame" style={{ maxHeight: 320, overflowY: 'auto' }}>
@@ -158,7 +166,7 @@ function ChartTable({
         <tbody>
           {moments.map((moment, index) => (
             <tr key={moment}>
-              <td>{formatInstant(moment)}</td>
+              <td>{formatAt(moment)}</td>
               {series.map(({ name, values }) => {
                 const value = values[index]
                 return (

@@ -15,6 +15,19 @@ export function formatMoney(minor: number, currency: string, signed = false): st
   return format.format(minor / 10 ** decimals)
 }
 
+/** An amount in few letters (`$1.2K`), for the axis of a chart. */
+export function shortMoney(minor: number, currency: string): string {
+  const format = new Intl.NumberFormat(undefined, {
+    style: 'currency',
+    currency: currency.toUpperCase(),
+    currencyDisplay: 'narrowSymbol',
+    notation: 'compact',
+    minimumFractionDigits: 0,
+    maximumFractionDigits: 1,
+  })
+  return format.format(minor / 10 ** decimalsOf(currency))
+}
+
 /** What an amount is for; a filter is for nothing and takes any. */
 type AmountUse = keyof typeof STEPS
 

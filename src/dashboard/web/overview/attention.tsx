@@ -229,15 +229,17 @@ function OutageRow({ line: { outage, oldest_at, is_more } }: { line: OutageLine 
     <>
       <PlugZap size={16} aria-hidden />
       <span className="attention-what">
-        <strong>
-          {outage.title} {outage.problem === 'credentials' ? 'refuses our credentials' : 'does not answer'}
-        </strong>
-        {total > 0 && (
-          <>
-            : <span className="figures">{LISTED.format(waiting)}</span>
-            {is_more && ' or more'} {total === 1 ? 'waits' : 'wait'}
-          </>
-        )}
+        <span>
+          <strong>
+            {outage.title} {outage.problem === 'credentials' ? 'refuses our credentials' : 'does not answer'}
+          </strong>
+          {total > 0 && (
+            <>
+              : <span className="figures">{LISTED.format(waiting)}</span>
+              {is_more && ' or more'} {total === 1 ? 'waits' : 'wait'}
+            </>
+          )}
+        </span>
       </span>
     </>
   )

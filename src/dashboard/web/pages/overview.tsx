@@ -10,6 +10,7 @@ import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
 import { EmptyState } from '../kit/states.tsx'
 import { AttentionList } from '../overview/attention.tsx'
+import { VolumeChart } from '../overview/VolumeChart.tsx'
 import { useAnswer } from '../queries.ts'
 import { useAreaState, useSession } from '../session.tsx'
 
@@ -67,6 +68,13 @@ export function OverviewPage() {
       ) : (
         <AttentionList of={data} />
       )}
+      {payments && !is_empty && (
+        <VolumeChart
+          of={data?.currencies.find((each) => each.currency === currency)}
+          currency={currency}
+          loading={data === undefined}
+        />
+      )}
     </>
   )
 }
@@ -95,7 +103,6 @@ function VolumeFigure({ data, currency }: FigureOf) {
           ? `and ${others.map((each) => formatMoney(each.week.captured_minor, each.currency)).join(', ')}`
           : paymentsCount(of?.week.captured ?? 0))
       }
-      line={lastWeek(of).map(({ captured_minor }) => captured_minor)}
       trend={volumeTrend(of)}
       to="/payments"
     />
@@ -111,19 +118,12 @@ function SuccessFigure({ data }: { data: OverviewAnswer | undefined }) {
   }
   const { rate, failed } = together(all.map(({ week }) => week))
   const { rate: before } = together(all.map(({ week_before }) => week_before))
-  // A day without payments is a gap.
-  const line = Array.from(
-    { length: WEEK },
-    (_, at) => together(all.flatMap((each) => lastWeek(each)[at] ?? [])).rate,
-  )
   const change = rate === null || before === null ? 0 : rate - before
   return (
     <Figure
       name="Success rate"
       value={data && (rate === null ? 'No payments' : percent(rate, 1))}
       note={data && `${failed.toLocaleString()} failed, in all currencies`}
-      line={line}
-      top={1}
       {...(rate !== null &&
         before !== null && {
           trend: {
@@ -179,7 +179,6 @@ function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: strin
   return <Figure name="Oldest due" value={data && value} note={data && note} over="now" {...(to && { to })} />
 }
 
-const lastWeek = (of: CurrencyWeeks | undefined) => of?.days.slice(-WEEK) ?? []
 const paymentsCount = (count: number) => `${count.toLocaleString()} ${count === 1 ? 'payment' : 'payments'}`
 
 function percent(part: number, digits = 0): string {

@@ -16,7 +16,8 @@ import { PartyName } from '../parties/PartyName.tsx'
 import { CancelPayoutDialog, FailPayoutDialog } from '../payouts/dialogs.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
-import { TimelineSection } from '../timeline/TimelineSection.tsx'
+import { RowTimeline } from '../timeline/TimelineSection.tsx'
+import { PAYOUT_WORDS } from '../timeline/row-words.ts'
 
 export function PayoutPage() {
   const id = usePathParam('id')
@@ -61,7 +62,7 @@ export function PayoutPage() {
               <Sentence payout={query.data} />
             </Note>
           )}
-          <TimelineSection path={`${path}/timeline`} />
+          <RowTimeline path={`${path}/timeline`} id={id} at={query.data?.processor} words={PAYOUT_WORDS} />
         </>
       }
       side={

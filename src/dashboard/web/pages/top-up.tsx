@@ -9,7 +9,8 @@ import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
 import { Note } from '../parties/Note.tsx'
 import { useAnswer } from '../queries.ts'
-import { TimelineSection } from '../timeline/TimelineSection.tsx'
+import { RowTimeline } from '../timeline/TimelineSection.tsx'
+import { TOP_UP_WORDS } from '../timeline/row-words.ts'
 
 export function TopUpPage() {
   const id = usePathParam('id')
@@ -31,7 +32,7 @@ export function TopUpPage() {
       main={
         <>
           {query.data && <Note status={query.data.status}>{sentence(query.data)}</Note>}
-          <TimelineSection path={`${path}/timeline`} />
+          <RowTimeline path={`${path}/timeline`} id={id} at={query.data?.processor} words={TOP_UP_WORDS} />
         </>
       }
       side={

@@ -13,7 +13,8 @@ import { Note } from '../parties/Note.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
-import { TimelineSection } from '../timeline/TimelineSection.tsx'
+import { RowTimeline } from '../timeline/TimelineSection.tsx'
+import { VERIFICATION_WORDS } from '../timeline/row-words.ts'
 import { DecidedBy } from '../verifications/DecidedBy.tsx'
 import { DecideDialog, RenewLinkDialog } from '../verifications/dialogs.tsx'
 import { decidedBy, isUndecided } from '../verifications/words.ts'
@@ -71,7 +72,7 @@ export function VerificationPage() {
       main={
         <>
           {data && <Note status={data.status}>{sentence(data)}</Note>}
-          <TimelineSection path={`${path}/timeline`} />
+          <RowTimeline path={`${path}/timeline`} id={id} at={data?.provider} words={VERIFICATION_WORDS} />
         </>
       }
       side={

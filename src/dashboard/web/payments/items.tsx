@@ -7,7 +7,8 @@ import { formatMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from '../timeline/items.tsx'
 import type { TimelineItem } from '../timeline/Timeline.tsx'
-import type { PaymentStory, StoryDelivery, StoryJob } from './story.ts'
+import { deliveryItem, inTime } from '../timeline/story-parts.tsx'
+import type { PaymentStory, StoryJob } from './story.ts'
 import {
   amountOfJob,
   askedBuyer,
@@ -197,13 +198,6 @@ function nextWords({ story, now }: Told, job: StoryJob | undefined, attempt: num
   return job.run_at === null ? '' : inTime(job.run_at, now)
 }
 
-/** ` in 2 s`, or ` now` when it is due. */
-export function inTime(at: string, now: number): string {
-  const ms = Date.parse(at) - now
-  if (ms <= 1000) return ' now'
-  return ms < 10_000 ? ` in ${Math.round(ms / 1000)} s` : ` in ${formatDuration(ms)}`
-}
-
 /** A job as what was asked for, and how long it then waited for its first attempt. */
 function jobItem({ payment, story, now, is_operator, paused }: Told, job: StoryJob): TimelineItem {
   const amount = amountOfJob(payment, story, job)
@@ -232,30 +226,5 @@ function jobItem({ payment, story, now, is_operator, paused }: Told, job: StoryJ
       </Link>
     ),
     details: job,
-  }
-}
-
-function deliveryItem(delivery: StoryDelivery): TimelineItem {
-  const { id, status, type, url, next_attempt_at, last_status_code, last_error } = delivery
-  const delivered = status === 'delivered'
-  const why = last_error ?? (last_status_code === null ? null : `HTTP ${last_status_code}`)
-  return {
-    id: `delivery-${id}`,
-    at: delivery.created_at,
-    ended_at: delivery.delivered_at,
-    icon: KIND_ICONS.delivery,
-    name: `${delivered ? 'Delivered' : 'Delivery of'} ${type}`,
-    note: `to ${URL.canParse(url) ? new URL(url).host : url}`,
-    outcome: status === 'pending' && delivery.attempts > 0 ? 'retrying' : status,
-    changed: delivered
-      ? undefined
-      : `${why ?? 'Not sent yet'}${next_attempt_at === null ? '' : `; next attempt${inTime(next_attempt_at, Date.now())}`}`,
-    matters: status !== 'delivered' && status !== 'skipped',
-    more: (
-      <Link to="/webhooks/deliveries/$id" params={{ id }}>
-        Delivery
-      </Link>
-    ),
-    details: delivery,
   }
 }

@@ -8,7 +8,7 @@ import { toneClass } from '../kit/Status.tsx'
 import { inWords, type Tone } from '../kit/statuses.ts'
 import { useMay, useRolesThatMay, useSession } from '../session.tsx'
 import { useIsPaused } from '../operations/held.ts'
-import { inTime } from './items.tsx'
+import { inTime } from '../timeline/story-parts.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
 import { amountOfJob, buyerHasTo, jobWords, moneyOf, processorName, refundsInWords } from './words.ts'
 

@@ -13,7 +13,6 @@ import { answerKey, retryFirst, useAnswer } from '../queries.ts'
 
 type StoryAnswer = Answers['GET /stories/{id}']
 export type StoryJob = StoryAnswer['jobs'][number]
-export type StoryDelivery = StoryAnswer['deliveries'][number]
 
 export type PaymentStory = {
   /** The latest, oldest first. There are others before them while the query has a next page. */
@@ -21,7 +20,7 @@ export type PaymentStory = {
   /** Those that were open at some time since the first entry. */
   jobs: StoryJob[]
   /** Of the events since the first entry. */
-  deliveries: StoryDelivery[]
+  deliveries: StoryAnswer['deliveries']
   /** Of what each event is: the payment, a refund or a dispute; by the event's id. */
   about: Map<string, string>
   refunds: Refund[]

@@ -166,4 +166,8 @@ const POSTINGS: Record<string, string> = {
   refund_failed: 'the refund that failed',
   dispute_withdrawn: 'the dispute',
   dispute_reinstated: 'the dispute that ended',
+  payout_paid: 'the payout',
+  payout_returned: 'the payout that was returned',
+  top_up: 'the top-up',
+  top_up_reversed: 'the top-up that was reversed',
 }

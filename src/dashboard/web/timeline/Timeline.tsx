@@ -1,5 +1,6 @@
 // What happened to something, as a waterfall: each entry a bar on one time axis.
 import { Button, Tooltip } from '@mantine/core'
+import { useElementSize } from '@mantine/hooks'
 import { ChevronDown, ChevronRight, type LucideIcon } from 'lucide-react'
 import { Fragment, useState, type ReactNode } from 'react'
 import { formatDuration } from '../kit/Instant.tsx'
@@ -7,7 +8,7 @@ import { Json } from '../kit/Json.tsx'
 import { Status } from '../kit/Status.tsx'
 import { statusFacts } from '../kit/statuses.ts'
 import { formatClock, formatExact, formatOffset } from './offset.ts'
-import { placeBars, type Waterfall } from './waterfall.ts'
+import { labelsOf, placeBars, type Waterfall } from './waterfall.ts'
 
 export type TimelineItem = {
   /** Of one list, each its own. */
@@ -110,12 +111,14 @@ function useFresh(items: TimelineItem[]): Set<string> {
 }
 
 function Axis({ ticks, breaks }: Pick<Waterfall, 'ticks' | 'breaks'>) {
+  const { ref, width } = useElementSize()
+  const labels = labelsOf(ticks, width, (ms) => (ms === 0 ? '0' : `+${formatDuration(ms)}`))
   return (
     <div className="timeline-axis dim" aria-hidden>
-      <div>
-        {ticks.map(({ left, ms }, at) => (
-          <span key={left} style={at === ticks.length - 1 ? { right: 0 } : { left: percent(left) }}>
-            {ms === 0 ? '0' : `+${formatDuration(ms)}`}
+      <div ref={ref}>
+        {labels.map(({ left, text, is_last }) => (
+          <span key={left} style={is_last ? { right: 0 } : { left: percent(left) }}>
+            {text}
           </span>
         ))}
         <Breaks breaks={breaks} />

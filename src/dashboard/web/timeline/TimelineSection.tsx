@@ -1,21 +1,29 @@
 // The section of a page with a timeline: while it is on its way, when it could not be read, and when it goes further back.
 import { useInfiniteQuery, type UseInfiniteQueryResult } from '@tanstack/react-query'
 import type { TimelineEntry } from '#sdk/index.ts'
-import { readPage, type PathTo } from '../api.ts'
+import { read, readPage, type PathTo } from '../api.ts'
+import type { Answers } from '../generated/answers.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { Freshness } from '../kit/Freshness.tsx'
+import { useNow } from '../kit/Instant.tsx'
 import { Failed } from '../kit/states.tsx'
+import { inWords } from '../kit/statuses.ts'
 import { pace } from '../pace.ts'
 import { answerKey, retryFirst } from '../queries.ts'
+import { useSession } from '../session.tsx'
 import { entryItem } from './items.tsx'
+import { rowItems, type RowWords } from './row-items.tsx'
 import { Timeline, type Earlier, type TimelineItem } from './Timeline.tsx'
 
 const LIMIT = 100
+const EVERY_MS = 5_000
+
+type StoryAnswer = Answers['GET /stories/{id}']
 
 /** What happened to something, read from `path`, again and again. */
 export function TimelineSection({
   path,
-  every_ms = 5_000,
+  every_ms = EVERY_MS,
 }: {
   path: PathTo<TimelineEntry[]>
   every_ms?: number
@@ -32,6 +40,54 @@ export function TimelineSection({
   })
   const entries = query.data?.pages.toReversed().flatMap(({ rows }) => rows)
   return <TimelineFrame query={query} items={entries?.map(entryItem)} earlier={earlierOf(query)} />
+}
+
+/** The timeline of a row in sentences, with its waiting jobs and its deliveries. */
+export function RowTimeline({
+  path,
+  id,
+  at,
+  words,
+}: {
+  path: PathTo<TimelineEntry[]>
+  id: string
+  /** The name of its provider; undefined while it is on its way. */
+  at: string | undefined
+  words: RowWords
+}) {
+  const now = useNow()
+  const { is_operator } = useSession()
+  const queryKey = answerKey(`${path}/story`, { limit: LIMIT })
+  const query = useInfiniteQuery({
+    queryKey,
+    queryFn: async ({ pageParam: before, signal }) => {
+      const { rows, next } = await readPage<TimelineEntry>(path, { limit: LIMIT, before }, signal)
+      const since = next?.['before']
+      const { jobs, deliveries } = await read<StoryAnswer>(`/stories/${id}`, { since, before }, signal)
+      return { entries: rows, jobs, deliveries, since }
+    },
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: ({ since }) => since,
+    refetchInterval: ({ state }) => pace(EVERY_MS, state),
+    retry: retryFirst(queryKey),
+  })
+  const pages = query.data?.pages.toReversed()
+  // A job is in the page of every stretch of time in which it was open.
+  const jobs = new Map(pages?.flatMap((page) => page.jobs).map((job) => [job.id, job]))
+  const story = pages && {
+    entries: pages.flatMap(({ entries }) => entries),
+    jobs: [...jobs.values()],
+    deliveries: pages.flatMap(({ deliveries }) => deliveries),
+  }
+  return (
+    <TimelineFrame
+      query={query}
+      items={
+        story && at !== undefined ? rowItems(story, words, { at: inWords(at), now, is_operator }) : undefined
+      }
+      earlier={earlierOf(query)}
+    />
+  )
 }
 
 /** The same of items that were read elsewhere; undefined while they are on their way. */

@@ -18,8 +18,9 @@ const OUTWEIGHS = 4
 /** How wide a break is, of the axis; all of them together take no more than `MOST_BREAKS`. */
 const BREAK = 0.08
 const MOST_BREAKS = 0.4
-/** Labels are at least so far from each other. */
-const APART = 0.24
+/** The width of a letter of a label, and the least between two labels, in pixels. */
+const LETTER_PX = 7
+const APART_PX = 10
 
 type Step = { from: number; to: number; ms: number; busy: boolean }
 
@@ -81,15 +82,34 @@ function cutOut(steps: Step[]): Set<Step> {
   return cut
 }
 
-/** The beginning, the end, and as far as there is room where a break begins or ends. */
+/** The beginning, the end, and where a break begins or ends. */
 function ticksOf(places: Waterfall['ticks'], breaks: Waterfall['breaks']): Waterfall['ticks'] {
   const [first] = places
   const last = places.at(-1)
   if (first === undefined || last === undefined || first === last) return []
   const edges = new Set(breaks.flatMap(({ left, width }) => [left, left + width]))
-  const ticks = [first]
-  for (const tick of places)
-    if (edges.has(tick.left) && tick.left - ticks.at(-1)!.left >= APART && 1 - tick.left >= APART)
-      ticks.push(tick)
-  return [...ticks, last]
+  return [first, ...places.slice(1, -1).filter(({ left }) => edges.has(left)), last]
+}
+
+/** The labels that an axis of so many pixels has room for: none covers another. The last ends where the axis ends. */
+export function labelsOf(
+  ticks: Waterfall['ticks'],
+  width_px: number,
+  textOf: (ms: number) => string,
+): { left: number; text: string; is_last: boolean }[] {
+  const labels = ticks.map(({ left, ms }, at) => ({
+    left,
+    text: textOf(ms),
+    is_last: at === ticks.length - 1,
+  }))
+  const last = labels.at(-1)
+  const lengthOf = ({ text }: { text: string }) => text.length * LETTER_PX + APART_PX
+  let free_px = 0
+  return labels.filter((label) => {
+    if (label.is_last) return true
+    const from_px = label.left * width_px
+    const fits = from_px >= free_px && from_px + lengthOf(label) + lengthOf(last!) <= width_px + APART_PX
+    if (fits) free_px = from_px + lengthOf(label)
+    return fits
+  })
 }

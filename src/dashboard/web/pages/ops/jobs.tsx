@@ -38,9 +38,12 @@ const FIELDS: FilterField[] = [
 const COLUMNS: TableColumn<JobRow>[] = [
   {
     title: 'Job',
-    cell: ({ id, name }) => (
+    cell: ({ id, name, queue }) => (
       <>
-        <strong>{name}</strong> <span className="dim mono">{shortId(id)}</span>
+        <strong>{name}</strong>
+        <small className="dim against">
+          {queue} <span className="mono">{shortId(id)}</span>
+        </small>
       </>
     ),
   },
@@ -58,11 +61,20 @@ const COLUMNS: TableColumn<JobRow>[] = [
     ),
   },
   { title: 'About', cell: (job) => <About job={job} /> },
-  { title: 'Queue', cell: ({ queue }) => queue },
   { title: 'Tenant', cell: ({ tenant, tenant_id }) => tenant ?? shortId(tenant_id), clip: true },
-  { title: 'Attempt', align: 'end', cell: ({ attempt }) => attempt },
+  {
+    title: 'Attempt',
+    align: 'end',
+    cell: (job) => (
+      <>
+        {job.attempt}
+        <small className="dim against">
+          <RunTime job={job} />
+        </small>
+      </>
+    ),
+  },
   { title: 'Next run or end', cell: (job) => <NextRunOrEnd job={job} /> },
-  { title: 'Run time', align: 'end', cell: (job) => <RunTime job={job} /> },
   CREATED_COLUMN,
 ]
 
@@ -132,7 +144,8 @@ function About({ job: { subject, subject_id, tenant, tenant_id } }: { job: JobRo
       search={{ subject_id, tenant: tenant ?? tenant_id, state: 'all' }}
       title={`All jobs of ${subject_id}`}
     >
-      {subject === null ? 'Row' : nounWords(subject)} <span className="mono">{shortId(subject_id)}</span>
+      {subject === null ? 'Row' : nounWords(subject)}
+      <small className="mono against">{shortId(subject_id)}</small>
     </Link>
   )
 }

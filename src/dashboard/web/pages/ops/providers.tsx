@@ -31,14 +31,25 @@ const count = (
 const columnsOf = (is_current: boolean): TableColumn<ProviderRow>[] => [
   { title: 'Provider', cell: ({ provider }) => <strong>{provider}</strong> },
   { title: 'State', cell: (row) => <ProviderState row={row} is_current={is_current} /> },
-  count('Finished', ({ calls }) => calls),
-  count('Done', ({ done }) => done),
-  count('Declined', ({ declined }) => declined),
-  { title: 'Failed attempts', align: 'end', cell: (row) => <FailedCalls row={row} /> },
+  {
+    title: 'Finished',
+    align: 'end',
+    cell: ({ calls, done, declined }) => (
+      <span className={calls === 0 ? 'dim' : 'figures'}>
+        {calls.toLocaleString()}
+        {declined > 0 && (
+          <small className="dim against">
+            {done.toLocaleString()} done, {declined.toLocaleString()} declined
+          </small>
+        )}
+      </span>
+    ),
+  },
+  { title: 'Failed', align: 'end', cell: (row) => <FailedCalls row={row} /> },
   { title: 'Retrying', align: 'end', cell: (row) => <Retrying row={row} /> },
   count('Retries', ({ retries }) => retries),
-  { title: 'Duration p50', align: 'end', cell: ({ took }) => formatMs(took.p50_ms) },
-  { title: 'Duration p95', align: 'end', cell: ({ took }) => formatMs(took.p95_ms) },
+  { title: 'p50', align: 'end', cell: ({ took }) => formatMs(took.p50_ms) },
+  { title: 'p95', align: 'end', cell: ({ took }) => formatMs(took.p95_ms) },
   count('Refused', ({ refused }) => refused, 'bad'),
   count('In doubt', ({ in_doubt }) => in_doubt, 'doubt'),
   {

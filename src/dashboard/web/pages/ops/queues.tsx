@@ -40,7 +40,7 @@ export function QueuesPage() {
     { title: 'Wait p95', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p95_ms" /> },
     { title: 'Failed, 1 h', align: 'end', cell: (row) => <FailedLink row={row} /> },
     {
-      title: 'Finished, last hour',
+      title: 'Finished',
       cell: ({ queue, out_by_minute }) => (
         <div className="cell-spark">
           <Sparkline values={out_by_minute} height={24} label={`${queue}: jobs finished, last hour`} />

@@ -1,0 +1,164 @@
+// The timeline of a payout, a top-up or a verification in sentences, as that of a payment is.
+import type { TimelineEntry } from '#sdk/index.ts'
+import { Link } from '@tanstack/react-router'
+import type { Answers } from '../generated/answers.ts'
+import { formatDuration } from '../kit/Instant.tsx'
+import { formatMoney } from '../kit/amounts.ts'
+import { inWords } from '../kit/statuses.ts'
+import { postingWords, processorName } from '../payments/words.ts'
+import { entryItem, KIND_ICONS } from './items.tsx'
+import { deliveryItem, inTime } from './story-parts.tsx'
+import type { TimelineItem } from './Timeline.tsx'
+
+/** What a job does, in the forms that sentences need: `Sent the payout`, `send the payout`, `Sending the payout`. */
+export type RowJobWords = { done: string; to_do: string; doing: string }
+
+/** The words of a kind of row. */
+export type RowWords = {
+  jobs: Record<string, RowJobWords>
+  /** By the type of an event: what it says. Those that are left out repeat what another entry says, and are folded. */
+  events: Record<string, string>
+}
+
+type Story = Answers['GET /stories/{id}']
+/** A page of a timeline, with the jobs and deliveries of the same time. */
+export type RowPage = { entries: TimelineEntry[]; jobs: Story['jobs']; deliveries: Story['deliveries'] }
+
+/** Oldest first. `at`: the provider's name, for people. */
+export function rowItems(
+  { entries, jobs, deliveries }: RowPage,
+  words: RowWords,
+  context: { at: string; now: number; is_operator: boolean },
+): TimelineItem[] {
+  const { at, now, is_operator } = context
+  const job_of = new Map(jobs.map((job) => [job.id, job]))
+  const tried = new Set(entries.map(({ kind, details }) => (kind === 'attempt' ? details['job_id'] : null)))
+  const items = entries.map((entry): TimelineItem => {
+    const item = entryItem(entry)
+    const job_id = String(entry.details['job_id'])
+    const job = job_of.get(job_id)
+    switch (entry.kind) {
+      case 'attempt':
+        return {
+          ...item,
+          ...attemptParts(entry, words, { entries, job, at, now }),
+          more: is_operator && (
+            <Link to="/ops/jobs/$id" params={{ id: job_id }}>
+              Job
+            </Link>
+          ),
+        }
+      case 'provider_call':
+        return {
+          ...item,
+          name: `Asked ${at}: ${entry.name}`,
+          note: undefined,
+          matters: entry.outcome === 'rotated' || entry.outcome === 'discarded',
+        }
+      case 'notification':
+        return {
+          ...item,
+          name: `${processorName(String(entry.details['provider']))} reported: ${inWords(entry.name).toLowerCase()}`,
+          note: undefined,
+          matters: entry.outcome === 'parked' || entry.outcome === 'received',
+          changed: entry.outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
+        }
+      case 'posting': {
+        const { amount_minor, credit_account, currency } = entry.details
+        const amount = typeof amount_minor === 'number' ? formatMoney(amount_minor, String(currency)) : ''
+        return { ...item, name: postingWords(entry.name, credit_account, amount), changed: undefined }
+      }
+      default:
+        return {
+          ...item,
+          name: words.events[entry.name] ?? item.name,
+          note: entry.name,
+          matters: entry.name in words.events,
+          more: (
+            <Link to="/events/$id" params={{ id: String(entry.details['event_id']) }}>
+              Event
+            </Link>
+          ),
+        }
+    }
+  })
+  const waiting = jobs
+    .filter(({ id, run_at }) => run_at !== null && !tried.has(id))
+    .map((job) => waitingItem(job, words, now))
+  return [...items, ...waiting, ...deliveries.map(deliveryItem)].toSorted((a, b) =>
+    a.at < b.at ? -1 : a.at > b.at ? 1 : 0,
+  )
+}
+
+function attemptParts(
+  { name, details, outcome, at: began_at }: TimelineEntry,
+  words: RowWords,
+  {
+    entries,
+    job,
+    at,
+    now,
+  }: { entries: TimelineEntry[]; job: Story['jobs'][number] | undefined; at: string; now: number },
+) {
+  const { done, to_do, doing } = words.jobs[name] ?? otherJob(name)
+  const attempt = Number(details['attempt'])
+  const ended_at = typeof details['ended_at'] === 'string' ? details['ended_at'] : null
+  const after = entries.find(
+    (each) =>
+      each.kind === 'attempt' &&
+      each.details['job_id'] === details['job_id'] &&
+      each.details['attempt'] === attempt + 1,
+  )
+  const next =
+    after !== undefined
+      ? ` ${formatDuration(Date.parse(after.at) - Date.parse(ended_at ?? began_at))} later`
+      : typeof job?.run_at === 'string'
+        ? inTime(job.run_at, now)
+        : ''
+  const { message } = Object(details['error']) as { message?: unknown }
+  const sentences: Record<string, [string, string?]> = {
+    done: [`${done} at ${at}`],
+    declined: [`${at} refused to ${to_do}`, typeof message === 'string' ? message : undefined],
+    retry: [`${at} did not ${to_do}, and nothing happened`, `It is retried${next}.`],
+    ambiguous: [`${at}'s answer was lost`, `It is retried with the same key${next}.`],
+    unknown: [`It is not known whether ${at} did ${to_do}`, `It is looked up${next}, and not sent again.`],
+    misconfigured: [`${at} refused our credentials`, 'An operator has to correct them.'],
+    returned: ['Nothing was sent', `Another attempt follows${next}.`],
+    parked: [`Not done: ${to_do}`, 'It waits for an operator.'],
+    discarded: [`An operator discarded the job: ${to_do}`],
+    resolved: [`An operator decided the outcome: ${to_do}`],
+  }
+  const is_running = outcome === null && job?.state === 'running'
+  const [sentence, changed] = (outcome === null ? undefined : sentences[outcome]) ?? [
+    is_running ? `${doing} at ${at}` : `The worker was lost before ${at} answered`,
+  ]
+  return {
+    name: sentence,
+    note: attempt > 1 ? `${name}, attempt ${attempt}` : name,
+    ended_at: ended_at ?? (is_running ? new Date(now).toISOString() : null),
+    outcome: outcome ?? (is_running ? 'running' : 'lost'),
+    changed,
+    // Of many tries that came to nothing the first and the last are enough.
+    matters:
+      attempt === 1 || after === undefined || !['retry', 'ambiguous', 'returned'].includes(outcome ?? ''),
+  }
+}
+
+function waitingItem(job: Story['jobs'][number], words: RowWords, now: number): TimelineItem {
+  const { to_do } = words.jobs[job.name] ?? otherJob(job.name)
+  return {
+    id: `job-${job.id}`,
+    at: job.created_at,
+    ended_at: new Date(now).toISOString(),
+    icon: KIND_ICONS.job,
+    name: `Waits for a worker: ${to_do}`,
+    note: `due${inTime(job.run_at ?? job.created_at, now)}`,
+    outcome: 'queued',
+    details: job,
+  }
+}
+
+function otherJob(name: string): RowJobWords {
+  const words = inWords(name)
+  return { done: words, to_do: words.toLowerCase(), doing: words }
+}
