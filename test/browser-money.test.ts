@@ -130,7 +130,7 @@ test('what the API refuses is said in money', async () => {
   const capture = await ask(page, 'Capture')
   await capture.getByRole('button', { name: 'Capture' }).click()
   const alert = await capture.getByRole('alert').innerText()
-  expect(alert).toContain('$33.01 is more than the $33.00 that can be captured.')
+  expect(alert).toContain('USD 33.01 is more than the USD 33.00 that can be captured.')
 })
 
 test('a payment with more entries than a page is told from its beginning, and so is its first refund', async () => {
@@ -505,7 +505,7 @@ test('a payout, a top-up and a verification are begun by the pages', async () =>
 })
 
 test('the timelines of payouts, top-ups and verifications are in sentences, and fold what repeats them', async () => {
-  const { client, drain } = dashboard.world
+  const { client } = dashboard.world
   await fund(client, 5_000)
   const to = await recipient(client)
   const paid = await payoutIn(client, (await payOut(client, to)).body.id, 'paid')
@@ -520,7 +520,7 @@ test('the timelines of payouts, top-ups and verifications are in sentences, and 
     subject_type: 'recipient',
     subject_id: to,
   })
-  await drain()
+  await dashboard.world.drain()
   const page = await dashboard.open('/payouts', { as: 'support' })
   for (const [path, sentences, folded] of [
     [

@@ -11,7 +11,7 @@ import { deliveryItem, inTime } from './story-parts.tsx'
 import type { TimelineItem } from './Timeline.tsx'
 
 /** What a job does, in the forms that sentences need: `Sent the payout`, `send the payout`, `Sending the payout`. */
-export type RowJobWords = { done: string; to_do: string; doing: string }
+type RowJobWords = { done: string; to_do: string; doing: string }
 
 /** The words of a kind of row. */
 export type RowWords = {
