@@ -1,4 +1,4 @@
--- Who was subscribed when an event happened; and payments name merchants that there are.
+-- Who was subscribed when an event happened; payments name merchants that there are; and of two answers the later one holds.
 
 -- What an endpoint subscribed to, from one change of it to the next. An event goes to those who subscribed at its `created_at`, whenever
 -- it gets its sequence. What has ended is kept for an hour, and for as long as an event of before waits for its sequence.
@@ -132,6 +132,12 @@ end $$;
 
 -- A payment names a merchant of its own tenant, or none, as it names a customer.
 alter table payments add constraint payments_merchant foreign key (tenant_id, merchant_id) references merchants (tenant_id, id);
+
+-- When the attempt began that was told of the last decline, or when it arrives: an answer of an earlier attempt that comes later changes nothing.
+alter table payments add column told_as_of timestamptz;
+alter table payouts add column told_as_of timestamptz;
+alter table payments alter column told_as_of set statistics 10;
+alter table payouts alter column told_as_of set statistics 10;
 
 do $$
 declare

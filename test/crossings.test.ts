@@ -86,6 +86,7 @@ const payouts: Crossing = {
       call_started_at: LONG_AGO,
       processing_at: LONG_AGO,
       arrival_date: '2001-02-04',
+      told_as_of: LONG_AGO,
     },
     paid: {
       status: 'paid',
@@ -186,7 +187,12 @@ const payments: Crossing = {
   states: {
     pending: {},
     unwanted: { cancel_requested_at: LONG_AGO, cancellation_reason: 'duplicate' },
-    requires_action: { status: 'requires_action', client_secret: 'sealed', processor_reference: 'pi' },
+    requires_action: {
+      status: 'requires_action',
+      client_secret: 'sealed',
+      processor_reference: 'pi',
+      told_as_of: LONG_AGO,
+    },
     declined: {
       status: 'requires_action',
       client_secret: 'other',
@@ -702,6 +708,28 @@ describe.each(Object.entries(CROSSINGS))('%s', (_name, crossing) => {
       crossings.map(({ change, allowed }) => ({ change, crossed: allowed })),
     )
   })
+})
+
+test('when a payout arrives is said by the attempt that began later, whichever answer comes later', async () => {
+  const tenant_id = newId()
+  const id = newId()
+  await sql`insert into tenants (id, slug, name) values (${tenant_id}, ${tenant_id}, 'crossed')`
+  await payouts.make(sql, { tenant_id, id })
+  const tell = async (began_s: number, arrival_date: string) => {
+    const row = { tenant_id, id, job_id: newId(), lease_token: newId(), others: {} }
+    await sql`
+      insert into jobs (id, tenant_id, queue, name, subject_id, payload, state, attempt, max_attempts, worker, started_at,
+        lease_token, lease_until)
+      values (${row.job_id}, ${tenant_id}, 'payouts', 'test', ${id}, '{}', 'running', 1, 5, 'test',
+        now() + ${began_s} * interval '1 second', ${row.lease_token}, now() + interval '1 hour')`
+    await settlePayout({ said: 'processing', arrival_date }).run(sql, row)
+    const [payout] = await sql<{ arrival_date: string }[]>`select arrival_date from payouts where id = ${id}`
+    return payout!.arrival_date
+  }
+  expect(await tell(1, '2026-11-24')).toBe('2026-11-24')
+  expect(await tell(3, '2026-11-26')).toBe('2026-11-26')
+  expect(await tell(2, '2026-11-25')).toBe('2026-11-26')
+  expect(await tell(4, '2026-11-27')).toBe('2026-11-27')
 })
 
 test('every column that may change does so in one of the crossings', async () => {

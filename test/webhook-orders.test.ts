@@ -14,6 +14,7 @@ import {
 import {
   deliver,
   deliverInRounds,
+  eventsOf,
   listEvents,
   lookAgain,
   ordersOf,
@@ -25,8 +26,8 @@ import {
   spread,
   stateOf,
   storyOf,
-  tried,
   type StripeEvent,
+  tried,
 } from './support/stripe-events.ts'
 import { createWorld, type World } from './support/world.ts'
 
@@ -412,6 +413,32 @@ describe('changes made elsewhere', () => {
       'payment.requires_action',
     ])
     await checkBooks(world)
+  })
+
+  test('of two declines the later one holds, also where the answer about the earlier one comes later', async () => {
+    const { body } = await createPayment(world.client, { payment_method: undefined })
+    const { id, processor_reference: reference } = body
+    const decline = async (payment_method: string) => {
+      const confirmed = world.provider('stripe').control('POST', `/payment_intents/${reference}/confirm`, {
+        payment_method,
+      })
+      await expect(confirmed).rejects.toThrow('card_declined')
+      return (await eventsOf(world, reference)).at(-1)!
+    }
+    const first = await decline('pm_card_chargeDeclined')
+    const held = await fault(world, {
+      match: { method: 'GET', path: `/v1/payment_intents/${reference}` },
+      fault: { hold: 'after' },
+    })
+    await deliver(world, first)
+    await held.hit()
+    const second = await decline('pm_card_chargeDeclinedInsufficientFunds')
+    await deliver(world, second)
+    await eventually(async () => expect(await stateOf(world, second)).toBe('applied'))
+    await held.release()
+    await eventually(async () => expect(await stateOf(world, first)).toBe('applied'))
+    const { failure } = (await world.client.get(`/v1/payments/${id}`)).body
+    expect(failure).toMatchObject({ decline_code: 'insufficient_funds' })
   })
 
   test('while the processor cannot be asked the notification waits, and is applied later', async () => {

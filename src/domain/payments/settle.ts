@@ -90,7 +90,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
   const rows = await sql<(Seconded & { id: string })[]>`
     with ${holding(sql, items)},
     told as (
-      select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
+      select held.job_id, held.started_at as as_of, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text,
         amount_capturable_minor bigint, amount_captured_minor bigint, client_secret text, capture_before timestamptz,
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
@@ -112,7 +112,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         client_secret = case when l."to" = 'requires_action'
           then coalesce(l.client_secret, (l.was).client_secret) end,
         capture_before = coalesce(l.capture_before, (l.was).capture_before),
-        failure = l.failure,
+        failure = l.failure, told_as_of = greatest((l.was).told_as_of, l.as_of),
         cancellation_reason = case when l."to" = 'canceled'
           then coalesce((l.was).cancellation_reason, l.cancellation_reason)
           when (l.was).status <> 'canceling' then (l.was).cancellation_reason end,
@@ -125,7 +125,9 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         updated_at = clock_timestamp()
       from locked l
       where p.tenant_id = l.tenant_id and p.id = l.payment_id and (l.was).status = any(l."from")
-        and ((l.was).status <> l."to" or (l.was).failure is distinct from l.failure)
+        -- A buyer may be declined again and again: the answer of the attempt that began later holds.
+        and ((l.was).status <> l."to" or ((l.was).failure is distinct from l.failure
+          and l.as_of > coalesce((l.was).told_as_of, '-infinity')))
       returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id
     ),
     event as (${announce(sql, 'payment', announced)}),

@@ -78,7 +78,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
   const rows = await sql<Settled[]>`
     with ${holding(sql, items)},
     told as (
-      select held.job_id, held.request_id, held.never_sent or held.rotate as never_sent, c.*
+      select held.job_id, held.request_id, held.started_at as as_of, held.never_sent or held.rotate as never_sent, c.*
       from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payout_id uuid, said text, rank integer, processor_reference text, arrival_date text,
         returned_minor bigint, failure jsonb, event_id uuid, paid_id uuid, returned_id uuid, follow_up_job_id uuid,
@@ -93,7 +93,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
           then (s.was).call_started_at end,
         cancel_requested_at = case when s.becomes in ('pending', 'processing') and s.said <> 'kept'
           then (s.was).cancel_requested_at end,
-        arrival_date = coalesce(s.arrival_date, (s.was).arrival_date),
+        arrival_date = s.arrives, told_as_of = greatest((s.was).told_as_of, s.as_of),
         failure = case when s.becomes = 'failed' and s.before <> 'failed'
           then s.failure || '{"manual": false}' else (s.was).failure end,
         processing_at = case when s.rank > 0 then coalesce((s.was).processing_at, clock_timestamp())
@@ -104,7 +104,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
         canceled_at = case when s.becomes = 'canceled' then coalesce((s.was).canceled_at, clock_timestamp()) end,
         updated_at = case when s.becomes <> s.before or s.further is distinct from (s.was).processor_status
             or s.returned <> (s.was).returned_minor or s.said = 'kept'
-            or coalesce(s.arrival_date, (s.was).arrival_date) is distinct from (s.was).arrival_date
+            or s.arrives is distinct from (s.was).arrival_date
           then clock_timestamp() else (s.was).updated_at end
       from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
       returning p.*, s.before, (s.was).held as was_held, (s.was).paid_minor as paid_before,
@@ -142,7 +142,8 @@ type Settled = Seconded & {
 
 /**
  * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `was` is the locked row,
- * `further` how far the processor has come, `becomes` our status, `paid` and `returned` what is posted from then on.
+ * `further` how far the processor has come, `arrives` the day, `becomes` our status, `paid` and `returned` what is
+ * posted from then on.
  */
 function stepping(sql: Sql | Tx): Fragment {
   const rankOf = sql`coalesce(array_position(${FURTHER}::text[], (p.was).processor_status), 0)`
@@ -156,6 +157,9 @@ function stepping(sql: Sql | Tx): Fragment {
       ) p
     ), ${withoutSeconds(sql)}, stood as (
       select l.*, case when moves then said else (was).processor_status end as further,
+        -- It may change: the answer of the attempt that began later holds.
+        case when as_of > coalesce((was).told_as_of, '-infinity') then coalesce(arrival_date, (was).arrival_date)
+          else coalesce((was).arrival_date, arrival_date) end as arrives,
         case when moves and said = 'paid' then (was).amount_minor else (was).paid_minor end as paid,
         case
           when moves and before in ('pending', 'processing', 'paid') then said
