@@ -237,12 +237,15 @@ test('what comes before an answer is no answer', async () => {
   ])
     for (const answer of [
       first + httpAnswer(202, 'taken'),
-      async (socket: Socket) => {
-        for (const byte of first) {
-          socket.write(byte)
-          await setImmediate()
+      (socket: Socket) => {
+        const inPieces = async () => {
+          for (const byte of first) {
+            socket.write(byte)
+            await setImmediate()
+          }
+          socket.write(httpAnswer(202, 'taken'))
         }
-        socket.write(httpAnswer(202, 'taken'))
+        void inPieces()
       },
     ]) {
       const post = client()
