@@ -229,6 +229,73 @@ test('what is missing is refused with its line and name; `if` and `default` may 
   expect(await textOf("{{ 0 | date: '%Y-%m-%d %H:%M %z' }}")).toBe('1970-01-01 00:00 +0000')
 })
 
+test('money and dates are written as people read them, and what is neither is refused', async () => {
+  const variables = { amount_minor: 7100, currency: 'usd', at: '2026-11-26T23:30:00Z', big: 999_999_999_999 }
+  const textOf = async (text: string) => (await preview({ subject: 'x', text }, variables)).body.text
+  for (const [text, is] of [
+    ['{{ amount_minor | money: currency }}', 'USD 71.00'],
+    ['{{ 71 | money: "JPY" }}', 'JPY 71'],
+    ['{{ 71005 | money: "KWD" }}', 'KWD 71.005'],
+    ['{{ -5 | money: "EUR" }}', 'EUR -0.05'],
+    ['{{ big | money: "EUR" }}', 'EUR 9999999999.99'],
+    ['{{ 710000 | money: "EUR", "de" }}', '7.100,00\u00a0€'],
+    ['{{ amount_minor | money: currency, "en-US" }}', '$71.00'],
+    ['{{ at | date_in: "Europe/Berlin" }}', 'Nov 27, 2026'],
+    ['{{ at | date_in: "America/New_York", "de", "long" }}', '26. November 2026'],
+    ['{{ at | date_in: "UTC", "en-GB", "short", "short" }}', '26/11/2026, 23:30'],
+    ['{{ 0 | date_in: "UTC" }}', 'Jan 1, 1970'],
+  ])
+    expect([text, await textOf(text!)]).toEqual([text, is])
+  for (const wrong of [
+    '{{ amount_minor | money }}',
+    '{{ amount_minor | money: "XXX" }}',
+    '{{ amount_minor | money: "constructor" }}',
+    '{{ 7.5 | money: "USD" }}',
+    '{{ "much" | money: "USD" }}',
+    '{{ 1 | money: "USD", "no locale" }}',
+    '{{ at | date_in }}',
+    '{{ at | date_in: "Mars/Olympus" }}',
+    '{{ "never" | date_in: "UTC" }}',
+    '{{ at | date_in: "UTC", "de", "huge" }}',
+  ]) {
+    const { status, body } = await preview({ subject: 'x', text: `\n${wrong}` }, variables)
+    expect([wrong, status, body.error?.code, body.error?.context.line]).toEqual([
+      wrong,
+      400,
+      'template_invalid',
+      2,
+    ])
+  }
+})
+
+test('an object or a list in a text is refused with its line and name', async () => {
+  const variables = { order: { id: 'A-17', tags: ['a', 'b'] }, list: [1, 2] }
+  for (const part of ['text', 'html'] as const)
+    for (const [text, variable] of [
+      ['{{ order }}', 'order'],
+      ['{{ order.tags }}', 'order.tags'],
+      ['{{- list -}}', 'list'],
+      ['{{ order | escape }}', 'order'],
+      ['{% for each in list %}{{ order }}{% endfor %}', 'order'],
+    ]) {
+      const { status, body } = await preview(
+        { subject: 'x', text: undefined, [part]: `a\n${text}` },
+        variables,
+      )
+      expect([part, text, status, body.error?.code, body.error?.context]).toEqual([
+        part,
+        text,
+        400,
+        'template_invalid',
+        { line: 2, variable },
+      ])
+    }
+  const text = '{{ order.id }} {{ order.tags | join: ", " }} {{ list | size }} {{ order | json }}'
+  expect((await preview({ subject: 'x', text }, variables)).body.text).toBe(
+    'A-17 a, b 2 {"id":"A-17","tags":["a","b"]}',
+  )
+})
+
 test('a subject is one line of text, and what is rendered can be stored', async () => {
   for (const [fields, variables] of [
     [{ subject: '{{ s }}' }, { s: 'a\r\nBcc: eve@example.com' }],

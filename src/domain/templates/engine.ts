@@ -14,6 +14,7 @@ import {
   type ValueToken,
 } from 'liquidjs'
 import { SIZE_LIMIT, SOURCE_LIMIT, STEP_LIMIT } from './limits.ts'
+import { dateIn, money } from './filters.ts'
 
 /** The characters of all sources that are kept compiled. */
 const KEPT = 300_000
@@ -21,6 +22,10 @@ const KEPT = 300_000
 const OF_FILES = ['include', 'render', 'layout', 'block']
 /** They escape what they are given: it is not escaped once more. */
 const ESCAPING = ['escape', 'xml_escape', 'escape_once']
+/** They take any value. */
+const OF_VALUES = ['json', 'jsonify', 'inspect', 'default', 'size', 'first', 'last', 'map', 'raw']
+/** They take values beside a list. */
+const OF_LISTS = ['concat', 'push', 'unshift', 'where', 'reject', 'find', 'find_index', 'has', 'group_by']
 
 const TOO_MANY_STEPS = 'step limit exceeded'
 /** What LiquidJS and `countSteps` say of limits, and what we do. */
@@ -31,6 +36,8 @@ const LIMITS = new Map([
 ])
 /** It says at the end of a message where that is. */
 const POSITION = /(?:, file:[^,]*)?, line:\d+, col:\d+$/
+/** What an output begins with. */
+const VARIABLE = /^\{\{-?\s*([\w.[\]'"-]+)/
 /** A message may quote the template. */
 const MESSAGE_LIMIT = 200
 
@@ -64,6 +71,8 @@ export function faultOf(error: unknown): TemplateFault {
     return { message: limit ?? 'it is too large, or nested too deep', line: null, variable: null }
   const [line] = error.token.getPosition() as [number, number]
   const message = said.slice(0, MESSAGE_LIMIT)
+  if (error.originalError instanceof NotText)
+    return { message, line, variable: VARIABLE.exec(error.token.getText())?.[1] ?? null }
   if (!(error instanceof UndefinedVariableError)) return { message, line, variable: null }
   return { message, line, variable: message.replace('undefined variable: ', '') }
 }
@@ -97,10 +106,18 @@ function createEngine(html: boolean): Liquid {
     memoryLimit: SIZE_LIMIT,
     ...(html && { outputEscape: 'escape' }),
   })
+  const { outputEscape: escape } = engine.options
+  if (escape !== undefined)
+    engine.options.outputEscape = function (value) {
+      checkText(toValue(value))
+      return escape.call(this, value)
+    }
   for (const tag of OF_FILES) delete engine.tags[tag]
   for (const [name, filter] of Object.entries(engine.filters))
-    engine.registerFilter(name, charged(filter, html && ESCAPING.includes(name)))
+    engine.registerFilter(name, charged(name, filter, html && ESCAPING.includes(name)))
   engine.registerFilter('range_end', rangeEnd)
+  engine.registerFilter('money', money)
+  engine.registerFilter('date_in', dateIn)
   const { renderer } = engine
   const unbounded = renderer.renderTemplates.bind(renderer)
   renderer.renderTemplates = (templates, context, emitter = chargedEmitter(context)) => {
@@ -123,11 +140,12 @@ function countSteps({ renderLimit }: Context, more: number): void {
 /**
  * A filter whose result counts. LiquidJS counts what some of them are given, and copies of an array as one value each.
  */
-function charged(filter: FilterImplOptions, escapes: boolean): FilterImplOptions {
+function charged(name: string, filter: FilterImplOptions, escapes: boolean): FilterImplOptions {
   const { handler, raw } = typeof filter === 'function' ? { handler: filter, raw: false } : filter
   return {
     raw: raw || escapes,
     *handler(...given) {
+      if (!OF_VALUES.includes(name)) checkTexts(name, given)
       const result: unknown = yield handler.apply(this, given)
       charge(this.context, result)
       return result
@@ -140,6 +158,7 @@ function chargedEmitter(context: Context): Emitter {
   const emitter: Emitter = {
     buffer: '',
     write(value: unknown) {
+      checkText(toValue(value))
       charge(context, value)
       emitter.buffer += textOf(toValue(value))
     },
@@ -148,10 +167,27 @@ function chargedEmitter(context: Context): Emitter {
 }
 
 function textOf(value: unknown): string {
-  if (Array.isArray(value)) return value.map((each) => textOf(toValue(each))).join('')
   if (typeof value === 'string') return value
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
-  return typeof value === 'object' && value !== null ? '[object Object]' : ''
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : ''
+}
+
+class NotText extends Error {}
+
+/** A filter makes texts of what it is given, but for lists, of which many filters make others. */
+function checkTexts(name: string, [value, ...rest]: unknown[]): void {
+  if (!Array.isArray(value) || ESCAPING.includes(name)) checkText(value)
+  else if (name === 'join') value.forEach((each) => checkText(toValue(each)))
+  if (!OF_LISTS.includes(name)) rest.forEach(checkText)
+}
+
+/** Nobody means `[object Object]`, or the parts of a list without anything between them. */
+function checkText(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return
+  throw new NotText(
+    Array.isArray(value)
+      ? 'a list is no text: use join, or a loop'
+      : 'an object is no text: name one of its fields',
+  )
 }
 
 function charge({ memoryLimit }: Context, value: unknown): void {

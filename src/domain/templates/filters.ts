@@ -1,0 +1,97 @@
+// Filters of our own: money and dates as people read them, within bounds whatever they are given.
+import { DECIMALS } from '#core/money.ts'
+
+/** As LiquidJS would show it. */
+const STANDARD_LOCALE = 'en-US'
+const MOST_FORMATS = 100
+const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>()
+
+/** `{{ amount_minor | money: currency }}` is `USD 71.00`; with a locale, `{{ 7100 | money: "EUR", "de" }}`, it is `71,00 €`. */
+export function money(amount_minor: unknown, currency: unknown, locale?: unknown): string {
+  const code = typeof currency === 'string' ? currency.toUpperCase() : ''
+  const decimals = Object.hasOwn(DECIMALS, code) ? DECIMALS[code] : undefined
+  if (decimals === undefined) throw new Error('money needs a currency: money: "USD"')
+  const minor = typeof amount_minor === 'string' && amount_minor !== '' ? Number(amount_minor) : amount_minor
+  if (typeof minor !== 'number' || !Number.isSafeInteger(minor))
+    throw new Error('money needs a whole number in the smallest unit of the currency')
+  const amount = decimal(minor, decimals)
+  if (locale === undefined || locale === null) return `${code} ${amount}`
+  const options = {
+    style: 'currency',
+    currency: code,
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  } as const
+  const key = `money ${localeOf(locale)} ${code}`
+  return kept(key, () => new Intl.NumberFormat(localeOf(locale), options)).format(amount)
+}
+
+const STYLES = ['full', 'long', 'medium', 'short'] as const
+
+/**
+ * `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`: a day in a time zone, as a language writes it; with a fourth
+ * argument `short`, also the time.
+ */
+export function dateIn(
+  at: unknown,
+  time_zone: unknown,
+  locale: unknown = STANDARD_LOCALE,
+  date: unknown = 'medium',
+  time?: unknown,
+): string {
+  const instant = typeof at === 'number' ? new Date(at * 1000) : typeof at === 'string' ? new Date(at) : null
+  if (instant === null || Number.isNaN(instant.getTime()))
+    throw new Error('date_in needs a time: 2026-11-26T14:00:00Z, or seconds since 1970')
+  const options = {
+    timeZone: zoneOf(time_zone),
+    dateStyle: styleOf(date),
+    ...(time !== undefined && time !== null && { timeStyle: styleOf(time) }),
+  }
+  const language = localeOf(locale)
+  const key = `date ${language} ${JSON.stringify(options)}`
+  return kept(key, () => new Intl.DateTimeFormat(language, options)).format(instant)
+}
+
+/** Exact, also where a division would not be. */
+function decimal(minor: number, decimals: number): `${number}` {
+  const digits = String(Math.abs(minor)).padStart(decimals + 1, '0')
+  const whole = digits.slice(0, digits.length - decimals)
+  const fraction = decimals === 0 ? '' : `.${digits.slice(-decimals)}`
+  return `${minor < 0 ? '-' : ''}${whole}${fraction}` as `${number}`
+}
+
+function localeOf(locale: unknown): string {
+  if (typeof locale !== 'string' || !/^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}$/.test(locale))
+    throw new Error('a locale is a language such as "de" or "en-GB"')
+  return locale
+}
+
+function zoneOf(zone: unknown): string {
+  const is_name = typeof zone === 'string' && /^[A-Za-z][A-Za-z0-9_+/-]{1,49}$/.test(zone)
+  try {
+    if (is_name)
+      return new Intl.DateTimeFormat(STANDARD_LOCALE, { timeZone: zone }).resolvedOptions().timeZone
+  } catch {
+    // It is none.
+  }
+  throw new Error('date_in needs a time zone: date_in: "Europe/Berlin"')
+}
+
+function styleOf(style: unknown): (typeof STYLES)[number] {
+  const found = STYLES.find((each) => each === style)
+  if (found === undefined) throw new Error(`a style is one of ${STYLES.join(', ')}`)
+  return found
+}
+
+function kept<Format extends Intl.NumberFormat | Intl.DateTimeFormat>(
+  key: string,
+  make: () => Format,
+): Format {
+  const known = formats.get(key) as Format | undefined
+  if (known !== undefined) return known
+  const [oldest] = formats.keys()
+  if (formats.size >= MOST_FORMATS) formats.delete(oldest!)
+  const format = make()
+  formats.set(key, format)
+  return format
+}
