@@ -104,7 +104,7 @@ begin
     ('sluice_api', 'disputes', 'select'),
     ('sluice_api', 'payouts', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, recipient_id, description, metadata, processor),
-      update (status, failure, cancel_requested_at, canceled_at, failed_at, updated_at)'),
+      update (status, failure, cancel_requested_at, canceled_at, fail_requested_at, failed_at, updated_at)'),
     ('sluice_api', 'top_ups', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
     -- It decides by hand; what the provider says of it is the worker's to say.
@@ -163,7 +163,7 @@ begin
     -- Whether a notification brings news.
     ('sluice_webhooks', 'payments', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency,
       amount_capturable_minor, amount_captured_minor, cancellation_reason)'),
-    ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency)'),
+    ('sluice_webhooks', 'refunds', 'select (tenant_id, id, payment_id, processor, processor_reference, status, amount_minor, currency, out_minor)'),
     ('sluice_webhooks', 'payouts', 'select (tenant_id, id, processor, processor_reference, processor_status, status, amount_minor, currency,
       returned_minor)'),
     ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, came_minor, reversed_minor)'),
@@ -244,11 +244,14 @@ begin
     ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, look_only, refused)'),
     ('sluice_worker', 'operator_act_cancellations', 'select'),
     ('sluice_worker', 'job_interventions', 'select, insert'),
+    ('sluice_worker', 'proposals', 'select, update (carried_out_at, refused)'),
 
     -- It asks; workers carry it out. Of a job it reads what the API does not, but never what a call sends.
     ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, who, reason, took_effect, reference, matched)'),
     ('sluice_dashboard', 'operator_act_items', 'select'),
     ('sluice_dashboard', 'operator_act_cancellations', 'select, insert (act_id, who)'),
+    ('sluice_dashboard', 'proposals', 'select, insert (id, tenant_id, kind, payout_id, currency, amount_minor, reason, proposed_by_id, proposed_by,
+      expires_at), update (decision, decided_by_id, decided_by, decided_at)'),
     ('sluice_dashboard', 'job_interventions', 'select'),
     ('sluice_dashboard', 'jobs', 'select (max_attempts, unknown_since, lease_until, request_id)'),
     ('sluice_dashboard', 'job_history', 'select (max_attempts, unknown_since, lease_until, request_id)'),

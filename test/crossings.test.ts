@@ -14,7 +14,8 @@ import { nothingTold, type MessageTold } from '#domain/messages/told.ts'
 import { requestCancels, requestCaptures } from '#domain/payments/request.ts'
 import { settlePayments, type PaymentTold } from '#domain/payments/settle.ts'
 import { beginCalls } from '#domain/payouts/begin.ts'
-import { failPayout, requestPayoutCancels } from '#domain/payouts/request.ts'
+import { forcePayoutFail, requestPayoutFail } from '#domain/payouts/fail.ts'
+import { requestPayoutCancels } from '#domain/payouts/request.ts'
 import { settlePayouts, type PayoutTold } from '#domain/payouts/settle.ts'
 import { requestRefunds } from '#domain/refunds/request.ts'
 import { importRefund, settleRefunds, type RefundTold } from '#domain/refunds/settle.ts'
@@ -79,6 +80,20 @@ const payouts: Crossing = {
     pending: {},
     called: { call_started_at: LONG_AGO },
     unwanted: { call_started_at: LONG_AGO, cancel_requested_at: LONG_AGO },
+    'to be failed': {
+      call_started_at: LONG_AGO,
+      fail_requested_at: LONG_AGO,
+      failure: { code: 'failed_manually', manual: true },
+    },
+    'processing, to be failed': {
+      status: 'processing',
+      processor_status: 'processing',
+      processor_reference: 'po',
+      call_started_at: LONG_AGO,
+      processing_at: LONG_AGO,
+      fail_requested_at: LONG_AGO,
+      failure: { code: 'failed_manually', manual: true },
+    },
     processing: {
       status: 'processing',
       processor_status: 'processing',
@@ -126,7 +141,19 @@ const payouts: Crossing = {
     kept: settlePayout({ said: 'kept' }),
     'failing by hand': {
       refuses: true,
-      run: async (sql, row) => await failPayout(sql, { ...asked(row), payout_id: row.id, reason: 'by hand' }),
+      run: async (sql, row) => {
+        const accepted = await requestPayoutFail(sql, { ...asked(row), payout_id: row.id, reason: 'by hand' })
+        return typeof accepted === 'object' ? accepted.accepted : accepted
+      },
+    },
+    'failing by force': {
+      refuses: true,
+      run: async (sql, { tenant_id, id }) =>
+        (
+          await sql.begin(
+            async (tx) => await forcePayoutFail(tx, { tenant_id, payout_id: id, reason: 'by force' }),
+          )
+        )?.may_leave,
     },
     canceling: {
       refuses: true,
@@ -324,8 +351,20 @@ const refunds: Crossing = {
   states: {
     pending: {},
     known: { processor_reference: 're' },
-    succeeded: { status: 'succeeded', processor_reference: 're' },
+    succeeded: {
+      status: 'succeeded',
+      processor_reference: 're',
+      processor_status: 'succeeded',
+      out_minor: 60,
+    },
     failed: { status: 'failed', failure: FAILURE },
+    'failed and made': {
+      status: 'failed',
+      failure: FAILURE,
+      processor_reference: 're',
+      processor_status: 'succeeded',
+      out_minor: 60,
+    },
   },
   fixed: [
     'payment_id',

@@ -1,10 +1,13 @@
 // Operators and jobs: what is unknown or parked is seen, taken up again, ended or resolved, with who and why on record.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
 import { findJob, type ListedJob, type ShownJob } from '#domain/interventions/find.ts'
 import { askedActSchema, askForAct, findAct } from '#domain/operator-acts/act.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
 import { findAuditEntries, type AuditEntry } from '#domain/people/audit-log.ts'
 import { operatorHere } from '#domain/people/operator-here.ts'
+import { lookAt } from '#domain/reconciliation/looks.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
 import { NAMELESS, runCommand } from '#test/commands.ts'
 import { problemsLeft } from '#test/invariants.ts'
@@ -20,6 +23,7 @@ import {
   refund,
   unknownRefund,
 } from '#test/payments.ts'
+import { accountOf } from '#test/payouts.ts'
 import { deliver, listEvents } from '#test/stripe-events.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -165,6 +169,81 @@ test('an act resolves the unknown jobs that its filter finds, and no act does so
   for (const body of refused) expect(askedActSchema.safeParse(body).success).toBe(false)
   await resume()
 })
+test.each([
+  ['at once', async (_payment: any, work: () => Promise<void>) => await work()],
+  [
+    'once another refund has freed the amount',
+    async (payment: any, work: () => Promise<void>) => {
+      const match = { method: 'POST', contains: `payment_intent=${payment.processor_reference}` }
+      const held = await fault(world, { match, fault: { hold: 'before' } })
+      const { body } = await refund(client, payment.id, {}, ASYNC)
+      await held.hit()
+      await work()
+      expect((await client.get(`/v1/payments/${payment.id}`)).body.amount_refunded_minor).toBe(0)
+      await held.release()
+      await refundIs(body.id, 'failed')
+    },
+  ],
+])(
+  'a refund that was resolved as failed and was made is posted %s, with a drift',
+  async (_when, meanwhile) => {
+    const { payment, refund_id, job_id } = await unknownRefund(world)
+    const done = await jobs('resolve', job_id, '--as', 'failed', ...BY)
+    expect(done.code).toBe(0)
+    await refundIs(refund_id, 'failed')
+    const amounts = async () => (await client.get(`/v1/payments/${payment.id}`)).body.amount_refunded_minor
+    const account = async () => await accountOf(world, world.tenant_id)
+    const before = await account()
+    // The processor made it all the same.
+    const { url, api_key } = world.provider('stripe')
+    const made = await fetch(`${url}/v1/refunds`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/x-www-form-urlencoded' },
+      body: `payment_intent=${payment.processor_reference}&amount=300&metadata[sluice_refund_id]=${refund_id}&metadata[sluice_payment_id]=${payment.id}&metadata[sluice_tenant_id]=${world.tenant_id}`,
+    })
+    const { id: reference, status } = (await made.json()) as { id: string; status: string }
+    expect(status).toBe('succeeded')
+    const drifts = async () => (await client.get(`/v1/reconciliation?payment_id=${payment.id}`)).body
+    const tell = async () => {
+      for (const event of await listEvents(world, payment.processor_reference)) await deliver(world, event)
+    }
+    // Meanwhile the amount may be reserved by another one, which the processor will refuse.
+    await meanwhile(payment, async () => {
+      await tell()
+      await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: refund_id }]))
+    })
+    const look = lookAt('stripe', { subject: 'refund', reference }, 'later')
+    await storeNotifications(world.sql, [look])
+    await eventually(async () => expect(await amounts()).toBe(300))
+    await refundIs(refund_id, 'failed')
+    const [row] = await world.sql`
+    select r.processor_reference, r.out_minor, p.amount_refund_reserved_minor as reserved_minor
+    from refunds r join payments p on p.id = r.payment_id where r.id = ${refund_id}`
+    expect(row).toEqual({ processor_reference: reference, out_minor: 300, reserved_minor: 300 })
+    expect((await account()).balance).toBe(before.balance - 300)
+    await eventually(async () =>
+      expect(await drifts()).toMatchObject([
+        {
+          subject: 'refund',
+          subject_id: refund_id,
+          detail: 'the refund has failed here, and the processor has made it all the same',
+        },
+      ]),
+    )
+    expect((await refund(client, payment.id, { amount_minor: 701 })).body.error.code).toBe(
+      'refund_exceeds_captured',
+    )
+    const { problems } = await auditEverything(world.sql)
+    expect(problems.filter(({ subject_id }) => subject_id === payment.id)).toEqual([])
+
+    // It comes back after all.
+    await world.provider('stripe').control('POST', `/refunds/${reference}/settle`, { status: 'failed' })
+    await tell()
+    await eventually(async () => expect(await drifts()).toEqual([]))
+    expect(await amounts()).toBe(0)
+    expect((await account()).balance).toBe(before.balance)
+  },
+)
 
 /** A refund that the processor has made, of which no answer arrives any more until the fault is removed. */
 async function unansweredRefund() {

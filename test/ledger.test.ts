@@ -4,6 +4,7 @@ import { newId } from '#core/ids.ts'
 import { listBalances, openAccounts, postings } from '#domain/ledger.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { agreeOnAll } from '#test/proposals.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -300,5 +301,6 @@ describe('one statement with several transfers', () => {
 
 test('after all of these stories the books balance and agree with the processor', async () => {
   await world.drain()
+  await agreeOnAll(world)
   expect(await problemsLeft(world)).toEqual([])
 })

@@ -18,6 +18,7 @@ import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
@@ -394,9 +395,15 @@ test('every example works when it is sent as shown', async () => {
     ),
     getWebhookRecovery: () => recovery(client),
     ...Object.fromEntries(['get', 'delete'].map((verb) => [`${verb}Suppression`, () => suppression(client)])),
-    ...Object.fromEntries(
-      ['getPayout', 'getPayoutTimeline', 'cancelPayout', 'failPayout'].map((name) => [name, payout]),
-    ),
+    ...Object.fromEntries(['getPayout', 'getPayoutTimeline', 'cancelPayout'].map((name) => [name, payout])),
+    // One that has not left is failed at once.
+    failPayout: async () => {
+      await pauseJobs(world.sql, { queue: 'payouts' })
+      onTestFinished(async () => {
+        await resumeJobs(world.sql, { queue: 'payouts' })
+      })
+      return (await payOut(client, paid)).body
+    },
     ...Object.fromEntries(
       ['getKyc', 'getKycTimeline', 'linkKyc', 'decideKyc'].map((name) => [
         name,

@@ -5,7 +5,6 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsFailed } from '#domain/interventions/act.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
-import { waitingForLocks } from '#test/locks.ts'
 import { lookLater } from '#test/looks.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { ASYNC, createPayment, eventually, fault, heldPayment } from '#test/payments.ts'
@@ -252,56 +251,6 @@ test('what went is posted before what came back of it, also where both are heard
     expect((await payoutStory(world, id)).postings).toEqual(['payout_paid -100', 'payout_returned 30'])
   await held.release()
   await world.drain()
-})
-
-test('a payout that was failed by hand while it is processing is asked about until the processor is done', async () => {
-  const client = await rich(world, 1000)
-  const { body } = await payOut(client, await recipient(client, 'ba_manual'), {}, WAIT)
-  const { id, processor_reference: reference } = body
-  await client.post(`/v1/payouts/${id}/fail`, { reason: 'the bank says so' })
-  const drifts = async () => (await client.get('/v1/reconciliation')).body
-  /** Says whether the processor was asked. */
-  const reconcile = async () => {
-    const asked = await lookLater(world, 'payout', id)
-    await world.drain()
-    return asked
-  }
-  expect(await reconcile()).toBe(true)
-  expect(await drifts()).toEqual([])
-  // No notification of this arrives.
-  await settle(reference, 'paid')
-  expect(await reconcile()).toBe(true)
-  await eventually(async () =>
-    expect(await drifts()).toMatchObject([{ ours: { status: 'failed' }, theirs: { status: 'paid' } }]),
-  )
-  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 900, reserved: 0 })
-  await settle(reference, 'failed')
-  expect(await reconcile()).toBe(true)
-  await eventually(async () => expect(await drifts()).toEqual([]))
-  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
-  expect(await reconcile()).toBe(false)
-})
-
-test('what is failed by hand while the processor tells that it was paid is a drift all the same', async () => {
-  const client = await rich(world, 1000)
-  const { body } = await payOut(client, await recipient(client, 'ba_manual'), {}, WAIT)
-  const { id, processor_reference: reference } = body
-  // The statement of whoever fails it and then the worker's wait for the row.
-  const failed = await world.sql.begin(async (tx) => {
-    await tx`select from payouts where id = ${id} for update`
-    const failing = client.post(`/v1/payouts/${id}/fail`, { reason: 'the bank says so' })
-    await waitingForLocks(world.sql, 1)
-    await settle(reference, 'paid')
-    await deliver(world, (await eventsOf(world, reference)).at(-1)!)
-    await waitingForLocks(world.sql, 2)
-    return { failing }
-  })
-  expect((await failed.failing).body).toMatchObject({ status: 'failed' })
-  await world.drain()
-  expect((await client.get('/v1/reconciliation')).body).toMatchObject([
-    { subject_id: id, ours: { status: 'failed' }, theirs: { status: 'paid' } },
-  ])
-  expect(await accountOf(world, client.tenant_id)).toEqual({ balance: 900, reserved: 0 })
 })
 
 test('a cancellation that was recorded and came to nothing is refused when it is repeated', async () => {

@@ -278,7 +278,8 @@ test('payouts are listed newest first, by status, recipient, currency and time, 
     [one, 'usd'],
   ] as const)
     made.push((await payOut(own, to, { currency }, WAIT)).body)
-  await own.post(`/v1/payouts/${made[0].id}/fail`, { reason: 'by hand' })
+  await settle(made[0].processor_reference, 'failed')
+  await payoutIn(own, made[0].id, 'failed')
   const ids = async (query: string) =>
     (await own.get(`/v1/payouts${query}`)).body.map((each: any) => made.findIndex(({ id }) => id === each.id))
   expect(await ids('')).toEqual([2, 1, 0])
@@ -349,17 +350,46 @@ describe('a cancellation', () => {
     expect((await jobOf(body.id)).state).toBe('failed')
   })
 
-  test('that is overtaken by a failure by hand is refused: the payout has failed', async () => {
+  test('before a failure by hand names the end, and the failure joins it', async () => {
     const { id } = await processing('ba_pending')
     const held = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
     const canceling = client.post(`/v1/payouts/${id}/cancel`, {}, WAIT)
     await held.hit()
-    expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' })).status).toBe(200)
+    const failing = client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' }, WAIT)
+    await eventually(async () =>
+      expect((await client.get(`/v1/payouts/${id}`)).body).toMatchObject({
+        status: 'processing',
+        failure: { message: 'too slow', manual: true },
+      }),
+    )
     await held.release()
-    const { status, body } = await canceling
-    expect([status, body.error?.code]).toEqual([409, 'payout_not_cancelable'])
-    expect(body.error.context).toEqual({ status: 'failed' })
-    await eventually(async () => expect((await jobOf(id, 'payout.cancel')).state).toBe('succeeded'))
+    for (const answer of [await canceling, await failing]) {
+      expect(answer.status).toBe(200)
+      expect(answer.body).toMatchObject({ status: 'canceled', failure: null })
+    }
+    await world.drain()
+    expect((await effectsOf(id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+    expect((await payoutStory(world, id)).events).toEqual(['canceled', 'created', 'processing'])
+  })
+
+  test('after a failure by hand joins it, and the payout ends as failed', async () => {
+    const { id } = await processing('ba_pending')
+    const held = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
+    const failing = client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' }, WAIT)
+    await held.hit()
+    const key = freshKey()
+    const canceling = client.post(`/v1/payouts/${id}/cancel`, { idempotency_key: key }, WAIT)
+    await eventually(async () =>
+      expect(await world.sql`select from idempotency_keys where key = ${key}`).toHaveLength(1),
+    )
+    await held.release()
+    for (const answer of [await canceling, await failing])
+      expect([answer.status, answer.body.status]).toEqual([200, 'failed'])
+    await world.drain()
+    // The second one asked for no second call.
+    const jobs = await world.sql`select from jobs where subject_id = ${id} and name = 'payout.cancel'`
+    expect(jobs).toHaveLength(1)
+    expect((await payoutStory(world, id)).events).toEqual(['created', 'failed', 'processing'])
   })
 
   test('that the processor refuses leaves the payout as it is', async () => {
@@ -416,23 +446,52 @@ describe('a payout whose worker was killed before it began the call', () => {
 })
 
 describe('a failure by hand', () => {
+  const BY_HAND = { code: 'failed_manually', manual: true }
+  /** How who waits for a failure is answered, by what the payout became. */
+  const answered = (status: 'failed' | 'paid', message: string) =>
+    status === 'failed'
+      ? [200, { status, failure: { ...BY_HAND, message } }]
+      : [409, { error: { code: 'payout_not_failable', context: { status } } }]
+  const failing = (own: Client, id: string, reason = 'by hand', headers = {}) =>
+    own.post(`/v1/payouts/${id}/fail`, { reason }, headers)
+
   test.each([
-    ['taken', { hold: 'after' }, 0],
-    ['refused', { hold: 'before' }, 100],
-  ])('while its call is under way keeps the amount until that is %s', async (became, holding, balance) => {
-    const own = await rich(world, 100)
-    const to = await recipient(own, became === 'taken' ? 'acct_success' : 'acct_refused')
-    const held = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: holding })
-    const { body } = await payOut(own, to)
-    await held.hit()
-    const failed = await own.post(`/v1/payouts/${body.id}/fail`, { reason: 'too slow' })
-    expect([failed.status, failed.body.status]).toEqual([200, 'failed'])
-    expect((await payOut(own, to)).body.error).toMatchObject({ code: 'insufficient_balance' })
-    await held.release()
-    await eventually(async () =>
-      expect(await accountOf(world, own.tenant_id)).toEqual({ balance, reserved: 0 }),
-    )
-  })
+    ['taken', 'acct_success', { hold: 'after' }, 0, 'paid', ['created', 'fail_overtaken', 'paid']],
+    ['refused', 'acct_refused', { hold: 'before' }, 100, 'failed', ['created', 'failed']],
+  ] as const)(
+    'while its call is under way waits until that is %s',
+    async (_became, destination, holding, balance, status, events) => {
+      const own = await rich(world, 100)
+      const to = await recipient(own, destination)
+      const held = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: holding })
+      const { body } = await payOut(own, to)
+      await held.hit()
+      const key = freshKey()
+      const ask = (headers = {}) =>
+        own.post(`/v1/payouts/${body.id}/fail`, { reason: 'too slow', idempotency_key: key }, headers)
+      const accepted = await ask()
+      expect([accepted.status, accepted.headers.get('location')]).toEqual([202, `/v1/payouts/${body.id}`])
+      expect(accepted.body).toMatchObject({
+        status: 'pending',
+        failure: { ...BY_HAND, message: 'too slow' },
+        failed_at: null,
+      })
+      expect(accepted.body.fail_requested_at).not.toBeNull()
+      // Nothing is free that may leave.
+      expect((await payOut(own, to)).body.error).toMatchObject({ code: 'insufficient_balance' })
+      expect((await own.get('/v1/wallet/balances')).body).toMatchObject([
+        { balance_minor: 100, pending_payouts_minor: 100, available_minor: 0 },
+      ])
+      const waiting = ask(WAIT)
+      await held.release()
+      const waited = await waiting
+      expect([waited.status, waited.body]).toMatchObject(answered(status, 'too slow'))
+      expect(await accountOf(world, own.tenant_id)).toEqual({ balance, reserved: 0 })
+      await world.drain()
+      expect((await payoutStory(world, body.id)).events).toEqual(events)
+      expect(await driftsOf(body.id)).toEqual([])
+    },
+  )
 
   test('of a payout that has not left frees its amount, and it never leaves', async () => {
     const own = await rich(world, 100)
@@ -448,6 +507,7 @@ describe('a failure by hand', () => {
       expect(failed.body).toMatchObject({
         status: 'failed',
         failure: { code: 'failed_manually', message: 'asked twice', manual: true },
+        fail_requested_at: null,
       })
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
       return body
@@ -459,79 +519,116 @@ describe('a failure by hand', () => {
     expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
     const reused = await own.post(`/v1/payouts/${id}/fail`, { reason: 'other', idempotency_key: key })
     expect(reused.body.error.code).toBe('idempotency_key_reused')
-    const again = await own.post(`/v1/payouts/${id}/fail`, { reason: 'again' })
+    const again = await failing(own, id, 'again')
     expect([again.status, again.body.error.code]).toEqual([409, 'payout_not_failable'])
     expect(again.body.error.message).toBe('The payout cannot be failed: it is failed.')
   })
 
-  test('stays when the processor pays all the same: the money is posted, and a drift names both facts', async () => {
+  test.each([
+    ['that were all refused', ['rate_limited_429']],
+    ['of which the last was refused for our credentials', ['rate_limited_429', 'refuse_401']],
+  ])('after sendings %s takes effect at once', async (_what, refusals) => {
     const own = await rich(world, 100)
-    const to = await recipient(own, 'ba_manual')
-    const { body: payout } = await payOut(own, to, {}, WAIT)
-    await own.post(`/v1/payouts/${payout.id}/fail`, { reason: 'never arrived' })
-    // What it freed is used for another one.
-    expect((await payOut(own, await recipient(own), {}, WAIT)).status).toBe(201)
-    await settle(payout.processor_reference, 'paid')
-    const drift = await eventually(async () => {
-      const [found] = (await own.get('/v1/reconciliation?subject=payout')).body
-      expect(found).toMatchObject({ subject_id: payout.id, payment_id: null })
-      return found
+    const description = freshKey()
+    for (const refusal of refusals) {
+      const match = { method: 'POST', path: '/v1/payouts$', contains: description }
+      await fault(world, { match, times: refusal === refusals.at(-1) ? 1000 : 1, fault: refusal })
+    }
+    const { body } = await payOut(own, await recipient(own), { description })
+    await eventually(async () => {
+      const [job] = await world.sql<{ attempt: number; state: string }[]>`
+        select attempt, state from jobs where subject_id = ${body.id}`
+      expect(job).toMatchObject({ state: 'ready' })
+      expect(job!.attempt).toBeGreaterThanOrEqual(refusals.length)
     })
-    expect(drift).toMatchObject({ ours: { status: 'failed' }, theirs: { status: 'paid' } })
-    expect(drift.detail).toBe('the payout has failed here, and the processor has paid it all the same')
-    expect((await own.get(`/v1/payouts/${payout.id}`)).body).toMatchObject({
-      status: 'failed',
-      failure: { manual: true },
+    const failed = await eventually(async () => {
+      const answer = await failing(own, body.id)
+      expect(answer.status).not.toBe(202)
+      return answer
     })
-    await eventually(async () =>
-      expect(await accountOf(world, own.tenant_id)).toEqual({ balance: -100, reserved: 0 }),
-    )
-    expect(await payoutStory(world, payout.id)).toMatchObject({
-      postings: ['payout_paid -100'],
-      events: ['created', 'failed', 'processing'],
-    })
-    // It comes back after all.
-    await settle(payout.processor_reference, 'failed')
-    await eventually(async () => expect((await own.get('/v1/reconciliation')).body).toEqual([]))
-    // The drift is not closed before what came back is posted.
-    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 0, reserved: 0 })
-    expect((await payoutStory(world, payout.id)).payout).toMatchObject({
-      failure: 'failed_manually',
-      manual: true,
-    })
+    expect([failed.status, failed.body.status]).toEqual([200, 'failed'])
+    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+    await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'now' })
+    await world.drain()
+    expect(await effectsOf(body.id)).toEqual([])
   })
 
-  test('while the call is under way ends with the drift, if the call had its effect', async () => {
-    const to = await recipient(client, 'acct_success')
-    const held = await fault(world, {
-      match: { method: 'POST', path: '/v1/transfers$' },
-      fault: { hold: 'after' },
-    })
-    const { body } = await payOut(client, to)
-    await held.hit()
-    expect((await client.post(`/v1/payouts/${body.id}/fail`, { reason: 'too slow' })).status).toBe(200)
-    await held.release()
-    await eventually(async () => expect(await driftsOf(body.id)).toHaveLength(1))
-    expect(await payoutStory(world, body.id)).toMatchObject({
-      payout: { status: 'failed', processor_status: 'paid', paid_minor: 100 },
-      postings: ['payout_paid -100'],
-      events: ['created', 'failed'],
-    })
-  })
-
-  test('when the processor fails it too, nothing is posted and the reason given by hand stays', async () => {
-    const payout = await processing()
-    await client.post(`/v1/payouts/${payout.id}/fail`, { reason: 'by hand' })
-    await settle(payout.processor_reference, 'failed')
-    await eventually(async () =>
-      expect((await payoutStory(world, payout.id)).payout).toMatchObject({ processor_status: 'failed' }),
-    )
+  test('of a payout that the processor lets go of is done when it has, and asks it once', async () => {
+    const own = await rich(world, 100)
+    const { body: payout } = await payOut(own, await recipient(own, 'ba_pending'), {}, WAIT)
+    const answers = await Promise.all(['one', 'other'].map((reason) => failing(own, payout.id, reason, WAIT)))
+    for (const { status, body } of answers)
+      expect([status, body.status, body.failure.manual]).toEqual([200, 'failed', true])
+    expect(answers[0]!.body.failure).toEqual(answers[1]!.body.failure)
+    expect((await effectsOf(payout.id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+    await world.drain()
     expect(await payoutStory(world, payout.id)).toMatchObject({
-      payout: { failure: 'failed_manually', manual: true },
+      payout: { status: 'failed', processor_status: 'canceled', failure: 'failed_manually' },
       postings: [],
       events: ['created', 'failed', 'processing'],
     })
     expect(await driftsOf(payout.id)).toEqual([])
+  })
+
+  test.each([
+    ['fails', 'failed', 'failed', ['created', 'failed', 'processing']],
+    ['lets go of', 'canceled', 'failed', ['created', 'failed', 'processing']],
+    ['pays', 'paid', 'paid', ['created', 'fail_overtaken', 'paid', 'processing']],
+  ] as const)(
+    'of a payout that the processor keeps waits until it %s it',
+    async (_does, there, status, events) => {
+      const own = await rich(world, 100)
+      const { body: payout } = await payOut(own, await recipient(own, 'ba_manual'), {}, WAIT)
+      const { id, processor_reference } = payout
+      const accepted = await failing(own, id, 'never arrived', { prefer: 'wait=1' })
+      expect([accepted.status, accepted.body.status]).toEqual([202, 'processing'])
+      expect(accepted.body.failure).toEqual({ ...BY_HAND, message: 'never arrived' })
+      await eventually(async () => expect((await jobOf(id, 'payout.cancel')).state).toBe('failed'))
+      expect((await own.get(`/v1/payouts/${id}`)).body).toMatchObject({
+        status: 'processing',
+        fail_requested_at: accepted.body.fail_requested_at,
+      })
+      expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 100 })
+      const waiting = failing(own, id, 'second', WAIT)
+      await settle(processor_reference, there)
+      const waited = await waiting
+      expect([waited.status, waited.body]).toMatchObject(answered(status, 'never arrived'))
+      const failure = status === 'paid' ? null : { message: 'never arrived' }
+      expect(await payoutIn(own, id, status)).toMatchObject({ failure })
+      expect(await accountOf(world, own.tenant_id)).toEqual({
+        balance: status === 'paid' ? 0 : 100,
+        reserved: 0,
+      })
+      await world.drain()
+      expect((await payoutStory(world, id)).events).toEqual(events)
+      expect((await own.get('/v1/reconciliation')).body).toEqual([])
+    },
+  )
+
+  test('that was overtaken does not name what comes back later', async () => {
+    const own = await rich(world, 100)
+    const { body: payout } = await payOut(own, await recipient(own, 'ba_manual'), {}, WAIT)
+    expect((await failing(own, payout.id)).status).toBe(202)
+    await settle(payout.processor_reference, 'paid')
+    await payoutIn(own, payout.id, 'paid')
+    await settle(payout.processor_reference, 'failed')
+    expect((await payoutIn(own, payout.id, 'failed')).failure).toMatchObject({ manual: false })
+    expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+  })
+
+  test('while the call is under way is followed by a cancellation there', async () => {
+    const to = await recipient(client, 'ba_pending')
+    const held = await fault(world, {
+      match: { method: 'POST', path: '/v1/payouts$' },
+      fault: { hold: 'after' },
+    })
+    const { body } = await payOut(client, to)
+    await held.hit()
+    expect((await failing(client, body.id)).status).toBe(202)
+    await held.release()
+    expect((await payoutIn(client, body.id, 'failed')).failure).toMatchObject(BY_HAND)
+    expect((await effectsOf(body.id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
   })
 
   test('is refused without a reason, and once it is paid', async () => {
@@ -542,7 +639,7 @@ describe('a failure by hand', () => {
       )
     await settle(payout.processor_reference, 'paid')
     await payoutIn(client, payout.id, 'paid')
-    const refused = await client.post(`/v1/payouts/${payout.id}/fail`, { reason: 'late' })
+    const refused = await failing(client, payout.id, 'late')
     expect([refused.status, refused.body.error.message]).toEqual([
       409,
       'The payout cannot be failed: it is paid.',
@@ -677,7 +774,7 @@ describe('a payout of which nobody knows whether the processor has it', () => {
   test('that is failed by hand is never sent again, and keeps its amount until an operator has said what became of it', async () => {
     const before = await accountOf(world, world.tenant_id)
     const { id, job_id } = await unknown()
-    expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'lost' })).status).toBe(200)
+    expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'lost' })).status).toBe(202)
     await retryJob(world.sql, act(job_id))
     await eventually(async () => expect((await jobOf(id)).state).toBe('unknown'))
     expect(await effectsOf(id)).toEqual([])

@@ -125,7 +125,8 @@ test('each process does all of its work as its own user', async () => {
   const { body } = await payOut(client, await recipient(client, 'ba_pending'), {}, { prefer: 'wait=20' })
   expect((await client.post(`/v1/payouts/${body.id}/cancel`)).body).toMatchObject({ status: 'canceled' })
   const manual = await payOut(client, await recipient(client, 'ba_manual'))
-  expect((await client.post(`/v1/payouts/${manual.body.id}/fail`, { reason: 'by hand' })).status).toBe(200)
+  const failing = await client.post(`/v1/payouts/${manual.body.id}/fail`, { reason: 'by hand' })
+  expect(failing.status).toBeLessThan(300)
   const verification = await verificationOf(client, 'recipient')
   expect((await client.post(`/v1/compliance/kyc/${verification.id}/link`)).status).toBe(200)
   await settleSession(world, verification.provider_reference, 'verified')
@@ -555,12 +556,13 @@ describe('readers', () => {
         expect([name, await count(tenant_id)]).toEqual([name, of.get(tenant_id) ?? 0])
       }
     }
-    // Nothing differs in this story, nothing is sent to endpoints, and who was deleted is erased; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
+    // Nothing differs in this story, operators propose nothing, nothing is sent to endpoints, and who was deleted is erased; of everything else there were rows to be hidden. Notifications belong to a tenant if they were
     // of a payment, and are moved with a job of the system's.
     expect([...empty]).toEqual([
       'drifts',
       'erasures',
       'notification_history',
+      'proposals',
       'webhook_deliveries',
       'webhook_due',
       'webhook_lines',

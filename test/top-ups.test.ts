@@ -17,6 +17,7 @@ import { eventually, fault } from '#test/payments.ts'
 import { marksOf, settleTopUp, topUp, topUpElsewhere } from '#test/top-ups.ts'
 import { deliver, listEvents, ordersOf, pick, tried, type StripeEvent } from '#test/stripe-events.ts'
 import { createWiredWorld, type WiredWorld } from '#test/wired-world.ts'
+import { agreeOnAll } from '#test/proposals.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const MANUAL = { source: 'src_manual' }
@@ -334,6 +335,7 @@ describe('with a processor that tells', () => {
 
   test('after all of these stories the books balance and agree with the processor', async () => {
     await world.drain()
+    await agreeOnAll(world)
     await checkBooks(world)
   })
 })
@@ -475,6 +477,7 @@ describe('told when the test tells it', () => {
 
   test('after all of these stories the books balance and agree with the processor', async () => {
     await world.drain()
+    await agreeOnAll(world)
     await checkBooks(world)
   })
 

@@ -5,6 +5,7 @@ import { openAccounts, postings } from '#domain/ledger.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
+import { agreeOnAll } from '#test/proposals.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -209,5 +210,6 @@ describe('many transactions of several currencies', () => {
 test('after all of these stories the books balance and agree with the processor', async () => {
   await capturedPayment(world.client, { idempotency_key: freshKey() })
   await world.drain()
+  await agreeOnAll(world)
   await checkBooks(world)
 })

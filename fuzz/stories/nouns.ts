@@ -49,7 +49,7 @@ const payouts: Noun = {
       by: 'tenant',
       path: ({ id }) => `/v1/payouts/${id}/fail`,
       body: () => ({ reason: 'It never arrived.' }),
-      may: whenIn(['pending', 'processing'], [200]),
+      may: whenIn(['pending', 'processing'], [200, 202, 409]),
     },
     archive: {
       by: 'tenant',

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { batcher } from '#core/batch.ts'
-import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
+import { AppError, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { IdempotentRequest, JobRequest, Protected, SentKey } from '#domain/idempotency.ts'
 import type { AskedFor, Found } from '#domain/jobs/found.ts'
@@ -10,7 +10,7 @@ import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
 import { requestKey, takeOnce, type RequestKey } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
-import { found } from './refusals.ts'
+import { found, refusalOf } from './refusals.ts'
 import { hasEnded, listenWhileThere, type Hints } from './wait.ts'
 
 /** How long a request waits if neither the caller nor the route says otherwise. */
@@ -66,6 +66,11 @@ export type Work<T> = {
   reached: (resource: T) => boolean
   /** Whether what was only recorded, without a job, is no longer asked for and has come to nothing. */
   dropped?: (resource: T) => Promise<boolean>
+  /**
+   * The answer is what the resource has become, not how a job ended, and a wait goes on until this holds: then the
+   * resource has `reached` what was asked for, or `why_not` is the answer. 202 until then, also without a wait.
+   */
+  until?: (resource: T) => boolean
   /** Its job also succeeds where the resource became something else meanwhile: then `why_not` is the answer. */
   may_end_otherwise?: boolean
   /** Why the guard refused, or why it was dropped or ended otherwise, where it can be; judged by the rows as they are now. */
@@ -99,7 +104,7 @@ export async function accept<T extends { status: string }>(
   },
 ): Promise<T> {
   const work = { ...given, content: given.content ?? contentOf(body) }
-  const { answers, reached, dropped, may_end_otherwise = false, why_not } = work
+  const { answers, reached, dropped, until, may_end_otherwise = false, why_not } = work
   const preferred = preferredWait(request)
   const waits = request.routeOptions.config.literal?.waits
   assert(waits !== undefined, 'a route that asks for work says when it waits for it')
@@ -125,12 +130,17 @@ export async function accept<T extends { status: string }>(
       ? { resource: created, job: undefined }
       : await lastFound(find, hints, work, fresh ? await hints.next() : wait_ms > 0)
 
-  if (preferred === undefined && !by_default) {
+  if (until?.(resource) === true) {
+    if (!reached(resource)) throw await because(why_not)
+    reply.code(successOf(request))
+    return resource
+  }
+  if (preferred === undefined && !by_default && until === undefined) {
     reply.code(successOf(request))
     return resource
   }
   if (job_id === null && (await dropped?.(resource))) throw await because(why_not)
-  const judged = wait_ms > 0 || replayed ? job : undefined
+  const judged = until === undefined && (wait_ms > 0 || replayed) ? job : undefined
   if (judged?.state === 'succeeded' && may_end_otherwise && !reached(resource)) throw await because(why_not)
   if (isOver(work, resource, judged) || ((job_id === null || wait_ms > 0) && reached(resource)))
     reply.code(successOf(request))
@@ -248,7 +258,7 @@ async function because(why_not: WhyNot | undefined): Promise<AppError> {
 async function lastFound<T>(
   find: () => Promise<Found<T>>,
   hints: Hints,
-  { reached, expects_news = false }: Work<T>,
+  { reached, until, expects_news = false }: Work<T>,
   first: boolean,
 ): Promise<Found<T>> {
   let unknown_at: number | undefined
@@ -256,7 +266,9 @@ async function lastFound<T>(
     const found = await find()
     if (!more || found.job === undefined) return found
     const { state } = found.job
-    if (expects_news && state === 'unknown') {
+    if (until !== undefined) {
+      if (until(found.resource)) return found
+    } else if (expects_news && state === 'unknown') {
       // A job that is unknown is polled like one that has ended: the next hint comes within about a second.
       unknown_at ??= performance.now()
       if (reached(found.resource) || performance.now() - unknown_at >= NEWS_MS) return found
@@ -267,33 +279,4 @@ async function lastFound<T>(
 /** The status of success that the route declares. */
 function successOf({ routeOptions }: FastifyRequest): 200 | 201 {
   return routeOptions.config.literal?.response[201] === undefined ? 200 : 201
-}
-
-/**
- * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other
- * error text is internal and is not shown. `status`: of the resource, which is what forbids an action (409).
- */
-function refusalOf(
-  { state, last_error }: NonNullable<Found<unknown>['job']>,
-  status: string,
-  context: Record<string, unknown>,
-  otherwise: ErrorCode,
-): AppError {
-  if (state !== 'failed' || last_error === null) return new AppError(otherwise, { context })
-  const {
-    message,
-    decline_code,
-    processor_code,
-    provider_code,
-    provider_message,
-    context: facts_of,
-  } = last_error
-  const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : otherwise
-  if (code === 'internal_error') return new AppError(code, { context })
-  const said = { decline_code, processor_code, provider_code, provider_message, ...facts_of }
-  const facts = { ...said, status: ERRORS[code][0] === 409 ? status : null, ...context }
-  return new AppError(code, {
-    message,
-    context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),
-  })
 }

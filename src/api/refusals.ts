@@ -1,9 +1,10 @@
 // Turns errors of the API into codes of the catalogue, and those into answers; the only place that does.
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { isTooSlow, isUnavailable } from '#core/db.ts'
-import { AppError, type ErrorCode } from '#core/errors.ts'
+import { AppError, ERRORS, type ErrorCode } from '#core/errors.ts'
 import type { Log } from '#core/log.ts'
 import { seldom } from '#core/seldom.ts'
+import type { Found } from '#domain/jobs/found.ts'
 import type { z } from 'zod'
 import { docPath, type errorBody } from './openapi/error.ts'
 
@@ -109,4 +110,33 @@ function asAppError(error: unknown): AppError {
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
     return new AppError('invalid_request', { message: (error as Error).message })
   return new AppError('internal_error', { cause: error })
+}
+
+/**
+ * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other
+ * error text is internal and is not shown. `status`: of the resource, which is what forbids an action (409).
+ */
+export function refusalOf(
+  { state, last_error }: NonNullable<Found<unknown>['job']>,
+  status: string,
+  context: Record<string, unknown>,
+  otherwise: ErrorCode,
+): AppError {
+  if (state !== 'failed' || last_error === null) return new AppError(otherwise, { context })
+  const {
+    message,
+    decline_code,
+    processor_code,
+    provider_code,
+    provider_message,
+    context: facts_of,
+  } = last_error
+  const code = Object.hasOwn(ERRORS, last_error.code) ? (last_error.code as ErrorCode) : otherwise
+  if (code === 'internal_error') return new AppError(code, { context })
+  const said = { decline_code, processor_code, provider_code, provider_message, ...facts_of }
+  const facts = { ...said, status: ERRORS[code][0] === 409 ? status : null, ...context }
+  return new AppError(code, {
+    message,
+    context: Object.fromEntries(Object.entries(facts).filter(([, v]) => v != null)),
+  })
 }

@@ -9,7 +9,7 @@ import type { Fragment, Sql, Tx } from '#core/db.ts'
  * `processor_clearing` the other side; both are kept per tenant, so that tenants never wait for each other's rows. The
  * `offset` keeps this one look-up for each currency.
  */
-export function openAccounts(sql: Sql, accepted: Fragment): Fragment {
+export function openAccounts(sql: Sql | Tx, accepted: Fragment): Fragment {
   return sql`
     insert into ledger_accounts (tenant_id, currency, name)
     select fresh.tenant_id, fresh.currency, account.name

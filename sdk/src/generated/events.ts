@@ -79,6 +79,8 @@ export interface EventDataByType {
   'payout.paid': Payout
   /** It was refused, came back, or was failed manually. */
   'payout.failed': Payout
+  /** The processor paid it although a manual failure was requested: the request is void. */
+  'payout.fail_overtaken': Payout
   /** It was stopped in time. */
   'payout.canceled': Payout
   /** A top-up was created. */

@@ -819,6 +819,7 @@ export type EventTypes =
   | 'payout.processing'
   | 'payout.paid'
   | 'payout.failed'
+  | 'payout.fail_overtaken'
   | 'payout.canceled'
   | 'top_up.created'
   | 'top_up.succeeded'
@@ -1408,7 +1409,10 @@ export interface Payout {
   processor_reference: string | null
   /** The day on which the processor expects the money to arrive, once known. */
   arrival_date: string | null
-  /** Why it failed; null if it has not. */
+  /**
+   * Why it failed. While it is `pending` or `processing`: the reason that was given with a requested
+   * failure. Otherwise null.
+   */
   failure: PayoutFailure | null
   /** When the processor accepted it. */
   processing_at: string | null
@@ -1418,6 +1422,11 @@ export interface Payout {
   failed_at: string | null
   /** When it was canceled. */
   canceled_at: string | null
+  /**
+   * When a manual failure was requested that could not take effect at once. The payout then becomes
+   * `failed` as soon as nothing can leave any more, or `paid` if the processor pays it.
+   */
+  fail_requested_at: string | null
   metadata: Metadata
   /** When it was created. Unique among your payouts, so lists use it as their cursor. */
   created_at: string
@@ -1428,21 +1437,21 @@ export interface Payout {
 /** Why a payout failed. */
 export interface PayoutFailure {
   /**
-   * `payout_refused`: the processor did not accept it. `failed_manually`: it was failed manually.
-   * Otherwise the processor's own code.
+   * `payout_refused`: the processor did not accept it. `failed_manually`: it was failed manually, or
+   * that was requested. Otherwise the processor's own code.
    */
   code: string
   /** A description for people; if it was failed manually, the reason that was given. */
   message: string
-  /** Whether it was failed manually. */
+  /** Whether it was failed manually, or that was requested. */
   manual: boolean
 }
 
 /**
  * `pending`: the processor has not accepted it yet. `processing`: the money is on its way. `paid`: the
  * processor has paid it; it can still come back, and is then `failed`. `failed`: it was refused, came
- * back, or was failed manually. `canceled`: it was stopped in time. While it is `pending` or
- * `processing`, its amount is reserved.
+ * back, or was failed manually, and nothing can leave any more. `canceled`: it was stopped in time.
+ * While it is `pending` or `processing`, its amount is reserved.
  */
 export type PayoutStatus = 'pending' | 'processing' | 'paid' | 'failed' | 'canceled'
 
@@ -1793,6 +1802,7 @@ export interface TestWebhookEndpoint {
     | 'payout.processing'
     | 'payout.paid'
     | 'payout.failed'
+    | 'payout.fail_overtaken'
     | 'payout.canceled'
     | 'top_up.created'
     | 'top_up.succeeded'
@@ -2139,10 +2149,7 @@ export interface WalletBalance {
   currency: string
   /** What you have: the sum of all transactions. It can be negative, e.g. after a refund. */
   balance_minor: number
-  /**
-   * The amount that payouts have reserved: those that are `pending` or `processing`, and those that were
-   * failed manually while a call to the processor was in progress, until it is answered.
-   */
+  /** The amount that payouts have reserved: the sum of those that are `pending` or `processing`. */
   pending_payouts_minor: number
   /** `balance_minor` less `pending_payouts_minor`: what can be paid out. */
   available_minor: number

@@ -103,6 +103,12 @@ const IMPLIED: Record<string, object> = {
   'payout.created': PENDING_PAYOUT,
   'payout.processing': PROCESSING_PAYOUT,
   'payout.paid': { ...PROCESSING_PAYOUT, status: 'paid', paid_at: EXAMPLE_TIME },
+  'payout.fail_overtaken': {
+    ...PROCESSING_PAYOUT,
+    status: 'paid',
+    paid_at: EXAMPLE_TIME,
+    fail_requested_at: EXAMPLE_TIME,
+  },
   'payout.failed': FAILED_BY_HAND,
   'payout.canceled': { ...CANCELED_PAYOUT, processing_at: null, arrival_date: null },
   'message.created': inMessage(MESSAGE_QUEUED),

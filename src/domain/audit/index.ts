@@ -3,6 +3,7 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { worksOn } from '../subject.ts'
 import { filedBy, NOUNS, rootOf, statusesOfCalls, subjectOf, type Noun } from '../subjects.ts'
 import { balances, keys, noNumbers, tenants, transfers, type AuditScope, type Checks } from './checks.ts'
+import { corrections } from './corrections.ts'
 import { checksOfDeliveries, checksOfLines } from './deliveries.ts'
 import { feed } from './feed.ts'
 import { calls, jobs } from './jobs.ts'
@@ -28,7 +29,7 @@ export const AUDITED_NOUNS = NOUNS.filter(
 )
 
 /** Checks of rows by the time when they arrived; they can be limited to a time. */
-export const CHECKS_OF_A_TIME: Checks = { keys, tenants, feed, people, ...checksOfDeliveries }
+export const CHECKS_OF_A_TIME: Checks = { keys, tenants, feed, people, corrections, ...checksOfDeliveries }
 
 /** Checks of open jobs and notifications, of which there are never many. */
 export const CHECKS_OF_WHAT_IS_OPEN: Checks = { jobs, notifications }

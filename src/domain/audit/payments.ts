@@ -10,8 +10,8 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
       (finding.found - finding.expected)::bigint as off_by
     from ${rowsOf('payment')} p
     cross join lateral (
-      select coalesce(sum(r.amount_minor) filter (where r.status = 'succeeded'), 0) as refunded,
-        coalesce(sum(r.amount_minor) filter (where r.status in ('pending', 'succeeded')), 0) as reserved
+      select coalesce(sum(r.out_minor), 0) as refunded,
+        coalesce(sum(r.amount_minor) filter (where r.status <> 'failed' or r.out_minor > 0), 0) as reserved
       from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id
     ) r
     cross join lateral (${postedFor(sql, sql`p.id`, 'capture')}) c

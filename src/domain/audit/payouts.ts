@@ -26,8 +26,9 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
       ('a payout is paid and the processor is not known to have paid it', p.status = 'paid'
         and (p.processor_reference is null or p.processor_status is distinct from 'paid'), null, null),
       -- The drift is opened soon after.
-      ('a payout has ended here, the processor has paid it, and no drift says so',
-        p.status in ('failed', 'canceled') and p.processor_status = 'paid' and p.out_minor > 0
+      ('a payout has ended here, the processor pays or has paid it, and no drift says so',
+        p.status in ('failed', 'canceled')
+        and (p.processor_status = 'processing' or (p.processor_status = 'paid' and p.out_minor > 0))
         and p.updated_at < now() - interval '1 minute' and not exists (
           select from drifts d where d.tenant_id = p.tenant_id and d.subject = 'payout' and d.subject_id = p.id
             and d.mended_at is null offset 0), 0, p.out_minor)
@@ -43,6 +44,8 @@ function payoutEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
     -- What is paid or ends at once is not announced as under way.
     ('payout.processing', (p.status = 'processing')::integer::bigint, (p.processing_at is not null)::integer::bigint),
     ('payout.paid', (p.paid_at is not null)::integer::bigint, (p.paid_at is not null)::integer::bigint),
+    ('payout.fail_overtaken', (p.fail_requested_at is not null and p.paid_at is not null)::integer::bigint,
+      (p.fail_requested_at is not null and p.paid_at is not null)::integer::bigint),
     ('payout.failed', (p.status = 'failed')::integer::bigint, (p.status = 'failed')::integer::bigint),
     ('payout.canceled', (p.status = 'canceled')::integer::bigint, (p.status = 'canceled')::integer::bigint)`
   return announcedTimes(sql, scope, 'payout', reached)

@@ -2,7 +2,7 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 
-/** A refund that succeeded is posted, and posted back when it failed later. */
+/** A refund that the processor made is posted, and posted back when it failed later. */
 function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select 'what was refunded is not what was posted' as problem, r.tenant_id, 'payment' as subject,
@@ -11,7 +11,7 @@ function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
       (taken.posted + given.posted - r.expected)::bigint as off_by
     from ${rowsOf('payment')} p
     cross join lateral (
-      select r.*, case when r.status = 'succeeded' then -r.amount_minor else 0 end as expected
+      select r.*, -r.out_minor as expected
       from refunds r where r.tenant_id = p.tenant_id and r.payment_id = p.id offset 0
     ) r
     cross join lateral (${postedFor(sql, sql`r.id`, 'refund')}) taken

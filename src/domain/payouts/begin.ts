@@ -1,12 +1,12 @@
-// The last look before a payout's call leaves: a payout that was failed or canceled meanwhile is not paid out.
+// The last look before a payout's call leaves: a payout that is to be failed or canceled is not paid out.
 import type { Sql } from '#core/db.ts'
 
 export type CallToBegin = { job_id: string; lease_token: string; tenant_id: string; payout_id: string }
 
 /**
- * Marks payouts of which the processor will be asked to create them now. From then on a cancellation can only be
- * recorded, and a payout that is failed by hand may be paid all the same. Returns the ids of the jobs that may call:
- * their lease is still ours, and their payouts are pending and nobody has asked to cancel them.
+ * Marks payouts of which the processor will be asked to create them now. From then on a cancellation or a failure by
+ * hand can only be recorded. Returns the ids of the jobs that may call: their lease is still ours, and their payouts are
+ * pending and nobody has asked to cancel or fail them.
  */
 export async function beginCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<string>> {
   const rows = await sql<{ job_id: string }[]>`
@@ -24,7 +24,7 @@ export async function beginCalls(sql: Sql, calls: CallToBegin[]): Promise<Set<st
       cross join lateral (
         select from payouts p
         where p.tenant_id = h.tenant_id and p.id = h.payout_id and p.status = 'pending'
-          and p.cancel_requested_at is null
+          and p.cancel_requested_at is null and p.fail_requested_at is null
         for update
       ) p
     ), begun as (

@@ -1,6 +1,5 @@
 // Reads payouts: lists, single payouts with their jobs, and payouts by the processor's reference.
-import { columnList, type Fragment, type Sql } from '#core/db.ts'
-import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
+import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { OPEN_STATUSES, payoutSchema, type Payout, type PayoutStatus } from './payout.ts'
@@ -39,17 +38,17 @@ export async function findPayout(sql: Sql, tenant_id: string, id: string): Promi
   return payout
 }
 
-/** The payout that a key protects on its route, or undefined. */
-export async function findProtectedPayout(sql: Sql, sent: SentKey): Promise<Protected<Payout> | undefined> {
-  const [found] = await findProtected<Payout>(sql, 'payout', payoutColumns(sql), [sent])
-  return found
+/** The tenant of a payout, for operators; undefined where there is no such payout. */
+export async function findPayoutTenant(sql: Sql, id: string): Promise<string | undefined> {
+  const [payout] = await sql<{ tenant_id: string }[]>`select tenant_id from payouts where id = ${id}`
+  return payout?.tenant_id
 }
 
 /** What is needed of a payout to apply what a processor says of it. */
 export type KnownPayout = Pick<
   Payout,
   'tenant_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
-> & { cancel_requested_at: string | null; call_started_at: string | null }
+> & { cancel_requested_at: string | null; fail_requested_at: string | null; call_started_at: string | null }
 
 /** The payout, of any tenant, that a processor knows by `reference`. */
 export async function findPayoutByReference(
@@ -77,10 +76,11 @@ export async function findPayoutByIds(
 
 function knownColumns(sql: Sql): Fragment {
   return sql`
-    tenant_id, id, status, amount_minor, currency, processor_reference, cancel_requested_at, call_started_at`
+    tenant_id, id, status, amount_minor, currency, processor_reference, cancel_requested_at, fail_requested_at,
+    call_started_at`
 }
 
 /** The columns of an answer. */
-export function payoutColumns(sql: Sql): Fragment {
+export function payoutColumns(sql: Sql | Tx): Fragment {
   return columnList(sql, Object.keys(payoutSchema.shape))
 }

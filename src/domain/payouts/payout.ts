@@ -15,7 +15,7 @@ export const OPEN_STATUSES: readonly PayoutStatus[] = ['pending', 'processing']
 export const payoutStatus = z.enum(PAYOUT_STATUSES).meta({
   id: 'PayoutStatus',
   description:
-    '`pending`: the processor has not accepted it yet. `processing`: the money is on its way. `paid`: the processor has paid it; it can still come back, and is then `failed`. `failed`: it was refused, came back, or was failed manually. `canceled`: it was stopped in time. While it is `pending` or `processing`, its amount is reserved.',
+    '`pending`: the processor has not accepted it yet. `processing`: the money is on its way. `paid`: the processor has paid it; it can still come back, and is then `failed`. `failed`: it was refused, came back, or was failed manually, and nothing can leave any more. `canceled`: it was stopped in time. While it is `pending` or `processing`, its amount is reserved.',
   example: 'processing',
 })
 
@@ -50,22 +50,34 @@ export const payoutSchema = z
       .object({
         code: z.string().meta({
           description:
-            "`payout_refused`: the processor did not accept it. `failed_manually`: it was failed manually. Otherwise the processor's own code.",
+            "`payout_refused`: the processor did not accept it. `failed_manually`: it was failed manually, or that was requested. Otherwise the processor's own code.",
           example: 'no_account',
         }),
         message: z.string().meta({
           description: 'A description for people; if it was failed manually, the reason that was given.',
           example: 'The bank account could not be found.',
         }),
-        manual: z.boolean().meta({ description: 'Whether it was failed manually.', example: false }),
+        manual: z.boolean().meta({
+          description: 'Whether it was failed manually, or that was requested.',
+          example: false,
+        }),
       })
       .meta({ id: 'PayoutFailure', description: 'Why a payout failed.' })
       .nullable()
-      .meta({ description: 'Why it failed; null if it has not.', example: null }),
+      .meta({
+        description:
+          'Why it failed. While it is `pending` or `processing`: the reason that was given with a requested failure. Otherwise null.',
+        example: null,
+      }),
     processing_at: timestamp.nullable().meta({ description: 'When the processor accepted it.' }),
     paid_at: timestamp.nullable().meta({ description: 'When it was paid.' }),
     failed_at: timestamp.nullable().meta({ description: 'When it failed.' }),
     canceled_at: timestamp.nullable().meta({ description: 'When it was canceled.' }),
+    fail_requested_at: timestamp.nullable().meta({
+      description:
+        'When a manual failure was requested that could not take effect at once. The payout then becomes `failed` as soon as nothing can leave any more, or `paid` if the processor pays it.',
+      example: null,
+    }),
     ...lastFields('payouts'),
   })
   .meta({ id: 'Payout', description: 'A payout: money that you send from your balance to a recipient.' })
@@ -78,5 +90,6 @@ export const PAYOUT_EVENTS = {
   processing: 'The processor has accepted it.',
   paid: 'It was paid. A transfer is paid as soon as it is accepted.',
   failed: 'It was refused, came back, or was failed manually.',
+  fail_overtaken: 'The processor paid it although a manual failure was requested: the request is void.',
   canceled: 'It was stopped in time.',
 } as const

@@ -1,4 +1,5 @@
-// What callers ask of payouts: created against what is available, canceled, failed by hand. Each is one statement.
+// What callers ask of payouts: created against what is available, canceled (`fail.ts`: failed by hand). Each is one
+// statement.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
@@ -115,7 +116,7 @@ export async function requestPayoutCancels(
   requests: PayoutCancelRequest[],
 ): Promise<Map<string, 'canceled' | 'canceling' | 'recorded'>> {
   const guard = sql`
-    p.cancel_requested_at is null
+    p.cancel_requested_at is null and p.fail_requested_at is null
     and (p.status = 'pending' or (p.status = 'processing' and p.processor_reference is not null))`
   const ended = sql`select * from p where accepted = 'canceled'`
   const keys = sql`
@@ -127,7 +128,7 @@ export async function requestPayoutCancels(
   const request = requestJson(sql, cancelPayout, { reference: sql`processor_reference` })
   const rows = await sql<{ id: string; accepted: 'canceled' | 'canceling' | 'recorded' }[]>`
     with locked as (
-      select a.*, a.idempotency_key as asked_key, p.accepted from (
+      select a.*, a.idempotency_key as asked_key, p.accepted, p.before from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
           tenant_id uuid, payout_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
           fingerprint text, request_id text)
@@ -136,11 +137,11 @@ export async function requestPayoutCancels(
       ) a
       cross join lateral (
         select case when p.status = 'processing' then 'canceling' when p.call_started_at is null then 'canceled'
-          else 'recorded' end as accepted
+          else 'recorded' end as accepted, p.status as before
         from payouts p where p.tenant_id = a.tenant_id and p.id = a.payout_id and ${guard} for update
       ) p
     ), p as (
-      update payouts p set status = case when l.accepted = 'canceled' then 'canceled' else p.status end,
+      update payouts p set status = case when l.accepted = 'canceled' then 'canceled' else l.before end,
         cancel_requested_at = case when l.accepted <> 'canceled' then clock_timestamp() end,
         canceled_at = case when l.accepted = 'canceled' then clock_timestamp() end,
         updated_at = clock_timestamp()
@@ -157,73 +158,55 @@ export async function requestPayoutCancels(
 }
 
 /**
- * Joins a cancellation that is under way or recorded: stores the key with the job of that cancellation and returns the
- * job's id (null while it is only recorded). Undefined when there is no such cancellation. To be called after
- * `requestPayoutCancels` has refused.
+ * Joins a cancellation or a failure by hand that was accepted before and has not come to its end: stores the key with
+ * `job`, the id of a job or null. Undefined when nothing was accepted before. To be called after the request itself was
+ * refused.
  */
-export async function joinPayoutCancel(
+export async function joinPayoutEnd(
   sql: Sql,
   request: IdempotentRequest & { tenant_id: string; payout_id: string },
+  job: Fragment,
 ): Promise<{ job_id: string | null } | undefined> {
   const [joined] = await sql<{ job_id: string | null }[]>`
     with joined as (
-      select a.*, p.id as resource_id, (
-        select j.id from jobs j
-        where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id and j.name = ${cancelPayout.name}
-          and j.finished_at is null
-        order by j.created_at desc limit 1) as job_id
+      select a.*, p.id as resource_id, ${job} as job_id
       from jsonb_to_recordset(${sql.json([request])}) as a(
         tenant_id uuid, payout_id uuid, idempotency_key text, route text, fingerprint text)
       join payouts p on p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open
-        and p.cancel_requested_at is not null
+        and (p.cancel_requested_at is not null or p.fail_requested_at is not null)
       where not ${isKnown(sql)}
     ), remembered as (${remember(sql, 'payout', sql`select * from joined`)})
     select job_id from joined`
   return joined
 }
 
-export type FailRequest = IdempotentRequest & {
-  tenant_id: string
-  payout_id: string
-  event_id: string
-  reason: string
-}
-
-/** The code of a failure by hand. */
-const BY_HAND = 'failed_manually'
-
 /**
- * Fails a payout by hand, whatever the processor does, and a job that has not called the processor yet never does. What
- * it reserved is free, or if a call is under way once that has been answered. `known` when the key was used before;
- * undefined when its status does not allow it.
+ * Joins a cancellation or a failure by hand that is under way or recorded: the job is that of a cancellation, null while
+ * that is only recorded.
  */
-export async function failPayout(sql: Sql, request: FailRequest): Promise<Payout | 'known' | undefined> {
-  const keys = sql`
-    select tenant_id, asked_key as idempotency_key, route, fingerprint, id as resource_id, null::uuid as job_id from p`
-  const announced = sql`select p.*, ${'payout.failed' satisfies EventType} as event from p`
-  const rows = await sql<(Payout & { known: boolean })[]>`
-    with given as (
-      select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, payout_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text, reason text)
-    ), p as (
-      update payouts p set status = 'failed', failed_at = clock_timestamp(), updated_at = clock_timestamp(),
-        cancel_requested_at = null,
-        failure = jsonb_build_object('code', ${BY_HAND}::text, 'message', a.reason, 'manual', true)
-      from given a
-      where not a.known and p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open
-      returning p.*, a.event_id, a.route, a.fingerprint, a.idempotency_key as asked_key
-    ),
-    remembered as (${remember(sql, 'payout', keys)}),
-    event as (${announce(sql, 'payout', announced)}),
-    ${freeing(sql, sql`select * from p where not held`)}
-    select g.known, p.* from given g left join (select ${payoutColumns(sql)} from p) p on true`
-  const { known, ...payout } = rows[0]!
-  if (known) return 'known'
-  // Nothing was joined where the guard refused.
-  return payout.id === null ? undefined : payout
+export async function joinPayoutCancel(
+  sql: Sql,
+  request: IdempotentRequest & { tenant_id: string; payout_id: string },
+): Promise<{ job_id: string | null } | undefined> {
+  return await joinPayoutEnd(sql, request, cancelJobOf(sql))
 }
 
-function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {
+/** The open job that asks the processor to let go of the payout of the request `a`. */
+function cancelJobOf(sql: Sql): Fragment {
+  return sql`(
+    select j.id from jobs j
+    where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id and j.name = ${cancelPayout.name}
+      and j.finished_at is null
+    order by j.created_at desc limit 1)`
+}
+
+/** The part that asks for a job about each of these rows, with this request. */
+export function askFor(
+  sql: Sql,
+  job: Parameters<typeof enqueue>[1],
+  rows: Fragment,
+  request: Fragment,
+): Fragment {
   const asked = sql`
     select job_id, tenant_id, payout_id as subject_id, jsonb_build_object('payout_id', payout_id) as payload, rung,
       null::text as dedupe_key, request_id, ${request} as request

@@ -4,11 +4,12 @@ import { newId, newIdsInOrder } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { announce } from '../events.ts'
+import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications/settle.ts'
 import { storeNotifications } from '../notifications/store.ts'
+import { closeDrift } from '../reconciliation/drift.ts'
 import { lookAt } from '../reconciliation/looks.ts'
 import { lookAtSeconds, withoutSeconds, type Seconded } from '../reconciliation/second.ts'
 
@@ -41,28 +42,36 @@ const FURTHER = ['processing', 'paid', 'failed', 'canceled']
 /**
  * Settles jobs that were told something of a payout, in one statement. No two settlements of one call may be of the
  * same payout. What the processor did and what the payout is here are two facts: money is posted as the processor moved
- * it, but a payout that was failed by hand, or canceled before it was sent, stays so. Where the two contradict each
- * other, a look is asked for, which opens a drift. Returns the ids of the jobs whose lease was still ours; for the
+ * it, but a payout that operators failed, or that was canceled before it was sent, stays so. Where the two contradict
+ * each other, a look is asked for, which opens a drift. Returns the ids of the jobs whose lease was still ours; for the
  * others nothing was written.
  */
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, ...settlement }) => {
     // Postings of one statement follow each other in the order of their ids, which within a millisecond is any order.
     const [paid_id, returned_id] = newIdsInOrder(2)
+    const [event_id, overtaken_id] = newIdsInOrder(2)
     return {
       ...settlement,
       change: {
         ...told,
         rank: FURTHER.indexOf(told.said) + 1,
         notification_id,
-        event_id: newId(),
+        status_event_id: event_id,
+        overtaken_id,
         paid_id,
         returned_id,
         follow_up_job_id: newId(),
       },
     }
   })
-  const announced = sql`select p.*, 'payout.' || p.status as event from p where p.status <> p.before`
+  const announced = sql`
+    select p.*, event.id as event_id, event.type as event
+    from p cross join lateral (values
+      (p.status_event_id, 'payout.' || p.status, p.status <> p.before),
+      (p.overtaken_id, ${'payout.fail_overtaken' satisfies EventType}, p.is_failing and p.status = 'paid')
+    ) event(id, type, happened)
+    where event.happened`
   const to_post = sql`
     select tenant_id, paid_id as transfer_id, 'payout_paid' as kind, id as subject_id, 'available' as debit_account,
       'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, '' as reference
@@ -73,7 +82,7 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     from p where returned_minor > returned_before`
   const to_free = sql`
     select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
-    from p where was_held and not held`
+    from p where was_open and not open`
   const known = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<Settled[]>`
     with ${holding(sql, items)},
@@ -81,21 +90,22 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
       select held.job_id, held.request_id, held.started_at as as_of, held.never_sent or held.rotate as never_sent, c.*
       from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payout_id uuid, said text, rank integer, processor_reference text, arrival_date text,
-        returned_minor bigint, failure jsonb, event_id uuid, paid_id uuid, returned_id uuid, follow_up_job_id uuid,
-        notification_id uuid)
+        returned_minor bigint, failure jsonb, status_event_id uuid, overtaken_id uuid, paid_id uuid, returned_id uuid,
+        follow_up_job_id uuid, notification_id uuid)
     ), ${stepping(sql)},
     p as (
       update payouts p set status = s.becomes,
         processor_status = s.further,
         processor_reference = coalesce(s.known_reference, s.processor_reference),
         paid_minor = s.paid, returned_minor = s.returned,
-        call_started_at = case when not (s.said in ('refused', 'absent') or (s.said = 'unsent' and s.never_sent))
-          then (s.was).call_started_at end,
+        call_started_at = case when not s.never_left then (s.was).call_started_at end,
         cancel_requested_at = case when s.becomes in ('pending', 'processing') and s.said <> 'kept'
           then (s.was).cancel_requested_at end,
+        fail_requested_at = (s.was).fail_requested_at,
         arrival_date = s.arrives, told_as_of = greatest((s.was).told_as_of, s.as_of),
-        failure = case when s.becomes = 'failed' and s.before <> 'failed'
-          then s.failure || '{"manual": false}' else (s.was).failure end,
+        failure = case when s.becomes = 'failed' and s.before <> 'failed' and not s.is_failing
+            then s.failure || '{"manual": false}'
+          when s.becomes in ('pending', 'processing', 'failed') then (s.was).failure end,
         processing_at = case when s.rank > 0 then coalesce((s.was).processing_at, clock_timestamp())
           else (s.was).processing_at end,
         paid_at = case when s.becomes = 'paid' then coalesce((s.was).paid_at, clock_timestamp())
@@ -107,9 +117,9 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
             or s.arrives is distinct from (s.was).arrival_date
           then clock_timestamp() else (s.was).updated_at end
       from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
-      returning p.*, s.before, (s.was).held as was_held, (s.was).paid_minor as paid_before,
-        (s.was).returned_minor as returned_before, s.event_id, s.paid_id, s.returned_id,
-        s.follow_up_job_id, s.request_id, s.job_id
+      returning p.*, s.before, (s.was).open as was_open, s.is_failing, s.never_left,
+        (s.was).paid_minor as paid_before, (s.was).returned_minor as returned_before, s.status_event_id,
+        s.overtaken_id, s.paid_id, s.returned_id, s.follow_up_job_id, s.request_id, s.job_id
     ),
     event as (${announce(sql, 'payout', announced)}),
     ${postings(sql, to_post, to_free, { by_reference: true })},
@@ -120,10 +130,14 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     select job.id, p.processor as provider, p.processor_reference as reference,
       p.status || ' here, ' || p.processor_status || ' there' as stands,
       p.status in ('failed', 'canceled') and p.processor_status in ('processing', 'paid') as contradicts,
+      p.before = 'failed' and p.never_left and p.processor_reference is null as never_made, p.tenant_id,
+      p.id as subject_id,
       second_processor, second_reference
     from job left join p on p.job_id = job.id left join second on second.job_id = job.id`
   await lookAtSeconds(sql, 'payout', rows)
-  for (const { contradicts, provider, reference, stands } of rows) {
+  for (const { contradicts, never_made, provider, reference, stands, ...of } of rows) {
+    // One that operators failed while its call could still take effect.
+    if (never_made === true) await closeDrift(sql, { ...of, subject: 'payout' })
     if (contradicts !== true || reference === null) continue
     // Once for each contradiction. A notification of the processor would bring it too, a little later.
     const look = lookAt(provider, { subject: 'payout', reference }, stands)
@@ -138,36 +152,46 @@ type Settled = Seconded & {
   reference: string | null
   stands: string
   contradicts: boolean | null
+  never_made: boolean | null
+  tenant_id: string
+  subject_id: string
 }
 
 /**
- * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `was` is the locked row,
- * `further` how far the processor has come, `arrives` the day, `becomes` our status, `paid` and `returned` what is
- * posted from then on.
+ * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `was` is the locked row, the only
+ * one to read: the statement's snapshot may be older. `further` is how far the processor has come, `arrives` the day, `becomes` our status,
+ * `stops_as` what it ends as once nothing can leave: the request that was accepted first names the end, and a
+ * cancellation after a failure by hand is not recorded. `paid` and `returned` are what is posted from then on.
  */
 function stepping(sql: Sql | Tx): Fragment {
   const rankOf = sql`coalesce(array_position(${FURTHER}::text[], (p.was).processor_status), 0)`
   return sql`
     seen as (
       select told.*, p.was, (p.was).status as before, (p.was).processor, (p.was).processor_reference as known_reference,
+        (p.was).open and (p.was).fail_requested_at is not null as is_failing,
+        said in ('refused', 'absent') or (said = 'unsent' and never_sent) as never_left,
         told.rank > ${rankOf} as moves
       from (select * from told order by tenant_id, payout_id) told
       cross join lateral (
         select p as was from payouts p where p.tenant_id = told.tenant_id and p.id = told.payout_id for update
       ) p
-    ), ${withoutSeconds(sql)}, stood as (
-      select l.*, case when moves then said else (was).processor_status end as further,
+    ), ${withoutSeconds(sql)}, wanted as (
+      select l.*, case when (was).open and (was).cancel_requested_at is not null then 'canceled'
+          when is_failing then 'failed' end as stops_as
+      from locked l
+    ), stood as (
+      select w.*, case when moves then said else (was).processor_status end as further,
         -- It may change: the answer of the attempt that began later holds.
         case when as_of > coalesce((was).told_as_of, '-infinity') then coalesce(arrival_date, (was).arrival_date)
           else coalesce((was).arrival_date, arrival_date) end as arrives,
         case when moves and said = 'paid' then (was).amount_minor else (was).paid_minor end as paid,
         case
-          when moves and before in ('pending', 'processing', 'paid') then said
+          when moves and before in ('pending', 'processing', 'paid')
+            then case said when 'canceled' then coalesce(stops_as, said) else said end
           when said = 'refused' and before = 'pending' then 'failed'
-          when (said = 'absent' or (said = 'unsent' and never_sent)) and before = 'pending'
-            and (was).cancel_requested_at is not null then 'canceled'
+          when never_left and before = 'pending' then coalesce(stops_as, before)
           else before end as becomes
-      from locked l
+      from wanted w
     ), step as (
       select s.*, case
           when paid = 0 then 0
@@ -178,7 +202,10 @@ function stepping(sql: Sql | Tx): Fragment {
     )`
 }
 
-/** A cancellation that was recorded while the call was under way follows it, if there is still something to cancel. */
+/**
+ * A cancellation or a failure by hand that was recorded while the call was under way follows it, if there is still
+ * something to let go of. A transfer is paid by then.
+ */
 function followUp(sql: Sql | Tx): Fragment {
   const request = requestJson(sql, cancelPayout, { reference: sql`p.processor_reference` })
   return enqueue(
@@ -188,7 +215,8 @@ function followUp(sql: Sql | Tx): Fragment {
       select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
         jsonb_build_object('payout_id', p.id) as payload, false as rung, null::text as dedupe_key, p.request_id,
         ${request} as request
-      from p where p.before = 'pending' and p.status = 'processing' and p.cancel_requested_at is not null`,
+      from p where p.before = 'pending' and p.status = 'processing'
+        and (p.cancel_requested_at is not null or p.is_failing)`,
   )
 }
 

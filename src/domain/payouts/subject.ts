@@ -19,10 +19,10 @@ export const payoutSubject = {
   view: payoutSchema,
   events: PAYOUT_EVENTS,
   posts: ['payout_paid', 'payout_returned'],
-  reserves: (sql) => sql`p.held`,
+  reserves: (sql) => sql`p.open`,
   under_way: {
     open: (sql) => sql`p.open`,
-    // One that was failed by hand may be paid all the same, and the news of that may be lost.
+    // One that operators failed may be paid all the same, and the notification of that may be lost.
     looked_at: (sql) => sql`(p.open or p.processor_status = 'processing')`,
     // The processor works on it until it tells how it went.
     left_to_provider: (sql) => sql`(p.status = 'processing' and p.cancel_requested_at is null)`,
@@ -35,8 +35,7 @@ export const payoutSubject = {
     tellsNothing: payoutTellsNothing,
     contradiction: payoutContradiction,
     agrees: {
-      // Whoever fails a payout by hand knows that the processor is not done with it.
-      processing: ['processing', 'failed'],
+      processing: ['processing'],
       paid: ['paid'],
       failed: ['failed', 'canceled'],
       canceled: ['canceled', 'failed'],

@@ -11,6 +11,7 @@ export const AUDIT_SUBJECTS = [
   'job',
   'key',
   'member',
+  'proposal',
   'queue',
   'story',
   'tenant',

@@ -32,6 +32,12 @@ export async function listUsers(sql: Sql, tenant?: string): Promise<UserShown[]>
     order by u.email`
 }
 
+/** The id of the operator with this address; undefined where there is none. */
+export async function findOperator(sql: Sql, email: string): Promise<string | undefined> {
+  const [user] = await sql<{ id: string }[]>`select id from users where email = ${email} and is_operator`
+  return user?.id
+}
+
 /** `email`: whom it is about. Each of these answers false when there is no such user. */
 type UserAct = { email: string; by: Actor }
 

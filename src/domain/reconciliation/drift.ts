@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
-import { unionAll, type Fragment, type Sql } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import type { Credentials } from '../api-keys.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import {
@@ -124,7 +124,7 @@ export type ComparedRow = { tenant_id: string; subject: ProviderNoun; subject_id
 
 /** Opens a drift, or updates the open one with what the processor says now. */
 export async function openDrift(
-  sql: Sql,
+  sql: Sql | Tx,
   of: ComparedRow,
   drift: {
     payment_id: string | null
@@ -154,6 +154,16 @@ export async function mendDrift(
     update drifts set mended_at = now(), checked_at = now()
     where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null
       and ${at_provider.closesDrift?.(sql, ours) ?? sql`true`}`
+}
+
+/** Closes the drift of a row that its provider has no record of, and never will. */
+export async function closeDrift(
+  sql: Sql | Tx,
+  { tenant_id, subject, subject_id }: ComparedRow,
+): Promise<void> {
+  await sql`
+    update drifts set mended_at = now()
+    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null`
 }
 
 /**
@@ -240,7 +250,7 @@ export const WAITS_MS = 5_000
  * parked.
  */
 export async function findOurs(
-  sql: Sql,
+  sql: Sql | Tx,
   { tenant_id, subject, subject_id, news = null }: ComparedRow & { news?: string | null },
 ): Promise<Ours | undefined> {
   const { table, at_provider } = providerSubjectOf(subject)
@@ -257,7 +267,7 @@ export async function findOurs(
 }
 
 /** The parked notifications about the row `p` that do not fit into our books, except `besides`. */
-export function parkedNews(sql: Sql, subject: ProviderNoun, besides: string | null): Fragment {
+export function parkedNews(sql: Sql | Tx, subject: ProviderNoun, besides: string | null): Fragment {
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason,
@@ -270,6 +280,6 @@ export function parkedNews(sql: Sql, subject: ProviderNoun, besides: string | nu
 }
 
 // Our side of the row `row` as JSON.
-function sideOf(sql: Sql, row: string, { shape }: SideSchema): Fragment {
+function sideOf(sql: Sql | Tx, row: string, { shape }: SideSchema): Fragment {
   return objectOf(sql, row, Object.keys(shape))
 }

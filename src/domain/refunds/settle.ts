@@ -19,9 +19,14 @@ export type RefundTold = {
 
 export type RefundSettlement = Settlement & { told: RefundTold; notification_id: string | null }
 
+/** How far the processor has come: what it says of a refund moves only forward. */
+const FURTHER = ['pending', 'succeeded', 'failed']
+
 /**
  * Settles jobs that were told something of a refund: it moves from pending to succeeded or failed, or from succeeded
- * to failed, which gives the money back to the tenant. No two settlements of one call may be of the same payment.
+ * to failed, which gives the money back to the tenant. What the processor did and what the refund is here are two facts:
+ * one that an operator resolved as failed stays so, but if the processor made it, it is posted, and its payment counts it;
+ * a drift names both. No two settlements of one call may be of the same payment.
  * Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
@@ -29,6 +34,8 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
     ...settlement,
     change: {
       ...told,
+      // What has no record there was never made.
+      rank: told.processor_reference === null ? 0 : FURTHER.indexOf(told.status) + 1,
       notification_id,
       // A pending refund was announced when it was created.
       event: told.status === 'pending' ? null : (`refund.${told.status}` satisfies EventType),
@@ -40,45 +47,57 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
   const to_post = sql`
     select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
       'processor_clearing' as credit_account, currency, amount_minor
-    from changed where status = 'succeeded'
+    from r where out_minor > out_before
     union all
     select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
-    from changed where before = 'succeeded'`
+    from r where out_minor < out_before`
   const known = sql`
     select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`
   const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
-        tenant_id uuid, payment_id uuid, refund_id uuid, status text, processor_reference text, failure jsonb,
-        event text, event_id uuid, transfer_id uuid, notification_id uuid)
+        tenant_id uuid, payment_id uuid, refund_id uuid, status text, rank integer, processor_reference text,
+        failure jsonb, event text, event_id uuid, transfer_id uuid, notification_id uuid)
     ), locked as (
-      select told.*, r.status as before, r.processor_reference as known_reference, p.amount_refunded_minor,
-        p.amount_refund_reserved_minor, p.processor_reference as payment_reference
+      select told.*, r as was, r.status as before, p.amount_refunded_minor, p.amount_refund_reserved_minor,
+        p.amount_captured_minor, p.processor_reference as payment_reference,
+        rank > coalesce(array_position(${FURTHER}::text[], r.processor_status), 0) as moves
       from told
       join payments p on p.tenant_id = told.tenant_id and p.id = told.payment_id
       join refunds r on r.tenant_id = told.tenant_id and r.id = told.refund_id
       order by p.tenant_id, p.id
       for update of p, r
-    ), r as (
-      update refunds r set status = l.status, failure = l.failure, updated_at = clock_timestamp(),
-        processor_reference = coalesce(l.known_reference, l.processor_reference)
+    ), step as (
+      select l.*, (was).out_minor as out_before,
+        case when before = 'pending' or (before = 'succeeded' and status = 'failed') then status else before end
+          as becomes,
+        case when status = 'failed' and (moves or before <> 'failed') then 0
+          when status = 'succeeded' and (before = 'pending' or (before = 'failed' and moves
+            -- Else a refund that reserves the amount must first be refused.
+            and amount_refund_reserved_minor + (was).amount_minor <= amount_captured_minor)) then (was).amount_minor
+          else (was).out_minor end as out
       from locked l
-      where r.tenant_id = l.tenant_id and r.id = l.refund_id
-        and (l.before = 'pending' or (l.before = 'succeeded' and l.status = 'failed'))
-      returning r.*, l.before, l.amount_refunded_minor, l.amount_refund_reserved_minor, l.event, l.event_id,
-        l.transfer_id, l.payment_reference
+    ), r as (
+      update refunds r set updated_at = clock_timestamp(), status = s.becomes,
+        failure = case when s.becomes = s.before and s.becomes = 'failed' then (s.was).failure else s.failure end,
+        processor_reference = coalesce((s.was).processor_reference, s.processor_reference),
+        processor_status = case when s.moves then s.status else (s.was).processor_status end, out_minor = s.out
+      from step s
+      where r.tenant_id = s.tenant_id and r.id = s.refund_id
+        and (s.before = 'pending' or s.becomes <> s.before or s.out <> s.out_before)
+      returning r.*, s.before, s.out_before, s.amount_refunded_minor, s.amount_refund_reserved_minor, s.event,
+        s.event_id, s.transfer_id, s.payment_reference
     ), changed as (
-      select * from r where r.status <> r.before
+      select * from r where status <> before
     ), p as (
       update payments p set updated_at = clock_timestamp(),
-        amount_refunded_minor = c.amount_refunded_minor + case
-          when c.status = 'succeeded' then c.amount_minor
-          when c.before = 'succeeded' then -c.amount_minor
-          else 0 end,
+        amount_refunded_minor = c.amount_refunded_minor + c.out_minor - c.out_before,
         amount_refund_reserved_minor = c.amount_refund_reserved_minor
-          - case when c.status = 'failed' then c.amount_minor else 0 end
-      from changed c where p.tenant_id = c.tenant_id and p.id = c.payment_id
+          + case when c.status <> 'failed' or c.out_minor > 0 then c.amount_minor else 0 end
+          - case when c.before <> 'failed' or c.out_before > 0 then c.amount_minor else 0 end
+      from r c
+      where p.tenant_id = c.tenant_id and p.id = c.payment_id and (c.status <> c.before or c.out_minor <> c.out_before)
     ),
     event as (${announce(sql, 'refund', announced)}),
     ${postings(sql, to_post)},
@@ -135,9 +154,9 @@ export async function importRefund(
         for update of p
       ), r as (
         insert into refunds (tenant_id, id, payment_id, imported, amount_minor, currency, processor,
-          processor_reference, status, failure)
+          processor_reference, status, processor_status, failure)
         select tenant_id, ${newId()}::uuid, id, true, ${refund.amount_minor}::bigint, currency, ${refund.processor},
-          ${refund.processor_reference}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null')
+          ${refund.processor_reference}, ${status}, ${status}, nullif(${sql.json(refund.failure)}::jsonb, 'null')
         from locked returning *
       ), p as (
         update payments p set updated_at = clock_timestamp(),

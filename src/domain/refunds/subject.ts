@@ -1,7 +1,7 @@
 // What the rest of the system needs to know of refunds.
 import { z } from 'zod'
 import { checksOfRefunds } from '../audit/refunds.ts'
-import { AMOUNT_SIDE, sameAmount } from '../reconciliation/side.ts'
+import { AMOUNT_SIDE, sameAmount, type Side } from '../reconciliation/side.ts'
 import { wasTaken, type Subject } from '../subject.ts'
 import { REFUND_EVENTS, refundSchema } from './refund.ts'
 
@@ -20,8 +20,19 @@ export const refundSubject = {
     provider: 'processor',
     reference: 'processor_reference',
     side: z.object(AMOUNT_SIDE),
-    tellsNothing: (sql) => sql`${sameAmount(sql)} and said.status in ('pending', r.status)`,
+    tellsNothing: (sql) => sql`
+      ${sameAmount(sql)} and (said.status = 'pending'
+        or (said.status = r.status and (r.status = 'succeeded' or r.out_minor = 0)))`,
+    contradiction: refundContradiction,
     agrees: { pending: ['pending'], succeeded: ['succeeded'], failed: ['failed'] },
   },
   checks: checksOfRefunds,
 } as const satisfies Subject
+
+/** What ours and theirs are, where they contradict each other. */
+function refundContradiction(ours: Side, theirs: Side): string | null {
+  const there = { pending: 'is making it', succeeded: 'has made it' }[theirs.status]
+  return ours.status === 'failed' && there !== undefined
+    ? `the refund has failed here, and the processor ${there} all the same`
+    : null
+}

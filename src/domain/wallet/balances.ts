@@ -14,7 +14,7 @@ export const walletBalanceSchema = z
       12_000,
     ),
     pending_payouts_minor: amount(
-      'The amount that payouts have reserved: those that are `pending` or `processing`, and those that were failed manually while a call to the processor was in progress, until it is answered.',
+      'The amount that payouts have reserved: the sum of those that are `pending` or `processing`.',
       2_000,
     ),
     available_minor: amount('`balance_minor` less `pending_payouts_minor`: what can be paid out.', 10_000),

@@ -3,7 +3,7 @@
 import { metrics } from '#core/metrics.ts'
 import type { Outcome } from '#core/outcome.ts'
 import { beginCalls } from '#domain/payouts/begin.ts'
-import { findPayoutByIds } from '#domain/payouts/find.ts'
+import { findPayoutByIds, type KnownPayout } from '#domain/payouts/find.ts'
 import type { PayoutTold } from '#domain/payouts/settle.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
@@ -36,7 +36,7 @@ export const payoutHandlers = {
   [cancelPayout.name]: calling(cancelPayout, cancel),
 }
 
-/** Pays out, unless the payout was failed or canceled before the call could leave. */
+/** Pays out, unless somebody wanted the payout failed or canceled before the call could leave. */
 async function create(context: WorkerContext, job: CreateJob): Promise<Decision> {
   const { call } = job
   if (call.look_only) return await look(context, job, TOO_LATE)
@@ -55,8 +55,8 @@ async function create(context: WorkerContext, job: CreateJob): Promise<Decision>
 // Nobody wants the payout any more, or it is settled. What no attempt can have sent is over; else the processor is asked.
 async function notCalled(context: WorkerContext, job: CreateJob): Promise<Decision> {
   const payout = await findPayoutByIds(context.sql, { tenant_id: job.tenant_id, id: job.payload.payout_id })
-  const wanted = payout?.status === 'pending' && payout.cancel_requested_at === null
-  if (payout === undefined || wanted) return retry('the lease was lost before the call', { unsent: true })
+  if (payout === undefined || isWanted(payout))
+    return retry('the lease was lost before the call', { unsent: true })
   // A worker that was killed before it began its call leaves the job in doubt, and no call.
   const ended = payout.status === 'failed' || payout.status === 'canceled'
   const never_left = payout.call_started_at === null && payout.processor_reference === null
@@ -85,7 +85,7 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
   if (reference !== null) return unknown(`the processor does not know ${reference}`)
   const is_past = job.call.is_past && wasSentWith(job.sendings, payouts.credentials)
   const pending = is_past ? undefined : untilAbsent(job.sendings, payouts.credentials, IRREVERSIBLE)
-  const unwanted = known !== undefined && (known.status !== 'pending' || known.cancel_requested_at !== null)
+  const unwanted = known !== undefined && !isWanted(known)
   return pending ?? absent(job, unwanted)
 }
 
@@ -94,6 +94,11 @@ function absent(job: CreateJob, unwanted: boolean): Decision {
   if (!unwanted) return { ...rotate(NEVER_TOOK_EFFECT), tells: told(job, 'unsent') }
   const message = 'The payout is no longer wanted, and the processor has no record of it.'
   return failed({ code: 'payout_refused', message }, { tells: told(job, 'absent') })
+}
+
+/** Nobody has asked to cancel or fail it, and it has not ended. */
+function isWanted({ status, cancel_requested_at, fail_requested_at }: KnownPayout): boolean {
+  return status === 'pending' && cancel_requested_at === null && fail_requested_at === null
 }
 
 /** A pause, or the end of the worker, kept the call from leaving. */

@@ -96,7 +96,8 @@ export class PayoutsResource extends Resource {
    * Cancels a payout at once if it has not been sent to the processor. If the processor has accepted it,
    * it is canceled if the processor still allows that; otherwise the request is refused (409). While it
    * is not known whether the processor has it, the cancellation is recorded (202) and carried out later.
-   * A second cancellation while one is in progress joins it.
+   * A second cancellation while one is in progress joins it, and so does one of a payout whose manual
+   * failure was requested: then the payout ends as `failed`.
    *
    * Waits for the provider (10 s; `Prefer: wait=N`, at most 30, or `respond-async`). If the work is not
    * finished by then, the answer is 202.
@@ -112,11 +113,18 @@ export class PayoutsResource extends Resource {
   /**
    * Fail a payout manually.
    *
-   * Marks a payout as failed at once, without asking the processor, and releases the amount it reserved.
-   * If a call to the processor is in progress, the amount is released when that is answered. A payout
-   * that has not been sent to the processor will not be sent any more. If the processor still pays it,
-   * it stays `failed`, the money is taken from your balance, which may become negative, and a drift
-   * shows the difference.
+   * Fails a payout as soon as nothing can leave any more. One that was never sent, or whose every
+   * sending was refused, is `failed` at once (200), its amount is released, and it will not be sent. If
+   * its call is in progress, its outcome is not known or the processor has accepted it, the request is
+   * recorded (202, `fail_requested_at`), and the processor is asked to let go of it. The payout then
+   * becomes `failed` when the processor refuses it, lets go of it, fails it or returns it, or `paid` if
+   * the processor pays it: then the request is void (event `payout.fail_overtaken`). A transfer is not
+   * asked for and never reversed. A second request joins the first, and so does one after a
+   * cancellation: then the payout ends as `canceled` if the processor lets go of it. With `Prefer:
+   * wait=N` the answer comes when the payout has ended: 200, or 409 if it was paid.
+   *
+   * Answers with the accepted resource and does not wait, unless you send `Prefer: wait=N` (at most 30).
+   * If the work is not finished by then, the answer is 202.
    *
    * Needs the scope `payouts:write`.
    *

@@ -4,22 +4,17 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
-import { newId } from '#core/ids.ts'
 import { isCancelDropped } from '#domain/cancellations.ts'
-import { findPayout, findProtectedPayout } from '#domain/payouts/find.ts'
-import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
-import {
-  failPayout,
-  joinPayoutCancel,
-  requestPayoutCancels,
-  type PayoutCancelRequest,
-} from '#domain/payouts/request.ts'
+import { joinPayoutFail, requestPayoutFail } from '#domain/payouts/fail.ts'
+import { findPayout } from '#domain/payouts/find.ts'
+import { OPEN_STATUSES, payoutSchema, type Payout } from '#domain/payouts/payout.ts'
+import { joinPayoutCancel, requestPayoutCancels, type PayoutCancelRequest } from '#domain/payouts/request.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
-import { accept, acceptAtOnce, type Answers } from '../../accept.ts'
+import { accept, type Answers } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
 import type { ApiContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
-import { CANCELED_PAYOUT, FAILED_BY_HAND, PROCESSING_PAYOUT } from './examples.ts'
+import { CANCELED_PAYOUT, FAIL_REQUESTED, FAILED_BY_HAND, PROCESSING_PAYOUT } from './examples.ts'
 
 const cancelBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'payout-17-cancel' }).optional() })
@@ -60,7 +55,7 @@ export function payoutActionRoutes(
       operation_id: 'cancelPayout',
       summary: 'Cancel a payout',
       description:
-        'Cancels a payout at once if it has not been sent to the processor. If the processor has accepted it, it is canceled if the processor still allows that; otherwise the request is refused (409). While it is not known whether the processor has it, the cancellation is recorded (202) and carried out later. A second cancellation while one is in progress joins it.',
+        'Cancels a payout at once if it has not been sent to the processor. If the processor has accepted it, it is canceled if the processor still allows that; otherwise the request is refused (409). While it is not known whether the processor has it, the cancellation is recorded (202) and carried out later. A second cancellation while one is in progress joins it, and so does one of a payout whose manual failure was requested: then the payout ends as `failed`.',
       params: idParams,
       body: cancelBody,
       response: { 200: payoutSchema, 202: payoutSchema },
@@ -87,9 +82,14 @@ export function payoutActionRoutes(
           const joined = await joinPayoutCancel(sql, { ...asked, payout_id })
           return joined && { joined: joined.job_id }
         },
-        reached: ({ status }) => status === 'canceled',
+        // One that joined a failure by hand has ended with it.
+        reached: ({ status, fail_requested_at }) =>
+          status === 'canceled' || (status === 'failed' && fail_requested_at !== null),
         may_end_otherwise: true,
-        dropped: (payout) => isCancelDropped(sql, 'payout', payout),
+        dropped: async (payout) =>
+          payout.fail_requested_at === null
+            ? await isCancelDropped(sql, 'payout', payout)
+            : payout.status === 'paid',
         why_not: () => whyNot(request.credentials.tenant_id, payout_id, 'payout_not_cancelable', 'canceled'),
       })
     },
@@ -103,27 +103,40 @@ export function payoutActionRoutes(
       operation_id: 'failPayout',
       summary: 'Fail a payout manually',
       description:
-        'Marks a payout as failed at once, without asking the processor, and releases the amount it reserved. If a call to the processor is in progress, the amount is released when that is answered. A payout that has not been sent to the processor will not be sent any more. If the processor still pays it, it stays `failed`, the money is taken from your balance, which may become negative, and a drift shows the difference.',
+        'Fails a payout as soon as nothing can leave any more. One that was never sent, or whose every sending was refused, is `failed` at once (200), its amount is released, and it will not be sent. If its call is in progress, its outcome is not known or the processor has accepted it, the request is recorded (202, `fail_requested_at`), and the processor is asked to let go of it. The payout then becomes `failed` when the processor refuses it, lets go of it, fails it or returns it, or `paid` if the processor pays it: then the request is void (event `payout.fail_overtaken`). A transfer is not asked for and never reversed. A second request joins the first, and so does one after a cancellation: then the payout ends as `canceled` if the processor lets go of it. With `Prefer: wait=N` the answer comes when the payout has ended: 200, or 409 if it was paid.',
       params: idParams,
       body: failBody,
-      response: { 200: payoutSchema },
+      response: { 200: payoutSchema, 202: payoutSchema },
+      waits: 'if_asked',
       key: 'optional',
       examples: {
         requests: {
           reason: { summary: 'With a reason', value: { reason: 'The bank says that it never arrived.' } },
         },
         answer: FAILED_BY_HAND,
+        unfinished: FAIL_REQUESTED,
       },
       errors: ['payout_not_found', 'payout_not_failable', 'idempotency_key_reused'],
     }),
     async (request, reply) => {
       const { body } = request
+      const { reason } = body
       const payout_id = request.params.id
-      request.subject_id = payout_id
-      return await acceptAtOnce<Payout>(context, request, reply, {
+      return await accept(context, request, reply, {
+        job: cancelPayout,
+        answers,
+        id: payout_id,
         body,
-        step: (asked) => failPayout(sql, { ...asked, payout_id, event_id: newId(), reason: body.reason }),
-        find: (sent) => findProtectedPayout(sql, sent),
+        async step(asked) {
+          const accepted = await requestPayoutFail(sql, { ...asked, payout_id, reason })
+          if (accepted === 'known') return accepted
+          if (accepted?.accepted === 'canceling') return 'accepted'
+          const joined = accepted ?? (await joinPayoutFail(sql, { ...asked, payout_id }))
+          return joined && { joined: joined.job_id }
+        },
+        until: ({ status }) => !OPEN_STATUSES.includes(status),
+        // It may have been canceled before: nothing has left then, either.
+        reached: ({ status }) => status === 'failed' || status === 'canceled',
         why_not: () => whyNot(request.credentials.tenant_id, payout_id, 'payout_not_failable', 'failed'),
       })
     },

@@ -1,7 +1,7 @@
 // How payouts look in the examples of the OpenAPI document, where they differ from the examples of their fields.
 
 const LATER = '2026-11-20T10:17:02.654321Z'
-const OPEN = { paid_at: null, failed_at: null, canceled_at: null }
+const OPEN = { paid_at: null, failed_at: null, canceled_at: null, fail_requested_at: null }
 
 export const PENDING_PAYOUT = {
   ...OPEN,
@@ -12,10 +12,17 @@ export const PENDING_PAYOUT = {
 }
 export const PROCESSING_PAYOUT = OPEN
 export const CANCELED_PAYOUT = { ...OPEN, status: 'canceled', canceled_at: LATER, updated_at: LATER }
+const BY_HAND = { code: 'failed_manually', message: 'The bank says that it never arrived.', manual: true }
 export const FAILED_BY_HAND = {
   ...OPEN,
   status: 'failed',
   failed_at: LATER,
   updated_at: LATER,
-  failure: { code: 'failed_manually', message: 'The bank says that it never arrived.', manual: true },
+  failure: BY_HAND,
+}
+export const FAIL_REQUESTED = {
+  ...PROCESSING_PAYOUT,
+  fail_requested_at: LATER,
+  updated_at: LATER,
+  failure: BY_HAND,
 }

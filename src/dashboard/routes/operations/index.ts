@@ -9,10 +9,18 @@ import { bullBoardRoutes } from './bull-board.ts'
 import { figureRoutes } from './figures.ts'
 import { jobRoutes } from './jobs.ts'
 import { pauseRoutes } from './pauses.ts'
+import { proposalRoutes } from './proposals.ts'
 import { streamRoutes } from './stream.ts'
 
 type Routes = (app: FastifyInstance, context: DashboardContext) => void
-const OPERATIONS_ROUTES: Routes[] = [figureRoutes, jobRoutes, actRoutes, pauseRoutes, wholeAuditRoutes]
+const OPERATIONS_ROUTES: Routes[] = [
+  figureRoutes,
+  jobRoutes,
+  actRoutes,
+  pauseRoutes,
+  proposalRoutes,
+  wholeAuditRoutes,
+]
 /** They answer for as long as somebody listens, or read nothing of ours. */
 const OTHER_ROUTES: Routes[] = [streamRoutes, bullBoardRoutes]
 

@@ -94,10 +94,7 @@ interface OverviewShape {
     currency: string
     /** What you have: the sum of all transactions. It can be negative, e.g. after a refund. */
     balance_minor: number
-    /**
-     * The amount that payouts have reserved: those that are `pending` or `processing`, and those that were
-     * failed manually while a call to the processor was in progress, until it is answered.
-     */
+    /** The amount that payouts have reserved: the sum of those that are `pending` or `processing`. */
     pending_payouts_minor: number
     /** `balance_minor` less `pending_payouts_minor`: what can be paid out. */
     available_minor: number
@@ -1164,6 +1161,111 @@ export interface Answers {
     /** ISO 8601 in UTC, with microseconds. */
     since: string
   }[]
+  'GET /ops/proposals': {
+    id: string
+    kind: 'correction' | 'fail_payout'
+    state: 'open' | 'confirmed' | 'done' | 'refused' | 'rejected' | 'canceled' | 'expired'
+    tenant_id: string
+    tenant: string
+    payout_id: string | null
+    currency: string | null
+    amount_minor: number | null
+    reason: string
+    proposed_by: string
+    proposed_by_id: string
+    decided_by: string | null
+    decided_at: string | null
+    carried_out_at: string | null
+    refused: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    /** ISO 8601 in UTC, with microseconds. */
+    expires_at: string
+  }[]
+  'GET /ops/proposals/{id}': {
+    id: string
+    kind: 'correction' | 'fail_payout'
+    state: 'open' | 'confirmed' | 'done' | 'refused' | 'rejected' | 'canceled' | 'expired'
+    tenant_id: string
+    tenant: string
+    payout_id: string | null
+    currency: string | null
+    amount_minor: number | null
+    reason: string
+    proposed_by: string
+    proposed_by_id: string
+    decided_by: string | null
+    decided_at: string | null
+    carried_out_at: string | null
+    refused: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    /** ISO 8601 in UTC, with microseconds. */
+    expires_at: string
+  }
+  'POST /ops/proposals': {
+    id: string
+    kind: 'correction' | 'fail_payout'
+    state: 'open' | 'confirmed' | 'done' | 'refused' | 'rejected' | 'canceled' | 'expired'
+    tenant_id: string
+    tenant: string
+    payout_id: string | null
+    currency: string | null
+    amount_minor: number | null
+    reason: string
+    proposed_by: string
+    proposed_by_id: string
+    decided_by: string | null
+    decided_at: string | null
+    carried_out_at: string | null
+    refused: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    /** ISO 8601 in UTC, with microseconds. */
+    expires_at: string
+  }
+  'POST /ops/proposals/{id}/confirm': {
+    id: string
+    kind: 'correction' | 'fail_payout'
+    state: 'open' | 'confirmed' | 'done' | 'refused' | 'rejected' | 'canceled' | 'expired'
+    tenant_id: string
+    tenant: string
+    payout_id: string | null
+    currency: string | null
+    amount_minor: number | null
+    reason: string
+    proposed_by: string
+    proposed_by_id: string
+    decided_by: string | null
+    decided_at: string | null
+    carried_out_at: string | null
+    refused: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    /** ISO 8601 in UTC, with microseconds. */
+    expires_at: string
+  }
+  'POST /ops/proposals/{id}/reject': {
+    id: string
+    kind: 'correction' | 'fail_payout'
+    state: 'open' | 'confirmed' | 'done' | 'refused' | 'rejected' | 'canceled' | 'expired'
+    tenant_id: string
+    tenant: string
+    payout_id: string | null
+    currency: string | null
+    amount_minor: number | null
+    reason: string
+    proposed_by: string
+    proposed_by_id: string
+    decided_by: string | null
+    decided_at: string | null
+    carried_out_at: string | null
+    refused: string | null
+    /** ISO 8601 in UTC, with microseconds. */
+    created_at: string
+    /** ISO 8601 in UTC, with microseconds. */
+    expires_at: string
+  }
   'GET /ops/audit': {
     seq: number
     at: string

@@ -45,6 +45,7 @@ export const EVENT_PATTERNS = [
   'payout.processing',
   'payout.paid',
   'payout.failed',
+  'payout.fail_overtaken',
   'payout.canceled',
   'top_up.created',
   'top_up.succeeded',

@@ -24,6 +24,7 @@ export type JobActKind = JobActRow['act']
 export type JobActItemRow = Answers['GET /ops/acts/{id}/items'][number]
 
 export type DriftRow = Answers['GET /ops/drifts'][number]
+export type ProposalRow = Answers['GET /ops/proposals'][number]
 export type ParkedRow = Answers['GET /ops/parked'][number]
 
 type ActState = NonNullable<JobCount['filter']>['state']

@@ -1,7 +1,7 @@
 // One payout: how much, to whom, what can be done now, and what happened to it.
 import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
-import { Ban, CircleX } from 'lucide-react'
+import { Ban, CircleX, ShieldAlert } from 'lucide-react'
 import type { Payout } from '#sdk/index.ts'
 import { usePathParam } from '../address.ts'
 import { useDialogs } from '../dialogs.ts'
@@ -11,11 +11,12 @@ import { Instant } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { Money } from '../kit/Money.tsx'
 import { RowPage } from '../kit/RowPage.tsx'
+import { ForceFailDialog } from '../operations/proposals.tsx'
 import { Note } from '../parties/Note.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { CancelPayoutDialog, FailPayoutDialog } from '../payouts/dialogs.tsx'
 import { useAnswer } from '../queries.ts'
-import { useMay } from '../session.tsx'
+import { useMay, useSession } from '../session.tsx'
 import { RowTimeline } from '../timeline/TimelineSection.tsx'
 import { PAYOUT_WORDS } from '../timeline/row-words.ts'
 
@@ -25,7 +26,8 @@ export function PayoutPage() {
   const query = useAnswer<Payout>(path, undefined, { every_ms: 5_000 })
   const may_cancel = useMay('cancelPayout')
   const may_fail = useMay('failPayout')
-  const { begin, props } = useDialogs<'cancel' | 'fail'>()
+  const { is_operator } = useSession()
+  const { begin, props } = useDialogs<'cancel' | 'fail' | 'force'>()
   return (
     <RowPage
       query={query}
@@ -39,15 +41,20 @@ export function PayoutPage() {
         </>
       )}
       status={({ status }) => ({ status })}
-      actions={({ status }) =>
+      actions={({ status, fail_requested_at }) =>
         (status === 'pending' || status === 'processing') && (
           <>
-            {may_fail && (
+            {is_operator && (
+              <Button leftSection={<ShieldAlert size={14} />} onClick={() => begin('force')}>
+                Force failure
+              </Button>
+            )}
+            {may_fail && fail_requested_at === null && (
               <Button leftSection={<CircleX size={14} />} onClick={() => begin('fail')}>
                 Mark as failed
               </Button>
             )}
-            {may_cancel && (
+            {may_cancel && fail_requested_at === null && (
               <Button leftSection={<Ban size={14} />} onClick={() => begin('cancel')}>
                 Cancel payout
               </Button>
@@ -77,6 +84,8 @@ export function PayoutPage() {
             Created: ({ created_at }) => <Instant at={created_at} />,
             Processing: ({ processing_at }) => processing_at && <Instant at={processing_at} />,
             Paid: ({ paid_at }) => paid_at && <Instant at={paid_at} />,
+            'Failure requested': ({ fail_requested_at }) =>
+              fail_requested_at && <Instant at={fail_requested_at} />,
             Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
             Canceled: ({ canceled_at }) => canceled_at && <Instant at={canceled_at} />,
             Transactions: (
@@ -92,6 +101,7 @@ export function PayoutPage() {
         <>
           <CancelPayoutDialog {...props('cancel')} payout={payout} />
           <FailPayoutDialog {...props('fail')} payout={payout} />
+          <ForceFailDialog {...props('force')} payout={payout} />
         </>
       )}
     </RowPage>
@@ -100,8 +110,15 @@ export function PayoutPage() {
 
 /** How it stands, what comes next, and what can be done. */
 function Sentence({ payout }: { payout: Payout }) {
-  const { status, amount_minor, currency, arrival_date, failure, paid_at } = payout
+  const { status, amount_minor, currency, arrival_date, failure, paid_at, fail_requested_at } = payout
   const money = formatMoney(amount_minor, currency)
+  if (fail_requested_at !== null && (status === 'pending' || status === 'processing'))
+    return (
+      <>
+        It is to be marked as failed{failure !== null && `: ${failure.message}`} {money} stays reserved until
+        nothing can leave any more. If the processor pays it all the same, it becomes paid.
+      </>
+    )
   const arrival = arrival_date === null ? '' : ` It is expected to arrive on ${dayText(arrival_date)}.`
   switch (status) {
     case 'pending':

@@ -52,7 +52,8 @@ export function CancelPayoutDialog({ opened, onClose, payout: now }: PayoutDialo
   )
 }
 
-export function FailPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
+export function FailPayoutDialog({ opened, onClose, payout: now }: PayoutDialog) {
+  const payout = useAsOpened(opened, now)
   const [reason, setReason] = useState('')
   const money = formatMoney(payout.amount_minor, payout.currency)
   const close = () => {
@@ -69,9 +70,10 @@ export function FailPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
       ready={reason.trim() !== ''}
       does={
         <>
-          It is marked as failed at once, without asking the processor, and {money} is available again. If the
-          processor pays <PartyName type="recipient" id={payout.recipient_id} /> anyway, the money is taken
-          from your balance, which may become negative, and a drift is reported. This cannot be undone.
+          If it was never sent, it is failed at once and {money} is available again. Otherwise the processor
+          is asked to stop it, and {money} to <PartyName type="recipient" id={payout.recipient_id} /> stays
+          reserved until it is certain that nothing will be paid. If the processor pays it all the same, it
+          becomes paid. This cannot be undone.
         </>
       }
       act={(idempotency_key) =>
@@ -80,8 +82,14 @@ export function FailPayoutDialog({ opened, onClose, payout }: PayoutDialog) {
       about={`fail ${payout.id}`}
       onSettled={again}
       outcome={(result) => (
-        <ActedOutcome of={result}>
-          <Status status={result.data.status} /> {result.data.failure?.message}
+        <ActedOutcome of={result} also_accepted>
+          {result.data.status === 'failed' ? (
+            <>
+              <Status status="failed" /> {money} is available again.
+            </>
+          ) : (
+            'Your request is recorded. The payout fails as soon as nothing can leave any more.'
+          )}
         </ActedOutcome>
       )}
     >

@@ -17,6 +17,7 @@ export const PAYOUT_WORDS: RowWords = {
   events: {
     'payout.created': 'Payout requested; its amount is reserved',
     'payout.paid': 'The payout was paid',
+    'payout.fail_overtaken': 'It was to be marked as failed, but the processor paid it',
     'payout.failed': 'The payout failed',
     'payout.canceled': 'The payout was stopped in time',
   },

@@ -110,7 +110,7 @@ async function applyRefund(
   addLogFacts(ids)
   const told = refundTold(ids, refund)
   const tells = settlingRefund({ told, notification_id: notification.id })
-  const may_differ = is_look || (ours?.status === 'failed' && told.status !== 'failed')
+  const may_differ = is_look || ours?.status === 'failed'
   const was_drift = wasDrift(notification)
   if (!may_differ && !was_drift) return await applied(notification, filed, { tells })
   const compareAfter = async () => {

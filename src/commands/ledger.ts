@@ -1,0 +1,168 @@
+// `npm run ledger`: what one operator proposes about money, for another to confirm in the dashboard.
+import { parseArgs } from 'node:util'
+import { z } from 'zod'
+import { ConfigError, loadConfig } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
+import { currencyCode, moneyText } from '#core/money.ts'
+import { errorText } from '#core/startup.ts'
+import { operatorHere } from '#domain/people/operator-here.ts'
+import { findOperator } from '#domain/people/operate.ts'
+import { findPayoutTenant } from '#domain/payouts/find.ts'
+import { decide, propose, type Operator } from '#domain/proposals/decide.ts'
+import {
+  EXPIRES_HOURS,
+  findProposal,
+  listProposals,
+  proposalState,
+  type Proposal,
+  type Proposed,
+} from '#domain/proposals/proposal.ts'
+import { withDatabase } from './database.ts'
+import { commandOf, queueAndTenant, reasonOf } from './named.ts'
+import { print } from './print.ts'
+
+const HELP = `sluice ledger: proposes what moves money by hand. Nothing happens until another operator confirms it in the dashboard.
+
+  npm run ledger -- correct --tenant acme --currency usd --amount=-500 --reason "posted twice by the import" --by ada@acme.example
+  npm run ledger -- fail-payout <payout id> --reason "the bank confirms that it was lost" --by ada@acme.example
+  npm run ledger -- list [--state open] [--limit 25]
+  npm run ledger -- cancel <proposal id> --by ada@acme.example
+
+correct      proposes to change the balance of a tenant. --amount is in the smallest unit of the currency (cents), as in the API, below
+             zero to take: --amount=-500 takes USD 5.00. The balance may become negative. Posted as a transaction of kind correction.
+fail-payout  proposes to fail a payout whatever the processor does, and to free its amount at once. The processor may pay it all the
+             same: then that is posted too, and the balance may become negative. Until then a drift shows the difference.
+list         lists proposals, newest first. --state: one of ${proposalState.options.join(', ')}.
+cancel       takes back what you proposed.
+
+--by names the operator who proposes, as in the dashboard: they cannot confirm it themselves. A proposal expires after ${EXPIRES_HOURS} hours.
+--json prints JSON. Each act is in the audit log, with your user name on this machine.
+DATABASE_URL names the database. If it is unset, the one of the \`npm start\` that runs in this folder is used.`
+
+const OPTIONS = {
+  tenant: { type: 'string' },
+  currency: { type: 'string' },
+  amount: { type: 'string' },
+  reason: { type: 'string' },
+  by: { type: 'string' },
+  state: { type: 'string' },
+  limit: { type: 'string', default: '25' },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const
+
+type LedgerOptions = Partial<Record<'tenant' | 'currency' | 'amount' | 'reason' | 'by' | 'state', string>> & {
+  limit: string
+  json: boolean
+}
+
+/** No more proposals are listed at once. */
+const MOST = 1_000
+const COMMANDS = { correct, 'fail-payout': failPayout, list, cancel }
+
+async function main(): Promise<void> {
+  const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
+  const [command, id] = positionals
+  if (values.help || command === undefined) return print(HELP)
+  const perform = commandOf(COMMANDS, command)
+  await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-ledger' }, async (sql) => {
+    await perform(sql, values, id)
+  })
+}
+
+async function correct(sql: Sql, values: LedgerOptions): Promise<void> {
+  const { tenant_id } = await queueAndTenant(sql, { tenant: required(values, 'tenant') })
+  const { data: currency } = currencyCode.safeParse(required(values, 'currency'))
+  if (currency === undefined)
+    throw new ConfigError('--currency must be an ISO 4217 currency code, such as usd.')
+  const amount = required(values, 'amount')
+  const amount_minor = Number(amount)
+  if (!/^[+-]?\d{1,12}$/.test(amount) || amount_minor === 0)
+    throw new ConfigError(
+      '--amount must be a whole number of at most 12 digits in the smallest unit of the currency, and not 0: --amount=-500 takes USD 5.00.',
+    )
+  const reason = reasonOf(values)
+  await make(sql, values, { kind: 'correction', tenant_id: tenant_id!, currency, amount_minor, reason })
+}
+
+async function failPayout(sql: Sql, values: LedgerOptions, id: string | undefined): Promise<void> {
+  const payout_id = uuid(id, 'the payout')
+  const tenant_id = await findPayoutTenant(sql, payout_id)
+  if (tenant_id === undefined) throw new ConfigError('There is no such payout.')
+  await make(sql, values, { kind: 'fail_payout', tenant_id, payout_id, reason: reasonOf(values) })
+}
+
+async function make(sql: Sql, values: LedgerOptions, proposed: Proposed): Promise<void> {
+  const { id } = await propose(sql, proposed, await proposer(sql, values))
+  const proposal = (await findProposal(sql, id))!
+  if (values.json) return print(JSON.stringify(proposal, null, 2))
+  print(lineOf(proposal))
+  print('Proposed. Another operator confirms it in the dashboard, under Proposals.')
+}
+
+async function list(sql: Sql, { state, limit: given, json }: LedgerOptions): Promise<void> {
+  const limit = Number(given)
+  if (!Number.isInteger(limit) || limit < 1 || limit > MOST)
+    throw new ConfigError(`--limit must be a number from 1 to ${MOST}`)
+  const known = proposalState.optional().safeParse(state)
+  if (!known.success) throw new ConfigError(`--state must be one of ${proposalState.options.join(', ')}`)
+  const proposals = await listProposals(sql, { limit, ...(known.data && { state: known.data }) })
+  if (json) return print(JSON.stringify(proposals, null, 2))
+  if (proposals.length === 0) return print('No such proposals.')
+  for (const proposal of proposals) print(lineOf(proposal))
+}
+
+async function cancel(sql: Sql, values: LedgerOptions, id: string | undefined): Promise<void> {
+  const proposal_id = uuid(id, 'the proposal')
+  const operator = await proposer(sql, values)
+  const proposal = await findProposal(sql, proposal_id)
+  if (proposal !== undefined && proposal.proposed_by_id !== operator.user_id)
+    throw new ConfigError(`It was proposed by ${proposal.proposed_by}. Reject it in the dashboard instead.`)
+  await decide(sql, proposal_id, 'rejected', operator)
+  print(values.json ? JSON.stringify(await findProposal(sql, proposal_id), null, 2) : 'Canceled.')
+}
+
+/** Who proposes: a user of the dashboard who is an operator. Errors: ConfigError when none is named. */
+async function proposer(sql: Sql, values: LedgerOptions): Promise<Operator> {
+  const email = required(values, 'by').toLowerCase()
+  const user_id = await findOperator(sql, email)
+  if (user_id === undefined)
+    throw new ConfigError(`--by ${email} is no operator. \`npm run users -- list\` shows who is.`)
+  const command = `npm run ledger, for ${email}`
+  return { user_id, email, by: (tenant_id) => operatorHere(command, tenant_id) }
+}
+
+function lineOf({ id, state, kind, tenant, payout_id, currency, amount_minor, ...rest }: Proposal): string {
+  const { proposed_by, decided_by, reason, refused, created_at } = rest
+  const money = currency === null ? '' : moneyText(amount_minor!, currency)
+  return [
+    id,
+    state,
+    kind === 'correction' ? `correct ${money}` : `fail payout ${payout_id} of ${money}`,
+    tenant,
+    `by ${proposed_by} at ${created_at}`,
+    decided_by === null ? '' : `decided by ${decided_by}`,
+    reason,
+    refused ?? '',
+  ]
+    .filter((word) => word !== '')
+    .join('  ')
+}
+
+function required(values: LedgerOptions, name: 'tenant' | 'currency' | 'amount' | 'by'): string {
+  const value = values[name]
+  if (value === undefined) throw new ConfigError(`--${name} is missing. See --help.`)
+  return value
+}
+
+function uuid(id: string | undefined, what: string): string {
+  if (!z.uuid().safeParse(id).success)
+    throw new ConfigError(`${what}: "${id ?? ''}" is not an id. See --help.`)
+  return id!.toLowerCase()
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`${error instanceof AppError ? error.message : errorText(error)}\n`)
+  process.exitCode = 1
+})

@@ -1,0 +1,129 @@
+// Proposals of operators: in words, and the dialogs that make and decide them.
+import { Textarea } from '@mantine/core'
+import { useState } from 'react'
+import { askActed, AuditLink } from '../kit/Acted.tsx'
+import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { formatMoney } from '../kit/amounts.ts'
+import { invalidate } from '../queries.ts'
+import type { ProposalRow } from './shapes.ts'
+
+const again = () => invalidate('/ops/proposals', '/ops/drifts', '/v1/payouts', '/v1/wallet')
+
+/** `Correct -$3.00`, `Fail payout of $7.00`. */
+export function proposalWords({ kind, amount_minor, currency }: ProposalRow): string {
+  const money = amount_minor === null || currency === null ? '' : formatMoney(amount_minor, currency)
+  return kind === 'correction' ? `Correct ${money}` : `Fail payout of ${money}`
+}
+
+/** Proposes to fail a payout whatever the processor does. */
+export function ForceFailDialog({
+  opened,
+  onClose,
+  payout,
+}: {
+  opened: boolean
+  onClose: () => void
+  payout: { id: string; tenant_id: string; amount_minor: number; currency: string }
+}) {
+  const [reason, setReason] = useState('')
+  const money = formatMoney(payout.amount_minor, payout.currency)
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={() => {
+        onClose()
+        setReason('')
+      }}
+      title={`Propose to force the failure of this payout of ${money}?`}
+      action="Propose"
+      tone="bad"
+      ready={reason.trim() !== ''}
+      does={
+        <>
+          Another operator must confirm it, under Proposals. Then the payout is failed and {money} is
+          available at once, whatever the processor does, and a drift is reported. If the processor pays it
+          anyway, the money is taken from the balance, which may become negative.
+        </>
+      }
+      act={() =>
+        askActed('POST', '/ops/proposals', {
+          kind: 'fail_payout',
+          tenant_id: payout.tenant_id,
+          payout_id: payout.id,
+          reason: reason.trim(),
+        })
+      }
+      outcome={({ audit_seq }) => (
+        <>
+          Proposed. Another operator confirms it under Proposals.{' '}
+          <AuditLink of="installation" seq={audit_seq} />
+        </>
+      )}
+      onDone={again}
+    >
+      <Textarea
+        label="Reason"
+        description="Shown as its failure."
+        rows={2}
+        maxLength={1000}
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+        data-autofocus
+      />
+    </ConfirmDialog>
+  )
+}
+
+/** Confirms or rejects a proposal; the operator who made it takes it back. */
+export function DecideProposalDialog({
+  opened,
+  onClose,
+  decision,
+  proposal,
+  own,
+}: {
+  opened: boolean
+  onClose: () => void
+  decision: 'confirm' | 'reject'
+  proposal: ProposalRow
+  own: boolean
+}) {
+  const words = proposalWords(proposal)
+  const action = decision === 'confirm' ? 'Confirm' : 'Reject'
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={onClose}
+      title={`${action} “${words}” of ${proposal.tenant}?`}
+      action={action}
+      {...(decision === 'confirm' && { tone: 'bad' as const })}
+      does={
+        decision === 'reject' ? (
+          <>Nothing is changed. {own && 'It is your own proposal: you take it back.'}</>
+        ) : proposal.kind === 'correction' ? (
+          <>
+            The balance of {proposal.tenant} changes by that amount, and may become negative. Proposed by{' '}
+            {proposal.proposed_by}: {proposal.reason}
+          </>
+        ) : (
+          <>
+            The payout is failed and its amount is available at once, although the processor may still pay it.
+            Proposed by {proposal.proposed_by}: {proposal.reason}
+          </>
+        )
+      }
+      act={() => askActed('POST', `/ops/proposals/${proposal.id}/${decision}`)}
+      outcome={({ audit_seq }) => (
+        <>
+          {decision === 'confirm'
+            ? 'Confirmed. It is carried out within a second.'
+            : own
+              ? 'Taken back.'
+              : 'Rejected.'}{' '}
+          <AuditLink of="installation" seq={audit_seq} />
+        </>
+      )}
+      onDone={again}
+    />
+  )
+}

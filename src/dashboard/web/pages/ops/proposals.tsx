@@ -1,0 +1,109 @@
+// Proposals: what one operator wants to be done about money, for another to confirm.
+import { Button } from '@mantine/core'
+import { useState } from 'react'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { Filters, type FilterField } from '../../kit/Filters.tsx'
+import { Instant } from '../../kit/Instant.tsx'
+import { useList } from '../../kit/list.ts'
+import { PageHeader } from '../../kit/PageHeader.tsx'
+import { EmptyState } from '../../kit/states.tsx'
+import { Status } from '../../kit/Status.tsx'
+import { DecideProposalDialog, proposalWords } from '../../operations/proposals.tsx'
+import type { ProposalRow } from '../../operations/shapes.ts'
+import { useSession } from '../../session.tsx'
+
+type State = ProposalRow['state']
+
+/** What each state looks like, and its word where that is another. */
+const STATES: Record<State, { status: string; word?: string }> = {
+  open: { status: 'waiting', word: 'Open' },
+  confirmed: { status: 'running', word: 'Confirmed' },
+  done: { status: 'done' },
+  refused: { status: 'refused' },
+  rejected: { status: 'rejected' },
+  canceled: { status: 'canceled' },
+  expired: { status: 'expired' },
+}
+const FIELDS: FilterField[] = [
+  { kind: 'select', name: 'state', label: 'State', options: Object.keys(STATES) },
+]
+
+export function ProposalsPage() {
+  const { user } = useSession()
+  const [asked, ask] = useState<{ decision: 'confirm' | 'reject'; proposal: ProposalRow }>()
+  const [opened, setOpened] = useState(false)
+  const list = useList<ProposalRow>('/ops/proposals', ['state'], { cursor: ({ id }) => id, every_ms: 5_000 })
+  const begin = (decision: 'confirm' | 'reject', proposal: ProposalRow) => {
+    ask({ decision, proposal })
+    setOpened(true)
+  }
+  const columns: TableColumn<ProposalRow>[] = [
+    { title: 'What', cell: (row) => <strong>{proposalWords(row)}</strong> },
+    { title: 'State', cell: ({ state }) => <Status {...STATES[state]} /> },
+    { title: 'Tenant', cell: ({ tenant }) => tenant, clip: true },
+    {
+      title: 'Reason',
+      cell: ({ reason, refused }) => <span title={refused ?? reason}>{refused ?? reason}</span>,
+      clip: true,
+    },
+    { title: 'Proposed by', cell: ({ proposed_by }) => proposed_by, clip: true },
+    { title: 'Proposed', cell: ({ created_at }) => <Instant at={created_at} /> },
+    {
+      title: 'Decided by',
+      cell: ({ state, decided_by, expires_at }) =>
+        state === 'open' ? (
+          <>
+            expires <Instant at={expires_at} />
+          </>
+        ) : (
+          (decided_by ?? '–')
+        ),
+      clip: true,
+    },
+    {
+      title: 'Decide',
+      cell: (row) =>
+        row.state === 'open' && (
+          <span className="row-buttons">
+            {row.proposed_by_id !== user.id && (
+              <Button size="compact-xs" onClick={() => begin('confirm', row)}>
+                Confirm
+              </Button>
+            )}
+            <Button size="compact-xs" onClick={() => begin('reject', row)}>
+              Reject
+            </Button>
+          </span>
+        ),
+    },
+  ]
+  return (
+    <>
+      <PageHeader
+        title="Proposals"
+        description="Corrections of balances, and payouts that are failed by force. One operator proposes, and another confirms."
+      />
+      <Filters fields={FIELDS} />
+      <DataTable
+        label="Proposals"
+        list={list}
+        columns={columns}
+        rowKey={({ id }) => id}
+        empty={
+          <EmptyState title="No proposals">
+            They are made on the page of a payout, or with <code>npm run ledger</code>.
+          </EmptyState>
+        }
+      />
+      {asked && (
+        <DecideProposalDialog
+          {...asked}
+          key={`${asked.decision} ${asked.proposal.id}`}
+          opened={opened}
+          onClose={() => setOpened(false)}
+          own={asked.proposal.proposed_by_id === user.id}
+        />
+      )}
+    </>
+  )
+}

@@ -1,0 +1,118 @@
+// A payout is failed by hand: at once when nothing can leave any more, else as soon as that is certain. Operators force it.
+import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+import { cancelPayout } from '#jobs/payouts.ts'
+import { requestJson } from '#jobs/job.ts'
+import { announce, type EventType } from '../events.ts'
+import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import { freeing } from '../ledger.ts'
+import { payoutColumns } from './find.ts'
+import type { Payout } from './payout.ts'
+import { askFor, joinPayoutEnd } from './request.ts'
+
+/** The code of a failure by hand. */
+const BY_HAND = 'failed_manually'
+
+export type FailRequest = JobRequest & { payout_id: string; reason: string }
+
+/**
+ * How a failure was accepted. `failed`: nothing had left, and the payout has failed. `canceling`: the request's job asks
+ * the processor to let go of it. `recorded`: what the call of the job `job_id` comes to decides.
+ */
+type AcceptedFail = { accepted: 'failed' | 'canceling' | 'recorded'; job_id: string | null }
+
+/**
+ * Fails a payout by hand. If no call can have reached the processor it has failed, its amount is free, and its job never
+ * calls. Otherwise it stays as it is, with the request on its row, until nothing can leave any more. `known` when the key
+ * was used before; undefined when its status does not allow it, or a failure was requested before.
+ */
+export async function requestPayoutFail(
+  sql: Sql,
+  request: FailRequest,
+): Promise<AcceptedFail | 'known' | undefined> {
+  const keys = sql`
+    select tenant_id, asked_key as idempotency_key, route, fingerprint, id as resource_id, waits_for as job_id from p`
+  const failed = sql`select * from p where accepted = 'failed'`
+  const announced = sql`select f.*, ${'payout.failed' satisfies EventType} as event from (${failed}) f`
+  const canceling = sql`(select * from p where accepted = 'canceling') p`
+  const cancel = requestJson(sql, cancelPayout, { reference: sql`processor_reference` })
+  const [row] = await sql<(AcceptedFail & { known: boolean })[]>`
+    with given as (
+      select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
+        tenant_id uuid, payout_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
+        fingerprint text, request_id text, reason text)
+    ), locked as (
+      select a.*, p.before, p.accepted,
+        case p.accepted when 'canceling' then a.job_id when 'recorded' then ${latestJobOf(sql)} end as waits_for
+      from given a
+      cross join lateral (
+        select p.status as before, case when p.status = 'pending' and p.call_started_at is null then 'failed'
+          when p.status = 'processing' and p.cancel_requested_at is null then 'canceling'
+          else 'recorded' end as accepted
+        from payouts p
+        where p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open and p.fail_requested_at is null
+        for update
+      ) p
+      where not a.known
+    ), p as (
+      update payouts p set updated_at = clock_timestamp(),
+        status = case l.accepted when 'failed' then 'failed' else l.before end,
+        failed_at = case l.accepted when 'failed' then clock_timestamp() end,
+        fail_requested_at = case when l.accepted <> 'failed' then clock_timestamp() end,
+        failure = ${byHand(sql, sql`l.reason`)}
+      from locked l where p.tenant_id = l.tenant_id and p.id = l.payout_id
+      returning p.*, l.payout_id, l.accepted, l.job_id, l.waits_for, l.event_id, l.rung, l.route, l.fingerprint,
+        l.request_id, l.idempotency_key as asked_key
+    ),
+    remembered as (${remember(sql, 'payout', keys)}),
+    event as (${announce(sql, 'payout', announced)}),
+    job as (${askFor(sql, cancelPayout, canceling, cancel)}),
+    ${freeing(sql, failed)}
+    select g.known, p.accepted, p.waits_for as job_id from given g left join p on true`
+  const { known, ...became } = row!
+  if (known) return 'known'
+  // Nothing was joined where the guard refused.
+  return became.accepted === null ? undefined : became
+}
+
+/** Joins a failure or a cancellation that was accepted before: see `joinPayoutEnd`. */
+export async function joinPayoutFail(
+  sql: Sql,
+  request: IdempotentRequest & { tenant_id: string; payout_id: string },
+): Promise<{ job_id: string | null } | undefined> {
+  return await joinPayoutEnd(sql, request, latestJobOf(sql))
+}
+
+/**
+ * Fails an open payout whatever the processor does, and frees its amount: what two operators agreed on. The processor may
+ * pay it all the same. Returns the payout; undefined when it is not open.
+ */
+export async function forcePayoutFail(
+  tx: Tx,
+  { tenant_id, payout_id, reason }: { tenant_id: string; payout_id: string; reason: string },
+): Promise<(Payout & { may_leave: boolean }) | undefined> {
+  const announced = tx`
+    select p.*, ${newId()}::uuid as event_id, ${'payout.failed' satisfies EventType} as event from p`
+  const [payout] = await tx<(Payout & { may_leave: boolean })[]>`
+    with p as (
+      update payouts p set status = 'failed', failed_at = clock_timestamp(), updated_at = clock_timestamp(),
+        cancel_requested_at = null, failure = ${byHand(tx, tx`${reason}::text`)}
+      where p.tenant_id = ${tenant_id} and p.id = ${payout_id} and p.open
+      returning *
+    ),
+    event as (${announce(tx, 'payout', announced)}),
+    ${freeing(tx, tx`select * from p`)}
+    select ${payoutColumns(tx)}, call_started_at is not null or processor_reference is not null as may_leave from p`
+  return payout
+}
+
+function byHand(sql: Sql | Tx, reason: Fragment): Fragment {
+  return sql`jsonb_build_object('code', ${BY_HAND}::text, 'message', ${reason}, 'manual', true)`
+}
+
+/** The job of the payout of the request `a` that is open, or else the last one: who waits for the payout is woken by it. */
+function latestJobOf(sql: Sql): Fragment {
+  return sql`(
+    select j.id from all_jobs j where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id
+    order by j.finished_at is not null, j.created_at desc limit 1)`
+}

@@ -1,0 +1,124 @@
+// Proposals are made by one operator and decided by another. Each step is one transaction with its entry in the audit log.
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import type { Json, Sql, Tx } from '#core/db.ts'
+import { openAccounts } from '../ledger.ts'
+import { appendAuditEntry, type Actor } from '../people/audit-log.ts'
+import { EXPIRES_HOURS, MOST_OPEN_PROPOSALS, type Proposed } from './proposal.ts'
+
+/** The operator who acts, a user of the dashboard; `by`: how the audit log names them. */
+export type Operator = { user_id: string; email: string; by: (tenant_id: string) => Actor }
+
+/**
+ * Proposes something, which takes place once another operator confirms it. Returns the proposal's id and the number of
+ * its audit entry. Throws `not_found` where there is no such tenant or payout, `conflict` where the payout has ended or
+ * its failure is proposed already, and `rate_limited` while too many proposals wait for a decision.
+ */
+export async function propose(
+  sql: Sql,
+  proposed: Proposed,
+  { user_id, email, by }: Operator,
+): Promise<{ id: string; seq: number }> {
+  const { kind, tenant_id, reason } = proposed
+  const about = aboutOf(proposed)
+  const { payout_id, currency, amount_minor } = about
+  return await sql.begin(async (tx) => {
+    // One at a time, so that they can be counted.
+    await tx`select pg_advisory_xact_lock(hashtext('proposals'))`
+    const [tenant] = await tx`select from tenants where id = ${tenant_id}`
+    if (tenant === undefined) throw new AppError('not_found', { message: 'There is no such tenant.' })
+    if (payout_id !== null) await checkPayout(tx, tenant_id, payout_id)
+    const id = newId()
+    const { count } = await tx`
+      insert into proposals (id, tenant_id, kind, payout_id, currency, amount_minor, reason, proposed_by_id,
+        proposed_by, expires_at)
+      select ${id}, ${tenant_id}, ${kind}, ${payout_id}::uuid, ${currency}, ${amount_minor}::bigint, ${reason},
+        ${user_id}, ${email}, now() + ${EXPIRES_HOURS} * interval '1 hour'
+      where (select count(*) from proposals where decision is null and expires_at > now()) < ${MOST_OPEN_PROPOSALS}`
+    if (count === 0)
+      throw new AppError('rate_limited', {
+        message: `${MOST_OPEN_PROPOSALS} proposals wait for a decision: decide or cancel some first.`,
+      })
+    if (currency !== null)
+      await openAccounts(tx, tx`select ${tenant_id}::uuid as tenant_id, ${currency} as currency`)
+    const details = { kind, reason, ...shown(about) }
+    return { id, seq: await onRecord(tx, by(tenant_id), 'proposals.propose', id, details) }
+  })
+}
+
+async function checkPayout(tx: Tx, tenant_id: string, payout_id: string): Promise<void> {
+  const [payout] = await tx<{ status: string; open: boolean; proposed: boolean }[]>`
+    select status, open, exists (
+      select from proposals p where p.tenant_id = o.tenant_id and p.payout_id = o.id and p.carried_out_at is null
+        and (p.decision = 'confirmed' or (p.decision is null and p.expires_at > now()))) as proposed
+    from payouts o where o.tenant_id = ${tenant_id} and o.id = ${payout_id}`
+  if (payout === undefined) throw new AppError('not_found', { message: 'There is no such payout.' })
+  if (!payout.open) throw new AppError('conflict', { message: `The payout is ${payout.status}.` })
+  if (payout.proposed) throw new AppError('conflict', { message: 'Its failure is proposed already.' })
+}
+
+const ACTIONS = {
+  confirmed: 'proposals.confirm',
+  rejected: 'proposals.reject',
+  canceled: 'proposals.cancel',
+} as const
+
+/**
+ * Confirms or rejects a proposal; the operator who made it can only take it back, which is `canceled`. Returns the number
+ * of the audit entry. Throws `not_found`, `forbidden` when the operator who proposed it confirms it, and `conflict` when
+ * it is decided or has expired.
+ */
+export async function decide(
+  sql: Sql,
+  id: string,
+  asked: 'confirmed' | 'rejected',
+  { user_id, email, by }: Operator,
+): Promise<number> {
+  return await sql.begin(async (tx) => {
+    const [proposal] = await tx<Undecided[]>`
+      select tenant_id, kind, payout_id, currency, amount_minor, proposed_by_id, proposed_by, decision,
+        expires_at <= now() as expired
+      from proposals where id = ${id} for update`
+    if (proposal === undefined) throw new AppError('not_found', { message: 'There is no such proposal.' })
+    const { tenant_id, kind, proposed_by, decision, expired } = proposal
+    const own = proposal.proposed_by_id === user_id
+    if (decision !== null) throw new AppError('conflict', { message: `The proposal was ${decision} before.` })
+    if (expired) throw new AppError('conflict', { message: 'The proposal has expired.' })
+    if (own && asked === 'confirmed')
+      throw new AppError('forbidden', { message: 'Another operator must confirm what you propose.' })
+    const becomes = own ? 'canceled' : asked
+    await tx`
+      update proposals set decision = ${becomes}, decided_by_id = ${user_id}, decided_by = ${email}, decided_at = now()
+      where id = ${id}`
+    const details = { kind, proposed_by, ...shown(proposal) }
+    return await onRecord(tx, by(tenant_id), ACTIONS[becomes], id, details)
+  })
+}
+
+/** What a proposal is about: a payout, or a balance. */
+type About = { payout_id: string | null; currency: string | null; amount_minor: number | null }
+type Undecided = About & {
+  tenant_id: string
+  kind: Proposed['kind']
+  proposed_by_id: string
+  proposed_by: string
+  decision: string | null
+  expired: boolean
+}
+
+function aboutOf(proposed: Proposed): About {
+  if (proposed.kind === 'fail_payout')
+    return { payout_id: proposed.payout_id, currency: null, amount_minor: null }
+  const { currency, amount_minor } = proposed
+  return { payout_id: null, currency: currency.toUpperCase(), amount_minor }
+}
+
+/** The same without what does not apply, as the audit log has it. */
+function shown(about: About): Record<string, Json> {
+  const { payout_id, currency, amount_minor } = about
+  return payout_id === null ? { currency, amount_minor } : { payout_id }
+}
+
+async function onRecord(tx: Tx, by: Actor, action: string, id: string, details: Record<string, Json>) {
+  return await appendAuditEntry(tx, by, { action, subject: 'proposal', subject_id: id, details })
+}

@@ -1,0 +1,407 @@
+// What one operator proposes and another confirms: corrections of the ledger, and payouts that are failed by force.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
+import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
+import { checkBooks } from '#test/books.ts'
+import type { Client } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
+import { waitingForLocks } from '#test/locks.ts'
+import { lookLater } from '#test/looks.ts'
+import { pauseJobs, resumeJobs } from '#test/pauses.ts'
+import { eventually, fault } from '#test/payments.ts'
+import { accountOf, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
+import { entriesOf, signedInAs, type Browser, type Person } from '#test/people.ts'
+import { agree, agreed } from '#test/proposals.ts'
+import { urlAs } from '#test/users.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+type Operator = Browser & Person
+
+const WAIT = { prefer: 'wait=20' }
+let world: World
+let ada: Operator
+let bob: Operator
+beforeAll(async () => {
+  world = await createWorld({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
+  ada = await signedInAs(world, { is_operator: true })
+  bob = await signedInAs(world, { is_operator: true })
+})
+afterAll(async () => await world?.close())
+
+const settle = (reference: string, status: string) =>
+  world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
+const ledger = async (...args: string[]) =>
+  await runCommand('src/commands/ledger.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
+const slugOf = async (tenant_id: string) =>
+  (await world.sql`select slug from tenants where id = ${tenant_id}`)[0]!['slug'] as string
+const correction = (shop: { tenant_id: string }, amount_minor: number) => ({
+  kind: 'correction' as const,
+  tenant_id: shop.tenant_id,
+  currency: 'USD',
+  amount_minor,
+  reason: 'posted twice',
+})
+const failure = (shop: { tenant_id: string }, payout_id: string) => ({
+  kind: 'fail_payout' as const,
+  tenant_id: shop.tenant_id,
+  payout_id,
+  reason: 'the bank lost it',
+})
+const proposeAs = async (operator: Operator, proposed: object): Promise<any> => {
+  const { status, body } = await operator.post('/api/ops/proposals', proposed)
+  expect([status, body.state]).toEqual([201, 'open'])
+  return body
+}
+const confirm = (operator: Browser, id: string) => operator.post(`/api/ops/proposals/${id}/confirm`)
+const reject = (operator: Browser, id: string) => operator.post(`/api/ops/proposals/${id}/reject`)
+const stateOf = async (id: string) => (await ada.get(`/api/ops/proposals/${id}`)).body
+const reaches = async (id: string, state: string): Promise<any> =>
+  await eventually(async () => {
+    const proposal = await stateOf(id)
+    expect(proposal).toMatchObject({ state })
+    return proposal
+  })
+const transactionsOf = async (shop: Client): Promise<any[]> =>
+  (await shop.get('/v1/wallet/transactions?kind=correction')).body
+
+describe('a correction', () => {
+  test('is proposed by command, changes nothing until another operator confirms it, and is posted once', async () => {
+    const shop = await rich(world, 1000)
+    const slug = await slugOf(shop.tenant_id)
+    const args = ['--tenant', slug, '--currency', 'usd', '--amount=-300', '--reason', 'posted twice']
+    const proposed = await ledger('correct', ...args, '--by', ada.email)
+    expect(proposed).toMatchObject({ code: 0 })
+    expect(proposed.stdout).toMatch(/ open {2}correct USD -3\.00 {2}/)
+    const id = /^\S+/.exec(proposed.stdout)![0]
+    expect((await ledger('list', '--state', 'open')).stdout).toContain(id)
+    expect(await transactionsOf(shop)).toEqual([])
+
+    const own = await confirm(ada, id)
+    expect([own.status, own.body.error.code]).toEqual([403, 'forbidden'])
+    expect((await stateOf(id)).state).toBe('open')
+    expect((await confirm(bob, id)).status).toBe(200)
+    await reaches(id, 'done')
+    const again = await confirm(bob, id)
+    expect([again.status, again.body.error.code]).toEqual([409, 'conflict'])
+    expect(await transactionsOf(shop)).toMatchObject([
+      {
+        kind: 'correction',
+        amount_minor: -300,
+        balance_after_minor: 700,
+        subject_type: null,
+        subject_id: id,
+      },
+    ])
+    expect((await shop.get('/v1/wallet/balances')).body).toMatchObject([{ balance_minor: 700 }])
+    expect((await entriesOf(world, bob)).slice(-1)).toMatchObject([
+      {
+        action: 'proposals.confirm',
+        details: { kind: 'correction', amount_minor: -300, currency: 'USD', proposed_by: ada.email },
+      },
+    ])
+    const [entry] = await world.sql`
+      select actor, tenant_id, details from audit_entries where action = 'proposals.propose' and subject_id = ${id}`
+    expect(entry).toMatchObject({
+      actor: expect.stringContaining(`(npm run ledger, for ${ada.email})`),
+      tenant_id: shop.tenant_id,
+      details: { reason: 'posted twice', amount_minor: -300 },
+    })
+  })
+
+  test('of a tenant without money opens its account, and may leave less than nothing', async () => {
+    const shop = await world.clientOf()
+    await agreed(world, { ...correction(shop, 250), currency: 'EUR' })
+    await agreed(world, { ...correction(shop, -400), currency: 'eur' })
+    expect((await shop.get('/v1/wallet/balances')).body).toMatchObject([
+      { currency: 'eur', balance_minor: -150, available_minor: -150 },
+    ])
+  })
+
+  test('that workers carry out at the same moment is posted once', async () => {
+    const shop = await world.clientOf()
+    const ids = await Promise.all([1, 2, 3].map((amount) => agree(world, correction(shop, amount * 100))))
+    await Promise.all(Array.from({ length: 12 }, () => carryOutNextProposal(world.sql)))
+    for (const id of ids) await reaches(id, 'done')
+    expect(await transactionsOf(shop)).toHaveLength(3)
+    expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 600, reserved: 0 })
+  })
+
+  test('by command needs an operator, a tenant, a currency, a whole amount and a reason', async () => {
+    const whole = {
+      tenant: await slugOf(world.tenant_id),
+      currency: 'usd',
+      amount: '500',
+      reason: 'posted twice',
+      by: ada.email,
+    }
+    const tried = async (change: Partial<Record<keyof typeof whole, string | null>>) => {
+      const given = Object.entries({ ...whole, ...change }).filter(([, value]) => value !== null)
+      return await ledger('correct', ...given.map(([name, value]) => `--${name}=${value}`))
+    }
+    for (const [change, says] of [
+      [{ by: null }, '--by is missing'],
+      [{ by: 'nobody@example.com' }, 'is no operator'],
+      [{ tenant: 'nobody' }, 'There is no tenant'],
+      [{ currency: 'xyz' }, '--currency'],
+      [{ amount: '5.00' }, '--amount'],
+      [{ amount: '0' }, '--amount'],
+      [{ amount: '9999999999999' }, '--amount'],
+      [{ reason: null }, '--reason'],
+    ] as const) {
+      const { code, stderr } = await tried(change)
+      expect([code, stderr]).toEqual([1, expect.stringContaining(says)])
+      expect(stderr).not.toContain('    at ')
+    }
+    expect((await ledger('--help')).stdout).toContain('npm run ledger -- correct')
+  }, 60_000)
+
+  test('that was posted without two operators is found by the audit', async () => {
+    const shop = await world.clientOf()
+    const id = await agree(world, correction(shop, 100))
+    await reaches(id, 'done')
+    const problems = async () =>
+      (await auditEverything(world.sql)).problems.flatMap(({ tenant_id, problem, off_by }) =>
+        tenant_id === shop.tenant_id ? [`${problem} ${off_by}`] : [],
+      )
+    expect(await problems()).toEqual([])
+    await world.sql`update proposals set amount_minor = 90 where id = ${id}`
+    expect(await problems()).toEqual(['a correction is posted that two operators did not agree on 100'])
+    await world.sql`update proposals set amount_minor = 100 where id = ${id}`
+  })
+})
+
+describe('a proposal', () => {
+  test('that is rejected, taken back or expired is not carried out, and cannot be confirmed any more', async () => {
+    const shop = await world.clientOf()
+    const [rejected, canceled, by_command, expired] = [
+      await proposeAs(ada, correction(shop, 1)),
+      await proposeAs(ada, correction(shop, 2)),
+      await proposeAs(ada, correction(shop, 3)),
+      await proposeAs(ada, correction(shop, 4)),
+    ]
+    expect((await reject(bob, rejected.id)).body.state).toBe('rejected')
+    expect((await reject(ada, canceled.id)).body.state).toBe('canceled')
+    const others = await ledger('cancel', by_command.id, '--by', bob.email)
+    expect([others.code, others.stderr]).toEqual([1, expect.stringContaining(ada.email)])
+    expect(await ledger('cancel', by_command.id, '--by', ada.email)).toMatchObject({ code: 0 })
+    await world.sql`
+      update proposals set created_at = now() - interval '73 hours', expires_at = now() - interval '1 hour'
+      where id = ${expired.id}`
+    expect((await stateOf(expired.id)).state).toBe('expired')
+    for (const { id } of [rejected, canceled, by_command, expired]) {
+      const answer = await confirm(bob, id)
+      expect([answer.status, answer.body.error.code]).toEqual([409, 'conflict'])
+    }
+    expect(await carryOutNextProposal(world.sql)).toBe(false)
+    expect(await transactionsOf(shop)).toEqual([])
+    expect((await entriesOf(world, bob)).slice(-1)).toMatchObject([{ action: 'proposals.reject' }])
+    expect((await entriesOf(world, ada)).slice(-1)).toMatchObject([{ action: 'proposals.cancel' }])
+  })
+
+  test('is for operators only, and of something that is there', async () => {
+    const shop = await rich(world, 100)
+    const owner = await signedInAs(world, { role: 'owner' })
+    const { id } = await proposeAs(ada, correction(shop, 1))
+    for (const { status } of [
+      await owner.get('/api/ops/proposals'),
+      await owner.post('/api/ops/proposals', correction(shop, 1)),
+      await confirm(owner, id),
+      await reject(owner, id),
+    ])
+      expect(status).toBe(403)
+    for (const proposed of [
+      { ...correction(shop, 1), tenant_id: newId() },
+      failure(shop, newId()),
+      failure(world, newId()),
+    ])
+      expect((await ada.post('/api/ops/proposals', proposed)).status).toBe(404)
+    for (const proposed of [{ ...correction(shop, 0) }, { ...correction(shop, 1.5) }, { kind: 'gift' }])
+      expect((await ada.post('/api/ops/proposals', proposed)).status).toBe(400)
+    expect((await confirm(ada, newId())).status).toBe(404)
+    expect((await reject(bob, id)).status).toBe(200)
+  })
+
+  test('needs two people also where a process asks the database by itself', async () => {
+    const shop = await world.clientOf()
+    const { id } = await proposeAs(ada, correction(shop, 1))
+    const dashboard = connectDatabase(urlAs('dashboard', world.config.DATABASE_URL!), {
+      max: 1,
+      application_name: 'test-dashboard',
+    })
+    try {
+      await expect(dashboard`
+        update proposals set decision = 'confirmed', decided_by_id = proposed_by_id, decided_by = proposed_by,
+          decided_at = now() where id = ${id}`).rejects.toThrow('proposals_need_two')
+      await expect(dashboard`update proposals set amount_minor = 5 where id = ${id}`).rejects.toThrow(
+        'permission denied',
+      )
+    } finally {
+      await dashboard.end()
+    }
+  })
+
+  test('is refused while 100 wait for a decision', async () => {
+    const shop = await world.clientOf()
+    const { id } = await proposeAs(ada, correction(shop, 1))
+    await world.sql`
+      insert into proposals (id, tenant_id, kind, currency, amount_minor, reason, proposed_by_id, proposed_by, expires_at)
+      select gen_random_uuid(), tenant_id, kind, currency, amount_minor, 'many', proposed_by_id, proposed_by, expires_at
+      from proposals cross join generate_series(1, 100) where id = ${id}`
+    const answer = await ada.post('/api/ops/proposals', correction(shop, 1))
+    expect([answer.status, answer.body.error.code]).toEqual([429, 'rate_limited'])
+    await world.sql`delete from proposals where reason = 'many'`
+    const page = (await ada.get('/api/ops/proposals?limit=2')).body
+    expect(page).toHaveLength(2)
+    const next = (await ada.get(`/api/ops/proposals?limit=2&before=${page[1].id}`)).body
+    expect(next.map((each: any) => each.id)).not.toContain(page[1].id)
+  })
+})
+
+describe('a payout that operators fail by force', () => {
+  const drifts = async (shop: Client): Promise<any[]> => (await shop.get('/v1/reconciliation')).body
+  const reconcile = async (id: string): Promise<boolean> => {
+    const asked = await lookLater(world, 'payout', id)
+    await world.drain()
+    return asked
+  }
+
+  test('has failed and is free at once, a drift says so, and a payment all the same is posted', async () => {
+    const shop = await rich(world, 100)
+    const to = await recipient(shop, 'ba_manual')
+    const { body: payout } = await payOut(shop, to, {}, WAIT)
+    const requested = await shop.post(`/v1/payouts/${payout.id}/fail`, { reason: 'never arrived' })
+    expect(requested.status).toBe(202)
+    const { id } = await proposeAs(ada, failure(shop, payout.id))
+    const twice = await bob.post('/api/ops/proposals', failure(shop, payout.id))
+    expect([twice.status, twice.body.error.code]).toEqual([409, 'conflict'])
+    expect((await confirm(bob, id)).status).toBe(200)
+    await reaches(id, 'done')
+    expect((await shop.get(`/v1/payouts/${payout.id}`)).body).toMatchObject({
+      status: 'failed',
+      failure: { code: 'failed_manually', message: 'the bank lost it', manual: true },
+    })
+    expect(await drifts(shop)).toMatchObject([
+      {
+        subject_id: payout.id,
+        state: 'differs',
+        ours: { status: 'failed' },
+        theirs: { status: 'processing' },
+      },
+    ])
+    expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+    // What it freed is used for another one.
+    expect((await payOut(shop, await recipient(shop), {}, WAIT)).status).toBe(201)
+    await settle(payout.processor_reference, 'paid')
+    await eventually(async () =>
+      expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: -100, reserved: 0 }),
+    )
+    await eventually(async () =>
+      expect(await drifts(shop)).toMatchObject([
+        {
+          detail: 'the payout has failed here, and the processor has paid it all the same',
+          theirs: { status: 'paid' },
+        },
+      ]),
+    )
+    expect(await payoutStory(world, payout.id)).toMatchObject({
+      payout: { status: 'failed', processor_status: 'paid', failure: 'failed_manually' },
+      postings: ['payout_paid -100'],
+      events: ['created', 'failed', 'processing'],
+    })
+    await settle(payout.processor_reference, 'failed')
+    await eventually(async () => expect(await drifts(shop)).toEqual([]))
+    // The drift is not closed before what came back is posted.
+    expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 0, reserved: 0 })
+  })
+
+  test('is asked about until the processor is done with it', async () => {
+    const shop = await rich(world, 1000)
+    const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
+    await agreed(world, failure(shop, body.id))
+    expect(await reconcile(body.id)).toBe(true)
+    expect(await drifts(shop)).toMatchObject([{ theirs: { status: 'processing' } }])
+    await settle(body.processor_reference, 'failed')
+    await reconcile(body.id)
+    await eventually(async () => expect(await drifts(shop)).toEqual([]))
+    expect(await reconcile(body.id)).toBe(false)
+    expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
+  })
+
+  test('while its call is under way has a drift until it is known what that came to', async () => {
+    const shop = await rich(world, 200)
+    const outcome = async (destination: string) => {
+      const to = await recipient(shop, destination)
+      const held = await fault(world, {
+        match: { method: 'POST', path: '/v1/transfers$' },
+        fault: { hold: destination === 'acct_success' ? 'after' : 'before' },
+      })
+      const { body } = await payOut(shop, to)
+      await held.hit()
+      await agreed(world, failure(shop, body.id))
+      expect((await drifts(shop)).filter((each) => each.subject_id === body.id)).toMatchObject([
+        { state: 'differs', ours: { status: 'failed' }, theirs: null },
+      ])
+      await held.release()
+      return body.id
+    }
+    const paid = await outcome('acct_success')
+    const refused = await outcome('acct_refused')
+    await eventually(async () =>
+      expect(await drifts(shop)).toMatchObject([{ subject_id: paid, theirs: { status: 'paid' } }]),
+    )
+    expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 100, reserved: 0 })
+    expect((await payoutStory(world, refused)).events).toEqual(['created', 'failed'])
+  })
+
+  test('that the processor pays at the same moment is a drift all the same', async () => {
+    const shop = await rich(world, 1000)
+    const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
+    const { id, processor_reference } = body
+    // The statement of the worker that fails it and then that of the one that settles it wait for the row.
+    const proposal = await world.sql.begin(async (tx) => {
+      await tx`select from payouts where id = ${id} for update`
+      const proposed = await agree(world, failure(shop, id))
+      await waitingForLocks(world.sql, 1)
+      await settle(processor_reference, 'paid')
+      await waitingForLocks(world.sql, 2)
+      return proposed
+    })
+    await reaches(proposal, 'done')
+    await eventually(async () =>
+      expect(await drifts(shop)).toMatchObject([
+        { subject_id: id, ours: { status: 'failed' }, theirs: { status: 'paid' } },
+      ]),
+    )
+    expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 900, reserved: 0 })
+  })
+
+  test('that never left has no drift; one that has ended meanwhile is refused', async () => {
+    const shop = await rich(world, 1000)
+    await pauseJobs(world.sql, { queue: 'payouts' })
+    const { body: waiting } = await payOut(shop, await recipient(shop))
+    const proposed = await ledger('fail-payout', waiting.id, '--reason', 'asked twice', '--by', ada.email)
+    expect(proposed.stdout).toContain('fail payout')
+    const id = /^\S+/.exec(proposed.stdout)![0]
+    expect((await confirm(bob, id)).status).toBe(200)
+    await reaches(id, 'done')
+    await resumeJobs(world.sql, { queue: 'payouts' })
+    await world.drain()
+    expect(await drifts(shop)).toEqual([])
+    expect((await payoutStory(world, waiting.id)).events).toEqual(['created', 'failed'])
+
+    const { body: paid } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
+    const late = await proposeAs(ada, failure(shop, paid.id))
+    await settle(paid.processor_reference, 'paid')
+    await payoutIn(shop, paid.id, 'paid')
+    expect((await confirm(bob, late.id)).status).toBe(200)
+    expect(await reaches(late.id, 'refused')).toMatchObject({ refused: 'The payout has ended meanwhile.' })
+    expect((await ada.post('/api/ops/proposals', failure(shop, paid.id))).status).toBe(409)
+  })
+})
+
+test('in the end all books agree', async () => {
+  await world.drain()
+  await checkBooks(world)
+}, 60_000)

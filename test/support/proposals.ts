@@ -1,0 +1,43 @@
+// Proposals as tests need them: two operators who agree, and what they agree on carried out by a worker.
+import { expect } from 'vitest'
+import { decide, propose, type Operator } from '#domain/proposals/decide.ts'
+import { findProposal, type Proposed } from '#domain/proposals/proposal.ts'
+import { eventually } from './payments.ts'
+import { createPerson } from './people.ts'
+import type { World } from './world.ts'
+
+/** An operator of the dashboard. */
+async function operator(world: World): Promise<Operator> {
+  const { user_id, email } = await createPerson(world, { is_operator: true })
+  return {
+    user_id,
+    email,
+    by: (tenant_id) => ({ tenant_id, actor_id: user_id, request_id: null, address: null }),
+  }
+}
+
+/** One operator proposes it, and another confirms it. Returns the proposal's id. */
+export async function agree(world: World, proposed: Proposed): Promise<string> {
+  const { id } = await propose(world.sql, proposed, await operator(world))
+  await decide(world.sql, id, 'confirmed', await operator(world))
+  return id
+}
+
+/** Two operators agree on it, and it is carried out. */
+export async function agreed(world: World, proposed: Proposed): Promise<void> {
+  const id = await agree(world, proposed)
+  await eventually(async () => expect(await findProposal(world.sql, id)).toMatchObject({ state: 'done' }))
+}
+
+/** Enters that two operators agreed on each correction that was posted without: for tests that only need transactions. */
+export async function agreeOnAll(world: World): Promise<void> {
+  const [one, other] = [await operator(world), await operator(world)]
+  await world.sql`
+    insert into proposals (id, tenant_id, kind, currency, amount_minor, reason, proposed_by_id, proposed_by, expires_at,
+      decision, decided_by_id, decided_by, decided_at, carried_out_at)
+    select t.subject_id, t.tenant_id, 'correction', t.currency,
+      case t.credit_account when 'available' then t.amount_minor else -t.amount_minor end, 'posted by a test',
+      ${one.user_id}, ${one.email}, now() + interval '1 hour', 'confirmed', ${other.user_id}, ${other.email}, now(), now()
+    from ledger_transfers t
+    where t.kind = 'correction' and not exists (select from proposals p where p.id = t.subject_id)`
+}
