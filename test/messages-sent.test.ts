@@ -395,6 +395,7 @@ describe('an email', () => {
     for (const { id } of [partly, none]) await hurry(id)
     await becomes(partly.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', 'suppressed'] })
     await becomes(none.id, { status: 'failed', job: 'failed', recipients: ['refused', 'suppressed'] })
+    expect(await emailsTo('out@defer.example')).toEqual([])
   })
 
   test('that is tried again and whose answer is lost then goes to nobody twice', async () => {
@@ -437,7 +438,10 @@ describe('an email', () => {
     const send = async (from: string) =>
       await other.post('/v1/messages/email', {
         idempotency_key: freshKey(),
-        ...{ from, to: ['taken@example.com'], subject: 'Hello', text: 'Hello' },
+        from,
+        to: ['taken@example.com'],
+        subject: 'Hello',
+        text: 'Hello',
         send_at: new Date(Date.now() + 3_600_000).toISOString(),
       })
     const { body } = await send('Shop <shop@OWN.example>')

@@ -83,7 +83,10 @@ export function streamRoutes(app: FastifyInstance, { operators, signedIn, log }:
       'cache-control': 'no-store',
       'x-accel-buffering': 'no',
     })
-    if (wantsHead(request)) return void stream.end()
+    if (wantsHead(request)) {
+      stream.end()
+      return
+    }
     stream.write(`retry: 2000\n\n${Array.from(last, ([name, data]) => messageOf(name, data)).join('')}`)
     const check = setInterval(() => {
       // Its end was never read.

@@ -80,7 +80,7 @@ function Figures({ stats, hours }: { stats: WebhookEndpointStats | undefined; ho
 type Fared = { delivered: number; failed: number; attempts_failed: number }
 
 /** The share of deliveries that arrived; where none has ended yet, that every attempt failed counts. Null: nothing was sent. */
-export function rateOf({ delivered, failed, attempts_failed }: Fared): number | null {
+function rateOf({ delivered, failed, attempts_failed }: Fared): number | null {
   if (delivered + failed + attempts_failed === 0) return null
   return delivered === 0 ? 0 : delivered / (delivered + failed)
 }
