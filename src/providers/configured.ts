@@ -91,7 +91,7 @@ const BY_ROLE: {
   readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
 } = PROVIDERS
 /** By provider, a fingerprint of the credentials that calls are sent with; only where it is recorded with them. */
-type Credentials = Readonly<Record<string, string>>
+type Fingerprints = Readonly<Record<string, string>>
 type Opened<Each extends Role> = { -readonly [One in Each]?: Providers[One] }
 
 /** The roles of the providers that jobs of these queues ask. */
@@ -107,7 +107,7 @@ export function openProviders(
   config: Config,
   queues: readonly string[],
   onCall: (provider: string, call: EndedCall) => void,
-): { providers: Providers; credentials: Credentials; close(): Promise<void> } {
+): { providers: Providers; credentials: Fingerprints; close(): Promise<void> } {
   const asked = rolesIn(queues)
   const providers: Opened<Role> = {}
   function add<Each extends Role>(role: Each, to: Opened<Each>): void {

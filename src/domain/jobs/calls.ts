@@ -22,7 +22,7 @@ export type ProviderCall = {
 }
 
 /** When and with what the call of a job was sent under its present key. */
-export type Sendings = {
+export type CallSendings = {
   /** The first and the last, in Unix time; null when there was none. */
   first_s: number | null
   last_s: number | null

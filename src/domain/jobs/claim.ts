@@ -1,6 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Json, Sql } from '#core/db.ts'
-import { isPast, keyIsTooOld, type ProviderCall, type Sendings } from './calls.ts'
+import { isPast, keyIsTooOld, type ProviderCall, type CallSendings } from './calls.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
 export const LEASE_MS = 4000
@@ -28,7 +28,7 @@ export type ClaimedJob = {
   unknown_ms: number | null
   call: ProviderCall | null
   /** Null when the job has no call. */
-  sendings: Sendings | null
+  sendings: CallSendings | null
 }
 
 /**

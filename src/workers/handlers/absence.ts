@@ -1,6 +1,6 @@
 // What it means that a provider's complete list shows no effect of a call. Lists are consistent where a search is not:
 // what is in none of them, long enough after the call was last sent, never took effect.
-import type { Sendings } from '#domain/jobs/calls.ts'
+import type { CallSendings } from '#domain/jobs/calls.ts'
 import { unknown, type Decision } from '../decision.ts'
 
 /** How long after the last sending an absence counts, and how many lookups must show it. */
@@ -19,7 +19,7 @@ const MARGIN_S = 60
  * Whether each sending of the call is on record, and was made with the credentials of today. Lists of another account
  * say nothing about it.
  */
-export function wasSentWith({ credentials, last_s }: Sendings, ours: string): boolean {
+export function wasSentWith({ credentials, last_s }: CallSendings, ours: string): boolean {
   return last_s !== null && credentials?.split(' ').every((each) => each === ours) === true
 }
 
@@ -33,7 +33,7 @@ export function sendingTimes({
   age_ms,
 }: {
   call: { generation: number }
-  sendings: Sendings
+  sendings: CallSendings
   age_ms: number
 }): { from_s: number; to_s: number } {
   const last_s = sendings.last_s ?? 0
@@ -47,7 +47,7 @@ export function sendingTimes({
  * waits until that is certain.
  */
 export function untilAbsent(
-  sendings: Sendings,
+  sendings: CallSendings,
   credentials: string,
   { after_ms, lookups }: AbsenceRule,
 ): Decision | undefined {

@@ -25,12 +25,12 @@ export const duplicateHandlers = {
   ),
 }
 
-type CancelJob = JobOf<typeof cancelDuplicatePayment> | JobOf<typeof cancelDuplicateVerification>
-type Found = { status: string }
+type CancelDuplicateJob = JobOf<typeof cancelDuplicatePayment> | JobOf<typeof cancelDuplicateVerification>
+type FoundDuplicate = { status: string }
 
 /** After a refusal or in doubt, the state of the duplicate decides. One that can still be undone is canceled under a new key. */
 async function cancel(
-  { call }: CancelJob,
+  { call }: CancelDuplicateJob,
   {
     noun,
     undoable,
@@ -39,12 +39,12 @@ async function cancel(
   }: {
     noun: string
     undoable: string[]
-    send: (reference: string, key: string) => Promise<Outcome<Found>>
-    find: (reference: string) => Promise<Outcome<Found | null>>
+    send: (reference: string, key: string) => Promise<Outcome<FoundDuplicate>>
+    find: (reference: string) => Promise<Outcome<FoundDuplicate | null>>
   },
 ): Promise<Decision> {
   const { reference } = call.request
-  const sent: Outcome<Found> = call.look_only ? TOO_LATE : await send(reference, call.key)
+  const sent: Outcome<FoundDuplicate> = call.look_only ? TOO_LATE : await send(reference, call.key)
   if (sent.kind === 'done' && sent.value.status === 'canceled') return done({ reference })
   const decided = sent.kind === 'done' || sent.kind === 'declined'
   if (!decided && !(sent.kind === 'ambiguous' && sent.replayed)) return undone(sent)

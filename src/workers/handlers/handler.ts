@@ -1,7 +1,7 @@
 // Handlers: each is bound to the definition of its job and gets the job with its stored payload and request parsed.
 import type { z } from 'zod'
 import { describe } from '#core/describe.ts'
-import type { ProviderCall, Sendings } from '#domain/jobs/calls.ts'
+import type { ProviderCall, CallSendings } from '#domain/jobs/calls.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import type { JobName } from '#jobs/index.ts'
 import { isFromNewerVersion, type CallDefinition, type JobDefinition } from '#jobs/job.ts'
@@ -19,7 +19,7 @@ export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'sendings'> & {
 }
 
 /** The same for a job with a provider call, with the stored request parsed. */
-type CallingJob<Payload, Request> = Job<Payload> & { call: Call<Request>; sendings: Sendings }
+type CallingJob<Payload, Request> = Job<Payload> & { call: Call<Request>; sendings: CallSendings }
 
 /** Only a call that may be sent shows its key, so that no handler sends one that may only be looked up. */
 type Call<Request> = Omit<ProviderCall, 'request' | 'look_only' | 'key'> & { request: Request } & (

@@ -11,7 +11,7 @@ import type { Answers } from '../generated/answers.ts'
 import { pace } from '../pace.ts'
 import { answerKey, retryFirst, useAnswer } from '../queries.ts'
 
-type StoryAnswer = Answers['GET /stories/{id}']
+export type StoryAnswer = Answers['GET /stories/{id}']
 export type StoryJob = StoryAnswer['jobs'][number]
 
 export type PaymentStory = {

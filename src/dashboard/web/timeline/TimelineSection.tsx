@@ -2,13 +2,13 @@
 import { useInfiniteQuery, type UseInfiniteQueryResult } from '@tanstack/react-query'
 import type { TimelineEntry } from '#sdk/index.ts'
 import { read, readPage, type PathTo } from '../api.ts'
-import type { Answers } from '../generated/answers.ts'
 import { Bone } from '../kit/Bone.tsx'
 import { Freshness } from '../kit/Freshness.tsx'
 import { useNow } from '../kit/Instant.tsx'
 import { Failed } from '../kit/states.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { pace } from '../pace.ts'
+import type { StoryAnswer } from '../payments/story.ts'
 import { answerKey, retryFirst } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { entryItem } from './items.tsx'
@@ -17,8 +17,6 @@ import { Timeline, type Earlier, type TimelineItem } from './Timeline.tsx'
 
 const LIMIT = 100
 const EVERY_MS = 5_000
-
-type StoryAnswer = Answers['GET /stories/{id}']
 
 /** What happened to something, read from `path`, again and again. */
 export function TimelineSection({

@@ -22,11 +22,11 @@ export type RowWords = {
 
 type Story = Answers['GET /stories/{id}']
 /** A page of a timeline, with the jobs and deliveries of the same time. */
-export type RowPage = { entries: TimelineEntry[]; jobs: Story['jobs']; deliveries: Story['deliveries'] }
+export type TimelinePage = { entries: TimelineEntry[]; jobs: Story['jobs']; deliveries: Story['deliveries'] }
 
 /** Oldest first. `at`: the provider's name, for people. */
 export function rowItems(
-  { entries, jobs, deliveries }: RowPage,
+  { entries, jobs, deliveries }: TimelinePage,
   words: RowWords,
   context: { at: string; now: number; is_operator: boolean },
 ): TimelineItem[] {

@@ -64,9 +64,14 @@ export function endOf(channel: Channel, ids: MessageIds, message: StandingMessag
 }
 
 /** What became of one call. */
-export type Sent = SendOutcome<SentMessage> & Partial<RefusedMessage>
+export type MessageSent = SendOutcome<SentMessage> & Partial<RefusedMessage>
 
-export function decide(job: MessageJob, channel: Channel, message: BegunMessage, sent: Sent): Decision {
+export function decide(
+  job: MessageJob,
+  channel: Channel,
+  message: BegunMessage,
+  sent: MessageSent,
+): Decision {
   const { refusals = [], suppresses = [] } = sent
   const refuse = (failure: MessageFailure) =>
     failed(errorOf(channel, failure), {
@@ -115,7 +120,12 @@ function takenBySome(job: MessageJob, channel: Channel, sent: SentMessage): Deci
 }
 
 /** After an attempt for recipients that the server had deferred: the message has left before, whatever becomes of them. */
-export function decideAgain(job: MessageJob, channel: Channel, message: BegunMessage, sent: Sent): Decision {
+export function decideAgain(
+  job: MessageJob,
+  channel: Channel,
+  message: BegunMessage,
+  sent: MessageSent,
+): Decision {
   const { refusals = [], suppresses = [] } = sent
   const delay_ms = AGAIN_MS[job.failures]
   const settled = (recipients: StoredRecipient[]) =>

@@ -24,7 +24,7 @@ import {
   tell,
   unsent,
   type MessageJob,
-  type Sent,
+  type MessageSent,
 } from './outcomes.ts'
 import { UnreadableParts } from './parts.ts'
 
@@ -36,7 +36,7 @@ export type MessageSender = {
   /** The files that go with it, sealed. Read before it begins: who cannot read them has not begun. */
   filesOf(context: WorkerContext, job: MessageJob): Promise<string[]>
   /** One call. What may have reached the provider does not throw. */
-  send(context: WorkerContext, job: MessageJob, message: BegunMessage, files: string[]): Promise<Sent>
+  send(context: WorkerContext, job: MessageJob, message: BegunMessage, files: string[]): Promise<MessageSent>
   /** Finds out what became of a message that may have been sent. */
   look(context: WorkerContext, job: MessageJob, message: BegunMessage): Promise<Decision>
   /** How long after it became unknown it is last looked for. */
