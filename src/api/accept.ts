@@ -10,7 +10,7 @@ import type { JobDefinition } from '#jobs/job.ts'
 import type { ApiContext } from './context.ts'
 import { requestKey, takeOnce, type RequestKey } from './idempotent.ts'
 import { preferredWait } from './prefer.ts'
-import { found, refusalOf } from './refusals.ts'
+import { found, refusalOfJob } from './refusals.ts'
 import { hasEnded, listenWhileThere, type Hints } from './wait.ts'
 
 /** How long a request waits if neither the caller nor the route says otherwise. */
@@ -216,7 +216,7 @@ function isOver<T extends { status: string }>(
 ): boolean {
   if (job?.state !== 'failed' && job?.state !== 'discarded') return job?.state === 'succeeded'
   if (shows_failure?.(resource) === true) return true
-  throw refusalOf(job, resource.status, answers.idsOf(resource), failure_code)
+  throw refusalOfJob(job, resource.status, answers.idsOf(resource), failure_code)
 }
 
 /**

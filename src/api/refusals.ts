@@ -116,7 +116,7 @@ function asAppError(error: unknown): AppError {
  * The error for a caller whose job failed or was discarded. A failed job has a message for its tenant; any other
  * error text is internal and is not shown. `status`: of the resource, which is what forbids an action (409).
  */
-export function refusalOf(
+export function refusalOfJob(
   { state, last_error }: NonNullable<Found<unknown>['job']>,
   status: string,
   context: Record<string, unknown>,

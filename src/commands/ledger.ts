@@ -9,7 +9,7 @@ import { errorText } from '#core/startup.ts'
 import { operatorHere } from '#domain/people/operator-here.ts'
 import { findOperator } from '#domain/people/operate.ts'
 import { findPayoutTenant } from '#domain/payouts/find.ts'
-import { decide, propose, type Operator } from '#domain/proposals/decide.ts'
+import { decideProposal, propose, type Operator } from '#domain/proposals/decide.ts'
 import {
   EXPIRES_HOURS,
   findProposal,
@@ -119,7 +119,7 @@ async function cancel(sql: Sql, values: LedgerOptions, id: string | undefined): 
   const proposal = await findProposal(sql, proposal_id)
   if (proposal !== undefined && proposal.proposed_by_id !== operator.user_id)
     throw new ConfigError(`It was proposed by ${proposal.proposed_by}. Reject it in the dashboard instead.`)
-  await decide(sql, proposal_id, 'rejected', operator)
+  await decideProposal(sql, proposal_id, 'rejected', operator)
   print(values.json ? JSON.stringify(await findProposal(sql, proposal_id), null, 2) : 'Canceled.')
 }
 

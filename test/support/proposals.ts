@@ -1,6 +1,6 @@
 // Proposals as tests need them: two operators who agree, and what they agree on carried out by a worker.
 import { expect } from 'vitest'
-import { decide, propose, type Operator } from '#domain/proposals/decide.ts'
+import { decideProposal, propose, type Operator } from '#domain/proposals/decide.ts'
 import { findProposal, type Proposed } from '#domain/proposals/proposal.ts'
 import { eventually } from './payments.ts'
 import { createPerson } from './people.ts'
@@ -19,7 +19,7 @@ async function operator(world: World): Promise<Operator> {
 /** One operator proposes it, and another confirms it. Returns the proposal's id. */
 export async function agree(world: World, proposed: Proposed): Promise<string> {
   const { id } = await propose(world.sql, proposed, await operator(world))
-  await decide(world.sql, id, 'confirmed', await operator(world))
+  await decideProposal(world.sql, id, 'confirmed', await operator(world))
   return id
 }
 

@@ -68,7 +68,7 @@ const ACTIONS = {
  * of the audit entry. Throws `not_found`, `forbidden` when the operator who proposed it confirms it, and `conflict` when
  * it is decided or has expired.
  */
-export async function decide(
+export async function decideProposal(
   sql: Sql,
   id: string,
   asked: 'confirmed' | 'rejected',
@@ -96,8 +96,8 @@ export async function decide(
 }
 
 /** What a proposal is about: a payout, or a balance. */
-type About = { payout_id: string | null; currency: string | null; amount_minor: number | null }
-type Undecided = About & {
+type ProposalSubject = { payout_id: string | null; currency: string | null; amount_minor: number | null }
+type Undecided = ProposalSubject & {
   tenant_id: string
   kind: Proposed['kind']
   proposed_by_id: string
@@ -106,7 +106,7 @@ type Undecided = About & {
   expired: boolean
 }
 
-function aboutOf(proposed: Proposed): About {
+function aboutOf(proposed: Proposed): ProposalSubject {
   if (proposed.kind === 'fail_payout')
     return { payout_id: proposed.payout_id, currency: null, amount_minor: null }
   const { currency, amount_minor } = proposed
@@ -114,7 +114,7 @@ function aboutOf(proposed: Proposed): About {
 }
 
 /** The same without what does not apply, as the audit log has it. */
-function shown(about: About): Record<string, Json> {
+function shown(about: ProposalSubject): Record<string, Json> {
   const { payout_id, currency, amount_minor } = about
   return payout_id === null ? { currency, amount_minor } : { payout_id }
 }

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { found } from '#api/refusals.ts'
-import { decide, propose, type Operator } from '#domain/proposals/decide.ts'
+import { decideProposal, propose, type Operator } from '#domain/proposals/decide.ts'
 import {
   findProposal,
   listProposals,
@@ -53,7 +53,7 @@ export function proposalRoutes(root: FastifyInstance, { sql }: DashboardContext)
       { schema: { params, response: { 200: proposalSchema } } },
       async (request, reply) => {
         const { id } = request.params
-        reply.header(AUDIT_HEADER, await decide(sql, id, decision, operatorOf(request)))
+        reply.header(AUDIT_HEADER, await decideProposal(sql, id, decision, operatorOf(request)))
         return found(await findProposal(sql, id), 'not_found')
       },
     )
