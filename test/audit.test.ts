@@ -149,8 +149,8 @@ describe('each problem is named with its row until it is corrected', () => {
     [
       'a refund that failed and was not given back',
       'refunds',
-      () => set('refunds', returned.id, `status = 'failed'`),
-      () => set('refunds', returned.id, `status = 'succeeded'`),
+      () => set('refunds', returned.id, `status = 'failed', out_minor = 0`),
+      () => set('refunds', returned.id, `status = 'succeeded', out_minor = amount_minor`),
       () => ({
         problem: 'what was refunded is not what was posted',
         id: returned.id,
@@ -264,7 +264,7 @@ describe('each problem is named with its row until it is corrected', () => {
           `status = 'paid', failure = null, failed_at = null, updated_at = '${payout.updated_at}'`,
         ),
       () => ({
-        problem: 'a payout has ended here, the processor has paid it, and no drift says so',
+        problem: 'a payout has ended here, the processor pays or has paid it, and no drift says so',
         subject: 'payout',
         subject_id: payout.id,
         off_by: 100,

@@ -15,10 +15,9 @@ import { BY_CARD, createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import { verificationOf } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
-import { capturedPayment, createPayment, drift, eventually, heldPayment, refund } from '#test/payments.ts'
+import { capturedPayment, createPayment, drift, eventually, fault, heldPayment, refund } from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
-import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
@@ -396,13 +395,18 @@ test('every example works when it is sent as shown', async () => {
     getWebhookRecovery: () => recovery(client),
     ...Object.fromEntries(['get', 'delete'].map((verb) => [`${verb}Suppression`, () => suppression(client)])),
     ...Object.fromEntries(['getPayout', 'getPayoutTimeline', 'cancelPayout'].map((name) => [name, payout])),
-    // One that has not left is failed at once.
+    // One whose every sending was refused is failed at once.
     failPayout: async () => {
-      await pauseJobs(world.sql, { queue: 'payouts' })
-      onTestFinished(async () => {
-        await resumeJobs(world.sql, { queue: 'payouts' })
+      const description = freshKey()
+      const match = { method: 'POST', path: '/v1/payouts$', contains: description }
+      const refusing = await fault(world, { match, times: 1000, fault: 'refuse_401' })
+      const { body } = await payOut(client, paid, { description })
+      await refusing.hit()
+      await eventually(async () => {
+        const [row] = await world.sql`select call_started_at from payouts where id = ${body.id}`
+        expect(row).toEqual({ call_started_at: null })
       })
-      return (await payOut(client, paid)).body
+      return body
     },
     ...Object.fromEntries(
       ['getKyc', 'getKycTimeline', 'linkKyc', 'decideKyc'].map((name) => [
