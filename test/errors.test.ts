@@ -145,6 +145,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
       payOut(client, await recipient(client, 'ba_success', { currency: 'chf' }), { currency: 'chf' }),
     {
       param: 'amount_minor',
+      message: 'CHF 1.00 is more than the CHF 0.00 that is available.',
       context: { available_minor: 0, requested_minor: 100, currency: 'chf' },
     },
   ],

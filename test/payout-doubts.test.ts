@@ -362,7 +362,7 @@ describe('a second one that bears our ids', () => {
       {
         subject_id: body.id,
         state: 'differs',
-        detail: expect.stringContaining(`the processor has a second one, ${reference}, of 77`),
+        detail: expect.stringContaining(`the processor has a second one, ${reference}, of USD 0.77`),
         theirs: { processor_reference: body.processor_reference },
       },
     ])

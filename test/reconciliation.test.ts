@@ -462,7 +462,7 @@ describe.concurrent('a drift', () => {
       found: {
         ours: { status: 'captured', amount_refunded_minor: 0, amount_refund_reserved_minor: 0 },
         theirs: { status: 'captured', amount_captured_minor: 1000, amount_refunded_minor: 300 },
-        detail: 'the processor has refunded 300; here 0 is refunded and 0 reserved',
+        detail: 'the processor has refunded USD 3.00; here USD 0.00 is refunded and USD 0.00 reserved',
       },
     },
   ])(

@@ -184,7 +184,7 @@ describe('a refund made in the dashboard while ours of the same money is reserve
       theirs: { amount_captured_minor: 1000, amount_refunded_minor: 1000 },
     })
     expect(drift.detail).toContain(`${theirs.id} of the processor does not fit`)
-    expect(drift.detail).toContain('refunded 1000; here 0 is refunded and 1000 reserved')
+    expect(drift.detail).toContain('refunded USD 10.00; here USD 0.00 is refunded and USD 10.00 reserved')
     // However long it takes it looks again, each hour.
     await age(events, 30 * DAY_S)
     expect((await standing(events[0]!)).after_s).toBeLessThanOrEqual(HOUR_S)

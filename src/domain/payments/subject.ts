@@ -1,6 +1,7 @@
 // What the rest of the system needs to know of payments; how one is compared with the processor's record of it.
 import { z } from 'zod'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { moneyText } from '#core/money.ts'
 import { checksOfPayments } from '../audit/payments.ts'
 import { AMOUNT_SIDE, sameAmount, type Difference } from '../reconciliation/side.ts'
 import type { Subject } from '../subject.ts'
@@ -82,7 +83,10 @@ function refundsAgree(ours: PaymentSide, theirs: PaymentSide): boolean {
 /** The totals of refunds on both sides; null where the processor did not say. */
 function refundsInWords(ours: PaymentSide, theirs: PaymentSide): string | null {
   if (theirs.amount_refunded_minor === null) return null
-  return `the processor has refunded ${theirs.amount_refunded_minor}; here ${ours.amount_refunded_minor} is refunded and ${ours.amount_refund_reserved_minor} reserved`
+  const refunded = moneyText(theirs.amount_refunded_minor, theirs.currency)
+  const here = moneyText(ours.amount_refunded_minor ?? 0, ours.currency)
+  const reserved = moneyText(ours.amount_refund_reserved_minor ?? 0, ours.currency)
+  return `the processor has refunded ${refunded}; here ${here} is refunded and ${reserved} reserved`
 }
 
 /**

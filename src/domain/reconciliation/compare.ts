@@ -1,4 +1,5 @@
 // Compares our side with the provider's: what is settled must be settled alike, and what is under way must have a job.
+import { moneyText } from '#core/money.ts'
 import type { AtProvider } from '../subject.ts'
 import { providerSubjectOf, statusesUnderWay, type ProviderNoun } from '../subjects.ts'
 import type { Ours } from './drift.ts'
@@ -62,9 +63,11 @@ function areApart(ours: Side[string], theirs: Side[string]): boolean {
   return ours != null && theirs != null && ours !== theirs
 }
 
-function inWords({ object_id, reason, amount_minor }: Ours['parked'][number]): string {
-  if (reason === 'second')
-    return `the processor has a second one, ${object_id}${amount_minor === null ? '' : `, of ${amount_minor}`}`
+function inWords({ object_id, reason, amount_minor, currency }: Ours['parked'][number]): string {
+  if (reason === 'second') {
+    const of = amount_minor === null || currency === null ? '' : `, of ${moneyText(amount_minor, currency)}`
+    return `the processor has a second one, ${object_id}${of}`
+  }
   return reason === 'does_not_fit'
     ? `${object_id} of the processor does not fit beside what is captured and reserved here`
     : `news of ${object_id} is parked (${reason})`

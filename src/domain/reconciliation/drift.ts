@@ -239,8 +239,8 @@ export type Ours = {
   parked: ParkedNews[]
 }
 
-/** `amount_minor`: of its object, as it was told of; null where it was not told. */
-type ParkedNews = { object_id: string; reason: string; amount_minor: number | null }
+/** The amount and currency are those of its object, null where the notification has none. */
+type ParkedNews = { object_id: string; reason: string; amount_minor: number | null; currency: string | null }
 
 /** For this long the processor may be ahead of us without a drift. */
 export const WAITS_MS = 5_000
@@ -271,7 +271,8 @@ export function parkedNews(sql: Sql | Tx, subject: ProviderNoun, besides: string
   const amount = sql`n.payload #> '{data,object,amount}'`
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('object_id', n.object_id, 'reason', n.reason,
-      'amount_minor', case when jsonb_typeof(${amount}) = 'number' then ${amount} end)), '[]')
+      'amount_minor', case when jsonb_typeof(${amount}) = 'number' then ${amount} end,
+      'currency', n.payload #>> '{data,object,currency}')), '[]')
     -- The offset keeps this a look-up: a plan that was made while nothing was parked would later read every parked row.
     from (select * from notifications where tenant_id = p.tenant_id and subject_id = p.id offset 0) n
     where n.subject = ${subject} and n.state = 'parked' and n.id is distinct from ${besides}::uuid

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, currencyCode, settlesExactly } from '#core/money.ts'
+import { amountMinor, currencyCode, moneyText, settlesExactly } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
 import { requestPayouts, type PayoutRequest, type Judgement } from '#domain/payouts/request.ts'
@@ -132,7 +132,7 @@ function refusalOf(judged: Judgement | undefined, body: CreateBody): AppError {
   const available_minor = judged?.available_minor ?? 0
   return new AppError('insufficient_balance', {
     param: 'amount_minor',
-    message: `${requested_minor} is more than the ${available_minor} ${currency} that are available.`,
+    message: `${moneyText(requested_minor, currency)} is more than the ${moneyText(available_minor, currency)} that is available.`,
     context: { available_minor, requested_minor, currency },
   })
 }
