@@ -667,6 +667,36 @@ test('without a valid key every path under /v1 is 401, whether it exists, can be
   }
 })
 
+test('a request without a valid key is refused with what is wrong with its header, and never with what it holds', async () => {
+  const { key } = world.client
+  const SEND = 'Send `Authorization: Bearer <API_KEY>`'
+  for (const [authorization, what] of [
+    [undefined, 'No API key was sent: the header `Authorization` is missing.'],
+    ['Bearer', 'The header `Authorization` has no key after `Bearer`'],
+    [`Basic ${Buffer.from(`${key}:`).toString('base64')}`, 'is `Basic`, not `Bearer`'],
+    [`Token ${key}`, 'is `Token`, not `Bearer`'],
+    [key, 'The header `Authorization` has a key without `Bearer` before it.'],
+    [`Key=${key}`, 'The header `Authorization` does not begin with `Bearer`.'],
+    [`Bearer "${key}"`, 'in quotes'],
+    [`Bearer <${key}>`, 'in quotes or brackets'],
+    ['Bearer sk_test_4eC39HqLyjWDarjtT1zdp7dc', 'does not begin with `sk_live_`'],
+    [`Bearer ${key.slice(0, -1)}`, 'The API key is incomplete'],
+    [`Bearer ${key.slice(0, -4)}0000`, 'The API key is unknown, revoked or expired.'],
+  ] as const) {
+    const headers = authorization === undefined ? {} : { authorization }
+    const response = await fetch(`${world.client.url}/v1/customers`, { headers })
+    const text = await response.text()
+    const { error } = JSON.parse(text)
+    expect([authorization, response.status, error]).toMatchObject([
+      authorization,
+      401,
+      { code: 'unauthorized', message: expect.stringContaining(what) },
+    ])
+    expect(error.message).toContain(SEND)
+    expect(text).not.toContain(key.slice(-32, -4))
+  }
+})
+
 test('with a valid key, a path that does not exist or cannot be decoded is 404 or 400', async () => {
   const authorization = `Bearer ${world.client.key}`
   for (const [path, status] of [

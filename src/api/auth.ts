@@ -111,17 +111,45 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   return async (request, reply) => {
     const { ip } = request
     const header = request.headers.authorization
-    const secret = header?.slice(0, 7).toLowerCase() === 'bearer ' ? header.slice(7).trim() : undefined
+    const secret = header && keyIn(header)
     try {
       const found = secret && (await find(secret, ip))
       if (found) return found
       if (secret) failures.count(ip)
-      throw new AppError('unauthorized')
+      throw new AppError('unauthorized', { message: `${whyRefused(header, secret)} ${SEND_KEY}` })
     } catch (error) {
       failures.tell(ip, reply)
       throw error
     }
   }
+}
+
+const SEND_KEY =
+  'Send `Authorization: Bearer <API_KEY>`; an API key is `sk_live_<tenant>_<32 letters and digits>`.'
+
+/** The key of an `Authorization` header; undefined where its scheme is not `Bearer`. */
+function keyIn(header: string): string | undefined {
+  return /^bearer(?: |$)/i.test(header) ? header.slice(7).trim() : undefined
+}
+
+/** By the form of the header only: whether a key that nobody has is unknown, revoked or expired is not said. */
+function whyRefused(header: string | undefined, secret: string | undefined): string {
+  if (header === undefined) return 'No API key was sent: the header `Authorization` is missing.'
+  if (secret === undefined) {
+    if (/^["']?sk_live_/.test(header))
+      return 'The header `Authorization` has a key without `Bearer` before it.'
+    const [scheme] = header.split(' ', 1)
+    return /^(?:basic|digest|token)$/i.test(scheme!)
+      ? `The scheme of the header \`Authorization\` is \`${scheme}\`, not \`Bearer\`.`
+      : 'The header `Authorization` does not begin with `Bearer`.'
+  }
+  if (secret === '')
+    return 'The header `Authorization` has no key after `Bearer`: perhaps a variable is empty.'
+  if (isKeyShaped(secret)) return 'The API key is unknown, revoked or expired.'
+  if (/^["'<]|["'>]$/.test(secret)) return 'The API key is in quotes or brackets: send it without them.'
+  return secret.startsWith('sk_live_')
+    ? 'The API key is incomplete, or something follows it.'
+    : 'This is not an API key of this service: it does not begin with `sk_live_`.'
 }
 
 /** Stores a value; a full cache drops its oldest entry. */
