@@ -187,6 +187,11 @@ test('unknown currencies are refused, and known ones are taken in upper or lower
 })
 
 /** As JSON: what one reader takes for another URL than the next. */
+const EXAMPLE_ID = '0198f6f0-1234-7000-8000-123456789abc'
+const AN_ID = `must be a UUID, such as ${EXAMPLE_ID}`
+const NO_ID = `${AN_ID}; it is the \`id\` in our answers, not a name, a slug or an id of a provider`
+const NO_ID_BUT_A_REFERENCE = `${AN_ID}; this is the id at the processor, by which lists of payments and refunds are filtered: \`?processor_reference=\``
+
 const STRANGE_URLS = [
   'https://shop.example/\na',
   '\thttps://shop.example/',
@@ -340,7 +345,8 @@ test('error messages are in plain words, with a limit to the length and number o
     [{ amount_minor: 1.5 }, 'amount_minor must be a whole number.'],
     [{ amount_minor: '1' }, 'amount_minor must be a number.'],
     [{ method: 'sepa' }, 'method must be card.'],
-    [{ customer_id: 'x' }, 'customer_id must be a UUID.'],
+    [{ customer_id: 'acme' }, `customer_id ${NO_ID}.`],
+    [{ customer_id: 'cus_NffrFeUfNV2Hib' }, `customer_id ${NO_ID}.`],
     [{ return_url: 'x' }, 'return_url must be an http or https URL.'],
     [{ description: 'x'.repeat(1001) }, 'description must have at most 1000 characters.'],
     [{ description: {} }, 'description must be text.'],
@@ -359,6 +365,24 @@ test('error messages are in plain words, with a limit to the length and number o
     'must be a whole number from 1 to 100',
     expect.stringMatching(/^must be one of pending, /),
   ])
+})
+
+test('where an id is due, what is given instead is refused with what an id looks like, and not repeated', async () => {
+  const at_processor = 'pi_3SV0Zw2eZvKYlo2C0aBcDeFg'
+  const elsewhere = ['acme', 'ada@example.com', 'cus_NffrFeUfNV2Hib', '17', EXAMPLE_ID.slice(0, -1)]
+  for (const path of ['payments', 'customers', 'payouts', 'refunds', 'webhook_endpoints', 'events'])
+    for (const given of [...elsewhere, at_processor]) {
+      const { status, body } = await client.get(`/v1/${path}/${encodeURIComponent(given)}`)
+      const hint = given === at_processor ? NO_ID_BUT_A_REFERENCE : NO_ID
+      expect([path, given, status, body.error]).toMatchObject([
+        path,
+        given,
+        400,
+        { code: 'invalid_request', param: 'id', message: `id ${hint}.` },
+      ])
+    }
+  const filtered = await client.get('/v1/payments?customer_id=acme')
+  expect(filtered.body.error).toMatchObject({ param: 'customer_id', message: `customer_id ${NO_ID}.` })
 })
 
 test('a repeated parameter is reported as such, and a field that fails several checks once', async () => {

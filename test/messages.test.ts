@@ -798,7 +798,7 @@ describe('what is told of an email', () => {
       ],
       [
         { type: 'email.delivered', data: { ...event.data, message_id: '17' } },
-        'data.message_id must be a UUID',
+        'data.message_id must be a UUID, such as 0198f6f0-1234-7000-8000-123456789abc; it is the `id` in our answers, not a name, a slug or an id of a provider',
       ],
       [{ type: 'email.delivered' }, 'data is required'],
       [[], 'the body must be an object'],

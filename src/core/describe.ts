@@ -1,5 +1,6 @@
 // Describes in plain words what is wrong with a value, for callers of the API and for operators.
 import type { z } from 'zod'
+import { PAYMENTS } from './config/providers.ts'
 
 const TYPES: Record<string, string> = {
   string: 'must be text',
@@ -10,7 +11,7 @@ const TYPES: Record<string, string> = {
   object: 'must be an object',
   record: 'must be an object',
 }
-const FORMATS: Record<string, string> = { uuid: 'must be a UUID', url: 'must be an http or https URL' }
+const FORMATS: Record<string, string> = { url: 'must be an http or https URL' }
 
 /** The message for an issue of a schema that has no message of its own. */
 export function describe(issue: z.core.$ZodRawIssue): string {
@@ -27,12 +28,22 @@ export function describe(issue: z.core.$ZodRawIssue): string {
       if (issue.origin === 'array') return `must have at most ${count(issue.maximum, 'element')}`
       return `must be ${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}`
     case 'invalid_format':
+      if (issue.format === 'uuid') return `must be a UUID${hintOfId(issue.input)}`
       return FORMATS[issue.format] ?? 'has a wrong format'
     case 'invalid_value':
       return oneOf(issue.values)
     default:
       return 'is not valid'
   }
+}
+
+/** What an id looks like. The value is not repeated: what the caller gave instead may be a secret. */
+function hintOfId(given: unknown): string {
+  const what =
+    typeof given === 'string' && PAYMENTS.reference.test(given)
+      ? 'this is the id at the processor, by which lists of payments and refunds are filtered: `?processor_reference=`'
+      : 'it is the `id` in our answers, not a name, a slug or an id of a provider'
+  return `, such as 0198f6f0-1234-7000-8000-123456789abc; ${what}`
 }
 
 /** That a value must be one of these. */
