@@ -14,7 +14,7 @@ import { createDeployment, type Deployment } from '#test/deployment.ts'
 const CARD = 'pm_card_visa'
 const CARD_THAT_ASKS = 'pm_card_authenticationRequired'
 const DECLINED_CARD = 'pm_card_chargeDeclined'
-const NO_CARD = `pm_unknown_${randomBytes(8).toString('hex')}`
+const NO_CARD = `pm_unknown_x${randomBytes(8).toString('hex')}`
 
 const HERE = { tenant_id: 'a', table: 'payments', row: 'b', column: 'client_secret' }
 
@@ -143,6 +143,48 @@ test('whatever happens to a payment, its secrets are stored and logged nowhere',
   const left =
     await sql`select request from jobs where request -> 'sealed' is not null and finished_at is not null`
   expect([...left], 'tokens are kept no longer than the call').toEqual([])
+})
+
+test('a card number given as a payment method is refused with what to do, and stored and logged nowhere', async () => {
+  const { sql, client } = deployment
+  await deployment.killAll()
+  const heard = await monitor(deployment.redis!.url)
+  await deployment.startApi()
+  await deployment.startWorker()
+  const [visa, amex, mistyped] = ['4000056655665556', '378282246310005', '4000056655665557']
+  const divided = (by: string) => visa.replace(/(.{4})(?!$)/g, `$1${by}`)
+  const given = [visa, amex, mistyped, '6304000000000000000', divided(' '), divided('-'), divided('\u00a0')]
+  const forms = [` ${visa} `, `card:${visa}`, `pm_${visa}`, `${divided(' ')} 12/29 123`, Number(visa)]
+  const refused: Answer[] = []
+  for (const payment_method of [...given, ...forms]) {
+    const answer = await pay(client, payment_method as string)
+    refused.push(answer)
+    expect([payment_method, answer.status, answer.body.error]).toMatchObject([
+      payment_method,
+      400,
+      {
+        code: 'invalid_request',
+        param: 'payment_method',
+        message: expect.stringContaining(
+          'must be a token of the processor, such as pm_card_visa, never a card number',
+        ),
+      },
+    ])
+  }
+  const token = await pay(client, CARD)
+  expect(token.status).toBe(201)
+  await deployment.killAll()
+  const places = {
+    tables: [await everyRow(sql), token.body.id],
+    'what the processes wrote': [deployment.output(), '/v1/payments'],
+    'what went through Redis': [heard(), 'payments'],
+    'what was refused': [refused.map(({ text }) => text).join('\n'), 'payment_method'],
+  } as const
+  for (const [place, [text, witness]] of Object.entries(places)) {
+    expect(text.includes(witness), `${place} are read`).toBe(true)
+    for (const number of [...given, visa])
+      expect(text.includes(number) && `${place}: ${around(text, number)}`).toBe(false)
+  }
 })
 
 test('whatever happens to a message, whom it is for and what it says are stored and logged nowhere in clear', async () => {

@@ -310,8 +310,8 @@ export interface CreatePayment {
   /** A description of your own. */
   description?: string | null
   /**
-   * A processor token, such as `pm_card_visa`. Without it, the answer has a `client_secret`, and the
-   * buyer confirms in the processor's front end.
+   * A processor token, such as `pm_card_visa`; never a card number, which is refused and not stored.
+   * Without it, the answer has a `client_secret`, and the buyer confirms in the processor's front end.
    */
   payment_method?: string | null
   /** Where the buyer returns after 3-D Secure; http or https. */

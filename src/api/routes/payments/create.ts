@@ -20,6 +20,25 @@ import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
 import { HELD, PENDING } from './examples.ts'
 
+/** 13 digits or more, however they are divided, that are no part of a word: some card's number, also a mistyped one. */
+const CARD_NUMBER = /(?<![\p{L}\p{Nd}])(?:\p{Nd}[^\p{L}\p{Nd}]*){12,}\p{Nd}(?![\p{L}\p{Nd}])/u
+// Never with what was sent.
+const NO_CARD_NUMBER = `must be a token of the processor, such as ${PAYMENTS.examples.payment_method}, never a card number: the processor's own front end takes the card and gives you a token`
+
+const paymentMethod = z
+  .string({
+    error: ({ input }) =>
+      typeof input === 'number' && CARD_NUMBER.test(String(input)) ? NO_CARD_NUMBER : undefined,
+  })
+  .max(255)
+  .refine((token) => !CARD_NUMBER.test(token), { error: NO_CARD_NUMBER })
+  .nullish()
+  .transform((token) => token ?? null)
+  .meta({
+    description: `A processor token, such as \`${PAYMENTS.examples.payment_method}\`; never a card number, which is refused and not stored. Without it, the answer has a \`client_secret\`, and the buyer confirms in the processor's front end.`,
+    example: PAYMENTS.examples.payment_method,
+  })
+
 const createBody = z
   .strictObject({
     amount_minor: amountMinor,
@@ -36,10 +55,7 @@ const createBody = z
       .transform((id) => id ?? null)
       .meta({ description: 'The id of the merchant you take the payment for.', example: EXAMPLE_ID }),
     description: text(1000).meta({ description: 'A description of your own.', example: 'Order 17' }),
-    payment_method: text(255).meta({
-      description: `A processor token, such as \`${PAYMENTS.examples.payment_method}\`. Without it, the answer has a \`client_secret\`, and the buyer confirms in the processor's front end.`,
-      example: PAYMENTS.examples.payment_method,
-    }),
+    payment_method: paymentMethod,
     return_url: httpUrl
       .nullish()
       .transform((url) => url ?? null)
