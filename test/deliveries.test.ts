@@ -1,7 +1,11 @@
 // Deliveries: what an endpoint receives, when it is tried again, and what becomes of those that fail.
+import { createServer as createHttpsServer } from 'node:https'
+import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
+import { certificateKey, loopbackCertificate } from '#test/certificate.ts'
 import type { Client } from '#test/client.ts'
 import {
   anEvent,
@@ -16,6 +20,7 @@ import {
   type Hook,
 } from '#test/deliveries.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
+import { listening } from '#test/receiver.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -149,6 +154,100 @@ describe('a delivery', () => {
     expect(hook.arrived).toEqual([])
     await resumeJobs(world.sql, { queue: 'deliveries' })
     await untilArrived(hook, 1)
+  })
+})
+
+/** Sends what waits in its line to `endpoint`; resolves when the attempt reads what it is to send, and waits for that. */
+async function holdAttemptAt(endpoint: { id: string }): Promise<{ letGo: () => Promise<void> }> {
+  const lock = await world.sql.reserve()
+  await lock`begin`
+  await lock`lock table events in access exclusive mode`
+  await resumeJobs(world.sql, { queue: 'deliveries' })
+  const running = () => world.sql`select from jobs where subject_id = ${endpoint.id} and state = 'running'`
+  while ((await running()).length === 0) await sleep(10)
+  return {
+    async letGo() {
+      await lock`commit`
+      lock.release()
+    },
+  }
+}
+
+describe('the permit of a delivery', () => {
+  const PAUSE = { queue: 'deliveries' }
+  /** After this a permit has lapsed that was not renewed. */
+  const LAPSED_MS = 1_000
+  /** What became of its attempts, without those that arrived: of these nothing is kept. */
+  const attemptsAt = async (endpoint: { id: string }) => {
+    const rows = await world.sql<{ outcome: string }[]>`
+      select a.outcome from jobs j join job_attempts a on a.job_id = j.id
+      where j.subject_id = ${endpoint.id} and a.outcome is not null order by a.started_at`
+    return rows.map(({ outcome }) => outcome)
+  }
+
+  test.for([
+    ['is renewed when it has lapsed, and the attempt goes on', false],
+    ['is refused once its queue is paused, and not a byte leaves', true],
+  ] as const)('%s', async ([, pauses]) => {
+    await pauseJobs(world.sql, PAUSE)
+    onTestFinished(async () => await resumeJobs(world.sql, PAUSE))
+    const { hook, endpoint } = await hookAndEndpoint()
+    while ((await deliveriesOf(client, endpoint.id)).length === 0) await sleep(20)
+    let early = 0
+    const held = await holdAttemptAt(endpoint)
+    if (pauses) await pauseJobs(world.sql, PAUSE)
+    await sleep(LAPSED_MS)
+    await held.letGo()
+    if (pauses) {
+      while (hook.arrived.length === 0 && (await attemptsAt(endpoint)).length === 0) await sleep(20)
+      early = hook.arrived.length
+      await resumeJobs(world.sql, PAUSE)
+    }
+    await untilArrived(hook, 1)
+    await world.drain()
+    expect(await attemptsAt(endpoint)).toEqual(pauses ? ['returned'] : [])
+    expect([early, hook.arrived.length]).toEqual([0, 1])
+  })
+
+  test.for([
+    ['is renewed while a connection is made, however long that takes', false],
+    ['is refused when the connection is there and a pause came before it', true],
+  ] as const)('%s', async ([, pauses]) => {
+    const trusted = getCACertificates('default')
+    setDefaultCACertificates([...trusted, loopbackCertificate])
+    onTestFinished(() => setDefaultCACertificates(trusted))
+    const requests: string[] = []
+    let early = 0
+    const tls = createHttpsServer({ key: certificateKey, cert: loopbackCertificate }, ({ url }, response) => {
+      requests.push(url!)
+      response.end()
+    })
+    const handshakes: (() => void)[] = []
+    const receiver = createServer((socket) => {
+      socket.on('error', () => {})
+      handshakes.push(() => tls.emit('connection', socket))
+    })
+    onTestFinished(() => void receiver.close())
+    const shakeHands = () => handshakes.splice(0).forEach((begin) => begin())
+    onTestFinished(async () => await resumeJobs(world.sql, PAUSE))
+    client = await world.clientOf()
+    const endpoint = await makeEndpoint(client, { url: `https://127.0.0.1:${await listening(receiver)}/` })
+    while (handshakes.length === 0) await sleep(10)
+    if (pauses) await pauseJobs(world.sql, PAUSE)
+    await sleep(LAPSED_MS)
+    shakeHands()
+    if (pauses) {
+      while (requests.length === 0 && (await attemptsAt(endpoint)).length === 0) await sleep(20)
+      early = requests.length
+      await resumeJobs(world.sql, PAUSE)
+    }
+    while (requests.length === 0) {
+      shakeHands()
+      await sleep(10)
+    }
+    await world.drain()
+    expect(await attemptsAt(endpoint)).toEqual(pauses ? ['returned'] : [])
+    expect([early, requests.length]).toEqual([0, 1])
   })
 })
 

@@ -1,4 +1,4 @@
-// A certificate for hooks.example that nobody has signed, and its key: for tests only, valid for a hundred years.
+// Certificates for hooks.example and for 127.0.0.1 that nobody has signed, and their key: for tests only, valid for a hundred years.
 
 export const certificate = `-----BEGIN CERTIFICATE-----
 MIIBojCCAUegAwIBAgIUY6WgsAPFWUeHLf+7EkgTU8IC+nUwCgYIKoZIzj0EAwIw
@@ -10,6 +10,19 @@ uzQhN7S5tgJsqY9nPIBwuIoJOzAfBgNVHSMEGDAWgBTKuzQhN7S5tgJsqY9nPIBw
 uIoJOzAPBgNVHRMBAf8EBTADAQH/MBgGA1UdEQQRMA+CDWhvb2tzLmV4YW1wbGUw
 CgYIKoZIzj0EAwIDSQAwRgIhAKfb39t6Gj3PV5QGcdJpXIN9td16QeBuZ6dDA2I0
 UWv4AiEAzze7OTb5IrpzxQgjxo+nOHuBgc/XKu6lQV2STKfWbTM=
+-----END CERTIFICATE-----
+`
+
+export const loopbackCertificate = `-----BEGIN CERTIFICATE-----
+MIIBjzCCATagAwIBAgIUQqnn7EwvKVgWhqTcOlhJ4qpW3aEwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJMTI3LjAuMC4xMCAXDTI2MTEyNjE2MjAyOFoYDzIxMjYxMTAy
+MTYyMDI4WjAUMRIwEAYDVQQDDAkxMjcuMC4wLjEwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAAS8AnSLxgEq5jU/2/48xBIYuOhzdiyl0HpvqA5bTyH5eW6Lq90Sw2w8
+ClLWeNlC5c+E2rYh2o4kbzI39AQGOk/do2QwYjAdBgNVHQ4EFgQUyrs0ITe0ubYC
+bKmPZzyAcLiKCTswHwYDVR0jBBgwFoAUyrs0ITe0ubYCbKmPZzyAcLiKCTswDwYD
+VR0TAQH/BAUwAwEB/zAPBgNVHREECDAGhwR/AAABMAoGCCqGSM49BAMCA0cAMEQC
+IFvVqAcWi5pa03DqhdSYUipRVi8jwXiKrv4mpCZTc5gtAiB6wQdZmGb9mN6PDNs+
++7qu7Y/9vCTxWdpJkXdvmpMMVQ==
 -----END CERTIFICATE-----
 `
 
