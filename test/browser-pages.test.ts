@@ -1,7 +1,8 @@
 // Every page of the dashboard, filled with what people with bad intentions write into every text they can.
 import { createServer } from 'node:http'
-import type { Page } from 'playwright-core'
+import type { Page, Request } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
 import {
   BROWSER_TIMEOUT_MS,
   checkAccessible,
@@ -12,14 +13,16 @@ import {
 } from '#test/browser.ts'
 import { freshKey } from '#test/client.ts'
 import { LOOPBACK } from '#test/deliveries.ts'
+import { dashboardRoutes } from '#test/dashboard-routes.ts'
 import { fillDemo } from '#test/demo-data.ts'
+import { readDocument, routesOf } from '#test/documentation.ts'
 import { MERCHANT } from '#test/parties.ts'
 import { eventually } from '#test/payments.ts'
 import { listening } from '#test/receiver.ts'
 
 const HOSTILE = `'><img src=x onerror=alert(1)><b data-hostile>`
 /** Pages that no link of the navigation leads to. */
-const FURTHER = ['/disputes', '/messages/templates', '/messages/suppressions']
+const FURTHER = ['/disputes', '/wallet/top-ups', '/messages/templates', '/messages/suppressions']
 /** What an endpoint answers; an excerpt of it is on the page of the delivery. */
 const receiver = createServer((request, response) => {
   request.resume().on('end', () => response.writeHead(request.url === '/well' ? 204 : 500).end(HOSTILE))
@@ -28,6 +31,10 @@ const receiver = createServer((request, response) => {
 let dashboard: Dashboard
 /** The pages of single things that hold hostile texts. */
 let details: string[]
+type ListParameters = { route: RegExp; values: Record<string, string[]> }
+let parameters: ListParameters[]
+/** The filters whose values were compared with those parameters. */
+const filters: string[] = []
 beforeAll(async () => {
   dashboard = await createDashboard({ env: LOOPBACK })
   const { world } = dashboard
@@ -39,6 +46,7 @@ beforeAll(async () => {
     payments: 24,
   })
   details = await fillHostile(url)
+  parameters = await parametersOfLists()
 }, BROWSER_TIMEOUT_MS)
 afterAll(async () => {
   await dashboard?.close()
@@ -69,7 +77,8 @@ test('each page has a title and a heading, is accessible in light and dark, fits
     }
   }
   await Promise.all(pages.map((page) => walk(page)))
-}, 120_000)
+  expect(filters.length).toBeGreaterThan(19)
+}, 180_000)
 
 test('a row is a link with a name before the name of its party has come', async () => {
   const page = await dashboard.open('/settings', { as: 'operator' })
@@ -144,12 +153,17 @@ test('a filter that is not set says what its list then shows: `Any` leaves nothi
 })
 
 async function checkPage(page: Page, path: string): Promise<void> {
+  const asked: string[] = []
+  const listen = (request: Request) => void asked.push(new URL(request.url()).pathname)
+  page.on('request', listen)
   await page.goto(`${dashboard.url}${path}`)
   const heading = page.getByRole('heading', { level: 1 })
   await heading.waitFor()
   await page.waitForFunction(
     () => (globalThis as any).document.querySelector('main [aria-busy=true]') === null,
   )
+  page.off('request', listen)
+  await checkFilters(page, { path, asked })
   if (details.includes(path)) await shown(page, HOSTILE)
   expect.soft(await page.title(), `title of ${path}`).toMatch(/^.+ · Sluice$/)
   expect.soft(await page.locator('[data-hostile], img[src=x]').count(), `elements of ${path}`).toBe(0)
@@ -163,6 +177,57 @@ async function checkPage(page: Page, path: string): Promise<void> {
   expect.soft(await page.locator('.filter-bar > .filters:visible').count(), `filters of ${path}`).toBe(0)
   await page.setViewportSize(usual)
   await page.emulateMedia({ colorScheme: 'light' })
+}
+
+/** A list that is chosen from has every value that the parameter of its route takes, and no other. */
+async function checkFilters(page: Page, { path, asked }: { path: string; asked: string[] }): Promise<void> {
+  for (const select of await page.locator('.filter-bar select').all()) {
+    const label = await select.evaluate((element: any) => element.labels[0].textContent as string)
+    const name = label.toLowerCase().replaceAll(' ', '_')
+    const taken = parameters.find(({ route, values }) => asked.some((one) => route.test(one)) && values[name])
+    if (taken === undefined) continue
+    const options: string[] = await select
+      .locator('option')
+      .evaluateAll((all: any[]) => all.map(({ value }) => value))
+    const offered = options.filter((value) => value !== '').toSorted()
+    expect.soft(offered, `${label} of ${path}`).toEqual(taken.values[name]!.toSorted())
+    filters.push(`${path} ${name}`)
+  }
+}
+
+/** The parameters of lists that take only some values, by route, without what holds when they are left out. */
+async function parametersOfLists(): Promise<ListParameters[]> {
+  const document = await readDocument(dashboard.world.client)
+  const pattern = (path: string) => new RegExp(`^${path.replaceAll(/\{\w+\}|:\w+/g, '[^/]+')}$`)
+  const resolved = (root: any, one: any = {}): any =>
+    one.$ref === undefined
+      ? one
+      : one.$ref
+          .slice(2)
+          .split('/')
+          .reduce((at: any, key: string) => at[key], root)
+  const valuesOf = (root: any, schemas: [name: string, schema: any][]) =>
+    Object.fromEntries(
+      schemas.flatMap(([name, schema = {}]) => {
+        const values: string[] | undefined = resolved(root, schema).enum
+        return values === undefined ? [] : [[name, values.filter((value) => value !== schema.default)]]
+      }),
+    )
+  const api = routesOf(document)
+    .filter(({ method }) => method === 'GET')
+    .map(({ path, operation: { parameters: all = [] } }) => ({
+      route: pattern(`/api${path}`),
+      values: valuesOf(
+        document,
+        all.map((one: any) => resolved(document, one)).map(({ name, schema }: any) => [name, schema]),
+      ),
+    }))
+  const own = (await dashboardRoutes()).flatMap(({ url, schema }) => {
+    if (schema?.querystring === undefined) return []
+    const query = z.toJSONSchema(schema.querystring as z.ZodType, { io: 'input', unrepresentable: 'any' })
+    return [{ route: pattern(url), values: valuesOf(query, Object.entries(query.properties ?? {})) }]
+  })
+  return [...api, ...own]
 }
 
 /** The text is on the page, as a text. */
