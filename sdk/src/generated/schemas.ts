@@ -299,7 +299,10 @@ export interface CreateMessageTemplate {
 export interface CreatePayment {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
-  /** ISO 4217 currency code. */
+  /**
+   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
+   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   */
   currency: string
   /** The payment method. Currently only `card`. */
   method: 'card'
@@ -332,7 +335,10 @@ export interface CreatePayment {
 export interface CreatePayout {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
-  /** ISO 4217 currency code. */
+  /**
+   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
+   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   */
   currency: string
   /** The id of the recipient, who must be paid in the same currency. */
   recipient_id: string
@@ -357,7 +363,10 @@ export interface CreateRecipient {
   /** The recipient's email address. */
   email?: string | null
   type: RecipientType
-  /** ISO 4217 currency code of their payouts, in upper or lower case. */
+  /**
+   * The currency of their payouts, in upper or lower case. ISO 4217 currency code. The processor takes
+   * all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU, SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   */
   currency: string
   /** ISO 3166-1 alpha-2 country code. */
   country: string
@@ -417,7 +426,10 @@ export interface CreateSuppression {
 export interface CreateTopUp {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
-  /** ISO 4217 currency code. */
+  /**
+   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
+   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   */
   currency: string
   /**
    * A processor token for where the money comes from. Defaults to the bank account that the platform has
