@@ -25,13 +25,12 @@ export const eventSchema = z
       .uuid()
       .meta({ description: 'The id of that resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
     data: z.record(z.string(), anyJson).meta({
-      description:
-        'The resource as it was then. *Webhooks* in this document lists its fields for each type. Personal data is erased when the customer is deleted.',
+      description: 'The resource as it was then. Personal data is erased when the customer is deleted.',
       example: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
     }),
     created_at: timestamp.meta({ description: 'When it happened.' }),
   })
-  .meta({ id: 'Event', description: 'An event: something that happened to a resource.' })
+  .meta({ id: 'FeedEvent', description: 'An event: something that happened to a resource.' })
 
 export type FeedEvent = z.output<typeof eventSchema>
 
@@ -233,7 +232,7 @@ export async function findLastSequences(
 }
 
 function shown(events: FeedEvent[]): FeedEvent[] {
-  return events.map((event) => ({ ...event, data: shownData(event.data) }))
+  return events.map((event) => ({ ...event, data: shownData(event.type, event.data) }))
 }
 
 function eventColumns(sql: Sql): Fragment {

@@ -17,11 +17,14 @@ import {
 import { findPayment } from '#domain/payments/find.ts'
 import type { RouteContext } from '../context.ts'
 import { eventTypes } from '../event-types.ts'
+import { exampleOfEvent } from '../openapi/events.ts'
 import { preferredWait } from '../prefer.ts'
 import { asInteger, EXAMPLE_ID, idParams, idText, linkAfter, pageQuery, pageSize, route } from '../route.ts'
 
 /** Requests of one key that wait for events at once. */
 const WAITING_OF_A_KEY = 20
+
+const CAPTURED_EVENT = { type: 'payment.captured', data: exampleOfEvent('payment.captured') }
 
 const NO_SEQUENCE = `must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`
 
@@ -80,6 +83,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       querystring: feedQuery,
       response: { 200: z.array(eventSchema) },
       waits: 'for_more',
+      examples: { answer: CAPTURED_EVENT },
       errors: [],
     }),
     async (request, reply) => {
@@ -135,6 +139,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       description: 'Also returns an event that is not in the feed yet: its `sequence` is null.',
       params: idParams,
       response: { 200: eventSchema },
+      examples: { answer: CAPTURED_EVENT },
       errors: ['event_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) => {
@@ -156,6 +161,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       params: idParams,
       querystring: paymentQuery,
       response: { 200: z.array(eventSchema) },
+      examples: { answer: CAPTURED_EVENT },
       errors: ['payment_not_found'],
     }),
     async (request, reply) => {
