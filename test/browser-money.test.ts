@@ -399,7 +399,7 @@ test('what the filters show is exported, page after page', async () => {
   const line = (amount: string, description: string, payment: any) =>
     `${amount},authorized,${description},${of.customer_id},0.00,${payment.id},${payment.created_at},${payment.currency},0.00,${payment.processor_reference},${payment.capture_before}`
   expect((await readFile(await file.path(), 'utf8')).split('\r\n')).toEqual([
-    'Amount,Status,Description,Customer,Refunded,Id,Created,Currency,Captured,Processor reference,Capture before',
+    '\u{FEFF}Amount,Status,Description,Customer,Refunded,Id,Created,Currency,Captured,Processor reference,Capture before',
     line('900', '', second).replaceAll(',0.00,', ',0,'),
     line('12.50', `"'=1+1, ""so"""`, first),
     '',
@@ -450,7 +450,8 @@ test('a payment that was captured in part says how much of it, in lists and in t
     page.waitForEvent('download'),
     page.getByRole('button', { name: 'Export CSV' }).click(),
   ])
-  const [head, row] = (await readFile(await file.path(), 'utf8')).split('\r\n').map((line) => line.split(','))
+  const written = (await readFile(await file.path(), 'utf8')).replace(/^\u{FEFF}/u, '')
+  const [head, row] = written.split('\r\n').map((line) => line.split(','))
   const cells = Object.fromEntries(head!.map((name, at) => [name, row![at]]))
   expect(cells).toMatchObject({ Amount: '11.11', Captured: '5.00', Refunded: '1.50', Id: id })
 

@@ -89,6 +89,27 @@ test('what is committed late gets a later sequence, and until it has one it is r
   expect((await reader.get(`/v1/events/${early}`)).body).toEqual(events[1])
 })
 
+test('what is committed late is found by the time when it happened', async () => {
+  const reader = await world.clientOf()
+  const slow = await world.sql.reserve()
+  onTestFinished(() => slow.release())
+  await slow`begin`
+  await slow`
+    insert into events (tenant_id, type, subject_id, data)
+    values (${reader.tenant_id}, 'customer.created', ${newId()}, '{}')`
+  await tell(reader.tenant_id)
+  await sequenceAll(world.sql)
+  await slow`commit`
+  await sequenceAll(world.sql)
+  const [late, early] = (await reader.get('/v1/events')).body
+  expect([late.sequence, early.created_at < late.created_at]).toEqual([1, true])
+  const found = async (query: string) => sequencesOf((await reader.get(`/v1/events?${query}`)).body)
+  expect(await found(`created_to=${late.created_at}`)).toEqual([2])
+  expect(await found(`created_from=${early.created_at}`)).toEqual([1, 2])
+  expect(await found(`created_from=${late.created_at}`)).toEqual([1])
+  expect(await found(`created_from=${early.created_at}&created_to=${late.created_at}`)).toEqual([2])
+})
+
 /** Nobody gives sequences until it is let go. */
 async function holdSequencer(): Promise<{ letGo: () => Promise<void> }> {
   const held = await world.sql.reserve()
@@ -147,6 +168,33 @@ describe('a list', () => {
       ofType(/^refund\.succeeded$/),
     )
     expect(await all(`&subject_id=${newId()}`)).toEqual([])
+  })
+
+  test('is narrowed by the time when it happened, and stays in the order of the sequences', async () => {
+    const events = await all()
+    const times = [0, 3, 7, events.length - 1].map((nth) => events[nth].created_at as string)
+    for (const from of times)
+      for (const to of times) {
+        const within = events.filter(({ created_at }: any) => created_at >= from && created_at < to)
+        expect(await all(`&created_from=${from}&created_to=${to}`)).toEqual(within)
+        expect(await all(`&created_from=${from}&created_to=${to}&type=payment.*`)).toEqual(
+          within.filter(({ type }: any) => type.startsWith('payment.')),
+        )
+        expect(await all(`&created_from=${from}&subject_id=${payment.id}`)).toEqual(
+          events.filter(({ created_at, subject_id }: any) => created_at >= from && subject_id === payment.id),
+        )
+        const walked: any[] = []
+        for (let url = `/v1/events?limit=2&created_from=${from}&created_to=${to}`; ;) {
+          const page = await shop.get(url)
+          if (page.body.length === 0) break
+          walked.push(...page.body)
+          url = /<(.+)>/.exec(page.headers.get('link')!)![1]!
+        }
+        expect(walked).toEqual(within)
+      }
+    expect(await all(`&created_to=${times[1]}`)).toEqual(events.slice(0, 3))
+    expect(await all(`&created_from=${times[1]}&after=5`)).toEqual(events.slice(5))
+    expect(await all('&created_from=0001-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z')).toEqual(events)
   })
 
   test('always leads to what comes next, with its filters', async () => {
@@ -210,6 +258,8 @@ describe('a list', () => {
     ['type', ['payment', 'payment.', 'payment.*.*', 'pay*', 'payment.paid', '**', '']],
     ['subject_id', ['x', '']],
     ['before', ['2026-11-20T10:15:30.123456Z']],
+    ['created_from', ['yesterday', '2026-02-30T00:00:00Z', '']],
+    ['created_to', ['17']],
   ])('is refused for a wrong %s', async (param, values) => {
     for (const value of values) {
       const { status, body } = await shop.get(`/v1/events?${param}=${value}`)
@@ -294,6 +344,52 @@ describe('who waits', () => {
     await tell(reader.tenant_id)
     await sequenceAll(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([1])
+  })
+
+  test.each(['', '&type=customer.*', '&type=merchant.*'])(
+    'by time, finds its place among many events without reading them: %s',
+    async (type) => {
+      const reader = await world.clientOf()
+      await world.sql`
+        insert into events (tenant_id, type, subject_id, data, sequenced, sequence, created_at)
+        select ${reader.tenant_id}, 'customer.updated', gen_random_uuid(), '{}', true, n,
+          '2026-01-01T00:00:00Z'::timestamptz + n * interval '10 seconds'
+        from generate_series(1, 60000) n`
+      await world.sql`insert into event_sequences (tenant_id, last_sequence) values (${reader.tenant_id}, 60000)`
+      const found = async (query: string) =>
+        sequencesOf((await reader.get(`/v1/events?limit=3${type}&${query}`)).body)
+      const before = await reads('events e')
+      // The 20,000th, the end of its page, and what would come after it.
+      const found_here = [
+        await found('created_from=2026-01-03T07:33:20Z'),
+        await found('created_from=2026-01-03T07:33:20Z&created_to=2026-01-03T07:33:40Z'),
+        await found('created_from=2026-01-03T07:33:20Z&created_to=2026-01-03T07:33:40Z&after=20001'),
+      ]
+      const { blocks } = await reads('events e')
+      expect(found_here).toEqual(
+        type === '&type=merchant.*' ? [[], [], []] : [[20_000, 20_001, 20_002], [20_000, 20_001], []],
+      )
+      expect(blocks - before.blocks).toBeLessThan(800)
+    },
+  )
+
+  test('by time, is answered by the first event that was created then', async () => {
+    const reader = await world.clientOf()
+    await tell(reader.tenant_id)
+    await sequenceAll(world.sql)
+    const [{ created_at }] = (await reader.get('/v1/events')).body
+    const [before, after] = [
+      waiting(reader, `created_to=${created_at}`, 1),
+      waiting(reader, `created_from=${created_at}&after=1`),
+    ]
+    await tell(reader.tenant_id)
+    await sequenceAll(world.sql)
+    expect(sequencesOf((await after).body)).toEqual([2])
+    const { body, headers } = await before
+    expect([body, headers.get('link')]).toEqual([
+      [],
+      `</v1/events?created_to=${encodeURIComponent(created_at)}&after=0>; rel="next"`,
+    ])
   })
 
   test.each(['', 'type=merchant.*&'])('reads what it looked at once no more: %s', async (type) => {

@@ -1,10 +1,12 @@
 // The OpenAPI document: whole, true to the routes, and true to what they answer.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
+import { globSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
+import type { Json } from '#core/db.ts'
 import { ERRORS } from '#core/errors.ts'
 import { originOfLinks } from '#core/startup.ts'
 import { exampleOfEvent } from '#api/openapi/events.ts'
@@ -15,7 +17,15 @@ import { BY_CARD, createClient, freshKey, type Client } from '#test/client.ts'
 import { readDocument, routesOf, schemaOf, type DocumentedRoute } from '#test/documentation.ts'
 import { verificationOf } from '#test/verifications.ts'
 import { MERCHANT, RECIPIENT } from '#test/parties.ts'
-import { capturedPayment, createPayment, drift, eventually, fault, heldPayment, refund } from '#test/payments.ts'
+import {
+  capturedPayment,
+  createPayment,
+  drift,
+  eventually,
+  fault,
+  heldPayment,
+  refund,
+} from '#test/payments.ts'
 import { memoryInUse } from '#test/raw.ts'
 import { disputedPayment, disputeIn } from '#test/disputes.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
@@ -278,12 +288,14 @@ test('every list takes the times between which its items were created', () => {
   )
   expect(lists.length).toBeGreaterThan(6)
   for (const { path, operation } of lists) {
-    // Neither timelines, balances nor the answers to several requests are lists of what was created; events are read on.
-    if (/\/(timeline|balances|batch|events)$/.test(path)) continue
+    // Neither timelines, balances, the answers to several requests nor the events of one payment are lists of that kind.
+    if (/\/(timeline|balances|batch|\{id\}\/events)$/.test(path)) continue
     const names = operation.parameters.map(({ name }: { name?: string }) => name)
+    // The feed is read on, other lists back.
+    const cursor = path === '/v1/events' ? 'after' : 'before'
     expect([path, names]).toEqual([
       path,
-      expect.arrayContaining(['before', 'limit', 'created_from', 'created_to']),
+      expect.arrayContaining([cursor, 'limit', 'created_from', 'created_to']),
     ])
   }
 })
@@ -602,7 +614,8 @@ test('it lists every type of event, with the data that are written', async () =>
         .map(([name, value]) => [name, /^(status|amount_.*)$/.test(name) ? value : value === null]),
     )
   for (const { type, data } of written) {
-    const { schema, example } = document.webhooks[type].post.requestBody.content['application/json']
+    const { schema: body, example } = document.webhooks[type].post.requestBody.content['application/json']
+    const schema = document.components.schemas[body.$ref.split('/').at(-1)]
     const [whole, truncated] = schema.properties.data.anyOf
     const described = document.components.schemas[whole.$ref.split('/').at(-1)]
     expect(truncated).toEqual({ $ref: '#/components/schemas/TruncatedData' })
@@ -628,6 +641,39 @@ test('it lists every type of event, with the data that are written', async () =>
     )
     expect([type, timeline]).toEqual([type, route?.path])
   }
+})
+
+test('events are typed: one schema for each type, in the feed and as a webhook, told apart by its type', () => {
+  const { schemas } = document.components
+  const { oneOf, discriminator } = schemas.FeedEvent
+  const types = Object.keys(document.webhooks)
+  expect(discriminator.propertyName).toBe('type')
+  expect(Object.keys(discriminator.mapping)).toEqual(types)
+  expect(oneOf.map(({ $ref }: any) => $ref)).toEqual(Object.values(discriminator.mapping))
+  for (const type of types) {
+    const listed = schemas[discriminator.mapping[type].split('/').at(-1)]
+    const { schema } = document.webhooks[type].post.requestBody.content['application/json']
+    const sent = schemas[schema.$ref.split('/').at(-1)]
+    expect([listed.properties.type.const, sent.properties.type.const]).toEqual([type, type])
+    expect(listed.properties.subject_type.const).toBe(type.split('.')[0])
+    expect([type, listed.properties.data.$ref]).toEqual([type, sent.properties.data.anyOf[0].$ref])
+    expect(schemas[listed.properties.data.$ref.split('/').at(-1)].properties.id).toBeDefined()
+  }
+})
+
+test('no schema is called as something that generated clients have already', () => {
+  const [library] = globSync('node_modules/@typescript/*/lib')
+  const globals = ['lib.dom.d.ts', 'lib.es5.d.ts'].flatMap((file) =>
+    Array.from(
+      readFileSync(`${library}/${file}`, 'utf8').matchAll(
+        /^(?:declare var|declare function|interface|type) (\w+)/gm,
+      ),
+      ([, name]) => name!,
+    ),
+  )
+  const known = new Set([...globals, ...Object.getOwnPropertyNames(globalThis)])
+  expect(known.isSupersetOf(new Set(['Error', 'Event', 'MessageChannel', 'Record']))).toBe(true)
+  expect(Object.keys(document.components.schemas).filter((name) => known.has(name))).toEqual([])
 })
 
 test('it lists every route, and each route that it lists exists', async () => {
@@ -736,7 +782,8 @@ test('answers match their schemas', async () => {
   const kept_out = `${suppressions}/${(await suppression(client)).id}`
   const endpoints = '/v1/webhook_endpoints'
   const target = await endpoint(client)
-  const [delivery, there] = [await deliveryTo(world.sql, target), `${endpoints}/${target.id}`]
+  const data = exampleOfEvent('payment.captured') as Json
+  const [delivery, there] = [await deliveryTo(world.sql, target, { data }), `${endpoints}/${target.id}`]
   const recovered = await recovery(client)
   const since = { since: '2026-01-01T00:00:00Z' }
   const message = await scheduledEmail(client)

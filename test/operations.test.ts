@@ -271,7 +271,7 @@ test('an operator says of an unknown call whether it took effect, and what does 
     {},
     { act: 'retry', took_effect: true },
     { took_effect: false, reference: 're_1' },
-    { took_effect: true, job_id: undefined, filter: { state: 'unknown' } },
+    { took_effect: true, job_id: undefined, filter: { state: 'ready' } },
   ])
     expect([odd, (await ask(job_id, odd)).status]).toEqual([odd, 400])
   expect((await resultOf(await ask(job_id, { took_effect: true }))).refused).toMatch(

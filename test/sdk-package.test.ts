@@ -148,6 +148,9 @@ export async function show(id: string): Promise<Page<Payment>> {
     if (event.type === 'refund.failed') event.data.amount_minor.toFixed()
     // @ts-expect-error -- a customer has no amount
     if (event.type === 'customer.created') event.data.amount_minor.toFixed()
+    if (event.type === 'payout.paid') event.subject_type satisfies 'payout'
+    // @ts-expect-error -- a refund is another resource
+    if (event.type === 'refund.failed') event.subject_type satisfies 'payment'
   }
   // @ts-expect-error -- there is no such status
   await sluice.payments.list({ status: 'paid' })

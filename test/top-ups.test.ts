@@ -253,6 +253,7 @@ describe('with a processor that tells', () => {
     [{ amount_minor: 0 }, 'invalid_request'],
     [{ amount_minor: 1.5 }, 'invalid_request'],
     [{ currency: 'XXX' }, 'invalid_request'],
+    [{ currency: 'KPW' }, 'invalid_request'],
     [{ source: 17 }, 'invalid_request'],
     [{ source: '4242424242424242' }, 'invalid_request'],
     [{ source: 'src_4242424242424242' }, 'invalid_request'],

@@ -742,6 +742,10 @@ test('with a deleted customer goes what their verifications say of them', async 
     decision_reason: null,
   })
   expect((await eventsOf(body.id)).map(({ type }) => type)).toContain('kyc.rejected')
+  const { body: erased } = await client.get(`/v1/events?subject_id=${body.id}`)
+  for (const { data } of erased)
+    expect(data).toMatchObject({ metadata: {}, return_url: null, decision_reason: null })
+  expect(erased.length).toBeGreaterThan(0)
   // A call that is under way has its request until it is over; that alone is kept meanwhile.
   const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
   const asked = { metadata: { mark }, return_url: `https://shop.example/${mark}` }

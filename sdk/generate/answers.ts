@@ -1,6 +1,6 @@
 // What routes answer, as types: for the pages of the dashboard, by the method and the path that they ask.
 import { nameIn, type Document, type Schema } from './document.ts'
-import { bodyOf, membersOf, typeName } from './schemas.ts'
+import { bodyOf, membersOf } from './schemas.ts'
 
 /** The answers of some routes by `GET /members/{id}`, as one object, with the schemas that have names in `$defs`. */
 export type AnswerSchemas = { properties: Record<string, Schema>; $defs?: Record<string, Schema> }
@@ -27,7 +27,7 @@ export function answersFile({ paths, components }: Document, routes: AnswerSchem
       required: Object.keys(answers),
     }).replaceAll(/^([A-Z]+ [^:]+): /gm, "'$1': ")}\n}`,
   ]
-  const known = Object.keys(components.schemas).map(typeName)
+  const known = Object.keys(components.schemas)
   const used = known.filter((name) => text.some((each) => new RegExp(`[:(|<] ?${name}\\b`).test(each)))
   return [
     '// What routes answer to the pages, by their schemas. `npm run sdk` writes this.',

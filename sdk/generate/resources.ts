@@ -9,7 +9,7 @@ import {
   type Parameter,
   type Schema,
 } from './document.ts'
-import { bodyOf, membersOf, typeName, typeOf } from './schemas.ts'
+import { bodyOf, membersOf, typeOf } from './schemas.ts'
 
 /**
  * Names go by the path: `POST /v1/wallet/top_ups` is `wallet.topUps.create`, and what follows an id is the method:
@@ -224,7 +224,7 @@ function fileOf({ path }: Group): string {
 }
 
 function className({ path }: Group): string {
-  return typeName(`${path.map(pascalCase).join('')}Resource`)
+  return `${path.map(pascalCase).join('')}Resource`
 }
 
 /** `topUps` is `top-ups`. */

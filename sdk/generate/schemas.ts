@@ -1,27 +1,32 @@
 // Schemas of an OpenAPI document as types of TypeScript.
 import { comment, nameIn, type Document, type Schema } from './document.ts'
 
-/** What has another name here, since JavaScript has things called so. */
-const RENAMED: Record<string, string> = { Error: 'ErrorAnswer', Event: 'FeedEvent' }
-/** These are made from the list of events: their data go by their type. */
-const BY_TYPE = ['Event']
+const NOUN_OF_TYPE = 'Type extends `${infer Noun}.${string}` ? Noun : never'
 
-/** The file of all named schemas. */
-export function schemasFile({ components }: Document): string {
+/** The file of all named schemas, but those of events: their data go by their type. */
+export function schemasFile(document: Document): string {
+  const { webhooks, components } = document
+  const by_type = [
+    'FeedEvent',
+    ...components.schemas['FeedEvent']!.oneOf!.map(({ $ref }) => nameIn($ref!)),
+    ...Object.values(webhooks).map(({ post }) => nameIn(bodyOf(post.requestBody!).$ref!)),
+  ]
   const types = Object.entries(components.schemas)
-    .filter(([name]) => !BY_TYPE.includes(name))
-    .map(([name, schema]) => named(typeName(name), schema))
+    .filter(([name]) => !by_type.includes(name))
+    .map(([name, schema]) => named(name, schema))
   return ['// The resources of the API, and what is sent to it.', ...types].join('\n\n')
 }
 
 /** The file of the events, by type. */
 export function eventsFile({ webhooks, components }: Document): string {
+  const referred = ({ $ref }: Schema) => components.schemas[nameIn($ref!)]!
   const data = Object.entries(webhooks).map(([type, { post }]) => {
-    const [whole] = propertyOf(bodyOf(post.requestBody!), 'data').anyOf!
+    const [whole] = propertyOf(referred(bodyOf(post.requestBody!)), 'data').anyOf!
     return { type, name: typeOf(whole!), description: post.description!.split(' `GET ')[0] }
   })
   const names = [...new Set(data.map(({ name }) => name)), 'TruncatedData'].toSorted()
-  const delivered = bodyOf(webhooks[data[0]!.type]!.post.requestBody!)
+  const delivered = referred(bodyOf(webhooks[data[0]!.type]!.post.requestBody!))
+  const listed = referred(components.schemas['FeedEvent']!.oneOf![0]!)
   return [
     '// What events tell, by type.',
     `import type { ${names.join(', ')} } from './schemas.ts'`,
@@ -33,7 +38,7 @@ ${data.map(({ type, name, description }) => `${comment(description)}'${type}': $
     `/** An event of the feed. \`event.type\` tells what its \`data\` are. */
 export type FeedEvent = { [Type in EventType]: FeedEventOf<Type> }[EventType]`,
     `/** An event of the feed, of this type. */
-export interface FeedEventOf<Type extends EventType> ${eventBody(components.schemas['Event']!, 'EventDataByType[Type]')}`,
+export interface FeedEventOf<Type extends EventType> ${eventBody(listed, 'EventDataByType[Type]')}`,
     `/** An event that came as a webhook. \`event.type\` tells what its \`data\` are. */
 export type WebhookEvent = { [Type in EventType]: WebhookEventOf<Type> }[EventType]`,
     `/** An event that came as a webhook, of this type. */
@@ -43,7 +48,7 @@ export interface WebhookEventOf<Type extends EventType> ${eventBody(delivered, '
 
 /** The schema as a type. */
 export function typeOf(schema: Schema): string {
-  if (schema.$ref !== undefined) return typeName(nameIn(schema.$ref))
+  if (schema.$ref !== undefined) return nameIn(schema.$ref)
   if (schema.const !== undefined) return literal(schema.const)
   if (schema.enum !== undefined) return union(schema.enum.map(literal))
   const alternatives = schema.anyOf ?? schema.oneOf
@@ -60,11 +65,6 @@ export function membersOf({ properties = {}, required = [] }: Schema): string {
       return `${comment(...describe(schema))}${name}${optional}: ${typeOf(schema)}`
     })
     .join('\n')
-}
-
-/** The name of a component here. */
-export function typeName(component: string): string {
-  return RENAMED[component] ?? component
 }
 
 /** The schema of a JSON body or answer. */
@@ -90,7 +90,7 @@ function withoutKey(schema: Schema): Schema {
 
 function eventBody(schema: Schema, data: string): string {
   const members = Object.entries(schema.properties!).map(([name, each]) => {
-    const type = name === 'type' ? 'Type' : name === 'data' ? data : typeOf(each)
+    const type = { type: 'Type', subject_type: NOUN_OF_TYPE, data }[name] ?? typeOf(each)
     return `${comment(...describe(each))}${name}: ${type}`
   })
   return `{\n${members.join('\n')}\n}`

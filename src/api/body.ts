@@ -6,7 +6,7 @@ import type { Json } from '#core/db.ts'
 import { metadataJson, problemOfNumber } from '#core/json.ts'
 import { AppError } from '#core/errors.ts'
 import { problemOfUrl } from '#core/tenant-urls.ts'
-import { MAX_AMOUNT_MINOR, moneyText, settlesExactly, settlementStep, type AmountUse } from '#core/money.ts'
+import { moneyText, settlesExactly, settlementStep, type AmountUse } from '#core/money.ts'
 
 export const BODY_LIMIT_BYTES = 256 * 1024
 /** Limits the number of values, because parsing time grows with values rather than bytes. */
@@ -186,14 +186,17 @@ export const idempotencyKey = z
   })
 
 /**
- * Throws what is wrong with an amount of a payment in its currency: too large for any processor, or finer than any of
- * them settles.
+ * Throws what is wrong with an amount in its currency: more than `most`, which the processor takes, or finer than it
+ * settles.
  */
-export function checkAmount({ amount_minor, currency }: { amount_minor: number; currency: string }): void {
-  if (amount_minor > MAX_AMOUNT_MINOR)
+export function checkAmount(
+  { amount_minor, currency }: { amount_minor: number; currency: string },
+  most: number,
+): void {
+  if (amount_minor > most)
     throw new AppError('amount_too_large', {
       param: 'amount_minor',
-      message: `The amount is above ${moneyText(MAX_AMOUNT_MINOR, currency)}.`,
+      message: `The amount is above ${moneyText(most, currency)}.`,
     })
   if (!settlesExactly(amount_minor, currency)) throw tooFine('payment_invalid', currency)
 }

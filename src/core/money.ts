@@ -1,16 +1,17 @@
 // Money: ISO 4217 codes and amounts in a currency's smallest unit.
 import { z } from 'zod'
 
-const CODES = new Set(
-  (
-    'AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF ' +
-    'CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL ' +
-    'HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD ' +
-    'MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG ' +
-    'QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD ' +
-    'TWD TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG'
-  ).split(' '),
-)
+/** In which the processor takes payments and pays out: its presentment currencies. */
+export const TAKEN_CURRENCIES = (
+  'AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BWP BYN BZD CAD CDF CHF CLP CNY ' +
+  'COP CRC CVE CZK DJF DKK DOP DZD EGP ETB EUR FJD FKP GBP GEL GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR ISK ' +
+  'JMD JOD JPY KES KGS KHR KMF KRW KWD KYD KZT LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MUR MVR MWK MXN MYR ' +
+  'MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SEK SGD SHP SLE SOS ' +
+  'SRD SZL THB TJS TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW'
+).split(' ')
+const NOT_TAKEN = 'BTN CUP ERN GHS IQD IRR KPW LYD MRU SDG SSP STN SVC SYP TMT VED VES ZWG'.split(' ')
+const TAKEN = new Set(TAKEN_CURRENCIES)
+const CODES = new Set([...TAKEN, ...NOT_TAKEN].toSorted())
 const ZERO_DECIMALS = new Set('BIF CLP DJF GNF JPY KMF KRW MGA PYG RWF VND VUV XAF XOF XPF'.split(' '))
 const THREE_DECIMALS = new Set('BHD IQD JOD KWD LYD OMR TND'.split(' '))
 
@@ -67,8 +68,21 @@ export function decimalsOf(currency: string): number {
   return DECIMALS[currency.toUpperCase()] ?? 2
 }
 
-/** More than any processor accepts, so a larger amount is a mistake of the caller. */
+/** Of a top-up, whose limits are the account's own: more than any processor accepts, so a mistake of the caller. */
 export const MAX_AMOUNT_MINOR = 999_999_999_999
+
+/**
+ * The largest payment that the processor takes, in the smallest unit: eight digits, twelve of IDR (docs: "Minimum and
+ * maximum charge amounts"). `currency`: in any case.
+ */
+export function largestPayment(currency: string): number {
+  return currency.toUpperCase() === 'IDR' ? MAX_AMOUNT_MINOR : 99_999_999
+}
+
+/** Whether the processor takes payments and pays out in it. `currency`: in any case. */
+export function isTaken(currency: string): boolean {
+  return TAKEN.has(currency.toUpperCase())
+}
 
 /** A positive safe integer in the currency's smallest unit. */
 export const amountMinor = z
@@ -81,6 +95,7 @@ export const currencyCode = z
   .string()
   .refine((code) => /^[A-Za-z]{3}$/.test(code) && CODES.has(code.toUpperCase()), {
     error: 'must be an ISO 4217 currency code',
+    abort: true,
   })
   .meta({
     description: 'ISO 4217 currency code.',
@@ -89,7 +104,21 @@ export const currencyCode = z
     example: 'USD',
   })
 
-/** The same in lower case, as balances show it. */
+/** Which currencies the processor takes, for descriptions. */
+export const TAKEN_TEXT = `ISO 4217 currency code. The processor takes all but ${NOT_TAKEN.join(', ')}.`
+
+/** One in which money can be asked for or sent: for bodies. What is stored, listed or filtered by may be of any other. */
+export const takenCurrency = currencyCode
+  .refine(isTaken, { error: 'must be a currency that the processor takes' })
+  .meta({
+    id: undefined,
+    description: TAKEN_TEXT,
+    minLength: 3,
+    maxLength: 3,
+    example: 'USD',
+  })
+
+/** The same as `currencyCode` in lower case, as balances show it. */
 export const lowerCurrency = currencyCode.meta({
   id: undefined,
   description: 'ISO 4217 currency code, in lower case.',

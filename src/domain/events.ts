@@ -1,7 +1,7 @@
 // The catalogue of events, what a pattern means of it, and the one fragment that writes them.
 import { nearestName } from '#core/config/near.ts'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
-import { filedBy, NOUNS, objectOf, subjectOf, SUBJECTS, type Noun } from './subjects.ts'
+import { filedBy, nounOf, NOUNS, objectOf, subjectOf, SUBJECTS, type Noun } from './subjects.ts'
 
 /** `<noun>.<word>`: the types of events. */
 export type EventType = {
@@ -40,11 +40,17 @@ export function problemOfType(pattern: string): string {
 const TIME_FIELD = /_(?:at|before|by)$/
 const TIME_STORED = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?\+00:00$/
 
-/** The data of an event as they are shown: with times in the form of all answers, where Postgres wrote another into JSON. */
-export function shownData<Data extends Json>(data: Data): Data {
+/**
+ * The data of an event of this type as they are shown: with times in the form of all answers, where Postgres wrote another
+ * into JSON, and with something in the place of what was erased.
+ */
+export function shownData<Data extends Json>(type: string, data: Data): Data {
   if (typeof data !== 'object' || data === null) return data
-  const shown = Object.entries(data).map(([name, value]) => {
-    const [, seconds, fraction = ''] = TIME_FIELD.test(name) ? (TIME_STORED.exec(String(value)) ?? []) : []
+  const noun = nounOf(type)
+  const erased = noun === undefined ? {} : subjectOf(noun).erased
+  const shown = Object.entries(Object.assign({}, erased, data)).map(([name, value]) => {
+    const [, seconds, fraction = ''] =
+      TIME_FIELD.test(name) && typeof value === 'string' ? (TIME_STORED.exec(value) ?? []) : []
     return [name, seconds === undefined ? value : `${seconds}.${fraction.padEnd(6, '0')}Z`]
   })
   return Object.fromEntries(shown) as Data

@@ -25,15 +25,20 @@ export const eventSchema = z
       .uuid()
       .meta({ description: 'The id of that resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
     data: z.record(z.string(), anyJson).meta({
-      description:
-        'The resource as it was then. *Webhooks* in this document lists its fields for each type. Personal data is erased when the customer is deleted.',
+      description: 'The resource as it was then. Personal data is erased when the customer is deleted.',
       example: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
     }),
     created_at: timestamp.meta({ description: 'When it happened.' }),
   })
-  .meta({ id: 'Event', description: 'An event: something that happened to a resource.' })
+  .meta({ id: 'FeedEvent', description: 'An event: something that happened to a resource.' })
 
 export type FeedEvent = z.output<typeof eventSchema>
+
+/**
+ * By so much the order of the sequences may differ from that of time: an event gets its sequence when it is committed, and
+ * no transaction of ours lasts that long.
+ */
+const DISORDER = '5 minutes'
 
 export type FeedQuery = {
   /** Only those with a higher sequence. */
@@ -43,6 +48,10 @@ export type FeedQuery = {
   type?: string
   /** Only those of this resource. */
   subject_id?: string
+  /** Created at or after. */
+  created_from?: string | undefined
+  /** Created before. */
+  created_to?: string | undefined
   /** Few have a higher sequence, so they are read by that, whatever is asked for. */
   few?: boolean
 }
@@ -65,13 +74,10 @@ export async function sequenceEvents(
 }
 
 /** The events of a tenant by their sequences, the lowest first. Events without one are not among them. */
-export async function listFeed(
-  sql: Sql,
-  tenant_id: string,
-  { after, limit, type, subject_id, few = false }: FeedQuery,
-): Promise<FeedEvent[]> {
+export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): Promise<FeedEvent[]> {
+  const { limit, type, subject_id, few = false } = query
   const types = type === undefined ? null : typesMatching(type)
-  const later = sql`e.sequenced and e.tenant_id = ${tenant_id} and e.sequence > ${after}`
+  const later = laterIn(sql, tenant_id, query, await rangeOf(sql, tenant_id, query))
   const next = sql`order by e.sequence limit ${limit}`
   if (subject_id !== undefined && few)
     return shown(
@@ -99,6 +105,58 @@ export async function listFeed(
     cross join lateral (select * from events e where ${later} and e.type = wanted.type ${next}) e
     ${next}`,
   )
+}
+
+type Range = { first: number; last: number | null }
+
+/** The sequences between which all events of these times are: above `first` and, unless more may come, up to `last`. */
+async function rangeOf(
+  sql: Sql,
+  tenant_id: string,
+  { created_from, created_to, few = false }: FeedQuery,
+): Promise<Range> {
+  if (few || (created_from === undefined && created_to === undefined)) return { first: 0, last: null }
+  const from = sql`${created_from ?? null}::timestamptz - ${DISORDER}::interval`
+  const to = sql`${created_to ?? null}::timestamptz + ${DISORDER}::interval`
+  const [range] = await sql<Range[]>`
+    select ${created_from === undefined ? sql`0` : positionAt(sql, from)} as first,
+      ${created_to === undefined ? sql`null` : sql`nullif(${positionAt(sql, to)}, s.last_sequence)`} as last
+    from event_sequences s where s.tenant_id = ${tenant_id}`
+  return range ?? { first: 0, last: null }
+}
+
+/** The condition for what `query` may list of the events `e`, beside their type and subject. */
+function laterIn(
+  sql: Sql,
+  tenant_id: string,
+  { after, created_from, created_to }: FeedQuery,
+  { first, last }: Range,
+): Fragment {
+  return sql`e.sequenced and e.tenant_id = ${tenant_id} and e.sequence > ${Math.max(after, first)}
+    ${last === null ? sql`` : sql`and e.sequence <= ${last}`}
+    ${created_from === undefined ? sql`` : sql`and e.created_at >= ${created_from}`}
+    ${created_to === undefined ? sql`` : sql`and e.created_at < ${created_to}`}`
+}
+
+/**
+ * Between the sequences of a tenant `s`, where its events begin to be of this time or later: the highest sequence below,
+ * found by halves, since no index has the time of events.
+ */
+function positionAt(sql: Sql, time: Fragment): Fragment {
+  return sql`(
+    with recursive halves as (
+      select 0::bigint as low, s.last_sequence as high
+      union all
+      select case when next.created_at < ${time} then next.sequence else halves.low end,
+        case when next.created_at < ${time} then halves.high else halves.low + (halves.high - halves.low) / 2 end
+      from halves left join lateral (
+        select e.sequence, e.created_at from events e
+        where e.sequenced and e.tenant_id = s.tenant_id and e.sequence > halves.low + (halves.high - halves.low) / 2
+        order by e.sequence limit 1
+      ) next on true
+      where halves.low < halves.high
+    )
+    select high from halves where low >= high)`
 }
 
 /** The events of a tenant by their sequences, the highest first: those below `before`. Events without one are left out. */
@@ -174,7 +232,7 @@ export async function findLastSequences(
 }
 
 function shown(events: FeedEvent[]): FeedEvent[] {
-  return events.map((event) => ({ ...event, data: shownData(event.data) }))
+  return events.map((event) => ({ ...event, data: shownData(event.type, event.data) }))
 }
 
 function eventColumns(sql: Sql): Fragment {

@@ -1,6 +1,6 @@
 // What the entry of a noun in the subjects says.
 import type { z } from 'zod'
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import type { Scope } from './areas.ts'
 import type { Checks } from './audit/checks.ts'
 import type { Difference, Side, SideSchema } from './reconciliation/side.ts'
@@ -14,6 +14,8 @@ type AnySubject = {
   part_of?: { noun: string; by: string }
   /** The columns that an event shows, and no others. */
   view: z.ZodObject
+  /** Of the view, what the erasure of a customer takes out of events, and what is shown in its place. */
+  erased?: Readonly<Record<string, Json>>
   /** Its events: the word after `<noun>.`, and the meaning. */
   events: Record<string, string>
   /**

@@ -90,7 +90,7 @@ export function filedBy(noun: Noun): string {
   return subjectOf(noun).part_of?.by ?? 'id'
 }
 
-/** The noun of a job `<noun>.<verb>`; undefined when it is not known here. */
+/** The noun of a job `<noun>.<verb>`, or of a type of event; undefined when it is not known here. */
 export function nounOf(job: string): Noun | undefined {
   return NOUNS.find((noun) => job.startsWith(`${noun}.`))
 }

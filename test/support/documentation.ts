@@ -35,6 +35,19 @@ export function schemaOf(document: any, route: DocumentedRoute, status: number):
   const response = route.operation.responses[status]
   if (response === undefined) throw new Error(`${route.method} ${route.path} documents no ${status}`)
   const schema = response.content['application/json'].schema
-  const whole = { ...schema, $defs: document.components.schemas }
+  const whole = { ...schema, $defs: Object.fromEntries(usedBy(schema, document.components.schemas)) }
   return z.fromJSONSchema(JSON.parse(JSON.stringify(whole).replaceAll('#/components/schemas/', '#/$defs/')))
+}
+
+/** The schemas that a schema refers to, and those that they do, by name. */
+function usedBy(schema: object, schemas: Record<string, object>): Map<string, object> {
+  const used = new Map<string, object>()
+  const open: object[] = [schema]
+  for (let each = open.pop(); each !== undefined; each = open.pop())
+    for (const [, name] of JSON.stringify(each).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      if (used.has(name!)) continue
+      used.set(name!, schemas[name!]!)
+      open.push(schemas[name!]!)
+    }
+  return used
 }

@@ -73,7 +73,7 @@ function saidOtherwise(events: (FeedEvent & { data: unknown })[], bodies: Map<st
     if (body === undefined) return []
     const { timestamp, ...said } = JSON.parse(body) as Record<string, unknown>
     const same =
-      isDeepStrictEqual(said, { id, type, sequence, tenant_id, data: shownData(data as Json) }) &&
+      isDeepStrictEqual(said, { id, type, sequence, tenant_id, data: shownData(type, data as Json) }) &&
       Date.parse(String(timestamp)) === Date.parse(created_at)
     return same ? [] : [{ problem: 'an event was sent that happened otherwise', id, subject_id, body }]
   })

@@ -178,13 +178,10 @@ export interface FeedEventOf<Type extends EventType> {
   /** What happened. */
   type: Type
   /** The type of the resource that it is about. */
-  subject_type: string
+  subject_type: Type extends `${infer Noun}.${string}` ? Noun : never
   /** The id of that resource. */
   subject_id: string
-  /**
-   * The resource as it was then. *Webhooks* in this document lists its fields for each type. Personal
-   * data is erased when the customer is deleted.
-   */
+  /** The resource as it was then. Personal data is erased when the customer is deleted. */
   data: EventDataByType[Type]
   /** When it happened. */
   created_at: string
@@ -205,5 +202,6 @@ export interface WebhookEventOf<Type extends EventType> {
   sequence: number | null
   /** The tenant that the event belongs to. */
   tenant_id: string
+  /** The resource as it was then. */
   data: EventDataByType[Type] | TruncatedData
 }

@@ -150,6 +150,9 @@ export interface CapturePayment {
   idempotency_key?: string
 }
 
+/** How the message is sent. */
+export type Channel = 'email' | 'sms'
+
 /** A text and its possible labels. */
 export interface ClassifyInput {
   /** The text to classify. */
@@ -274,7 +277,7 @@ export interface CreateMerchant {
 export interface CreateMessageTemplate {
   /** Unique among your templates. */
   name: string
-  channel: MessageChannel
+  channel: Channel
   /** The subject of an email; renders to one line. */
   subject?: string | null
   /** The text of an email. */
@@ -299,7 +302,10 @@ export interface CreateMessageTemplate {
 export interface CreatePayment {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
-  /** ISO 4217 currency code. */
+  /**
+   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
+   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   */
   currency: string
   /** The payment method. Currently only `card`. */
   method: 'card'
@@ -332,7 +338,10 @@ export interface CreatePayment {
 export interface CreatePayout {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
-  /** ISO 4217 currency code. */
+  /**
+   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
+   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   */
   currency: string
   /** The id of the recipient, who must be paid in the same currency. */
   recipient_id: string
@@ -357,7 +366,10 @@ export interface CreateRecipient {
   /** The recipient's email address. */
   email?: string | null
   type: RecipientType
-  /** ISO 4217 currency code of their payouts, in upper or lower case. */
+  /**
+   * The currency of their payouts, in upper or lower case. ISO 4217 currency code. The processor takes
+   * all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU, SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   */
   currency: string
   /** ISO 3166-1 alpha-2 country code. */
   country: string
@@ -398,7 +410,7 @@ export interface CreateRefund {
 
 /** An address or number that should no longer get messages. */
 export interface CreateSuppression {
-  channel: MessageChannel
+  channel: Channel
   /** An email address without a name, or a number in E.164 format. Case is ignored. */
   address: string
   /**
@@ -417,7 +429,10 @@ export interface CreateSuppression {
 export interface CreateTopUp {
   /** Amount in the smallest unit of the currency: 1000 is ten dollars. */
   amount_minor: number
-  /** ISO 4217 currency code. */
+  /**
+   * ISO 4217 currency code. The processor takes all but BTN, CUP, ERN, GHS, IQD, IRR, KPW, LYD, MRU,
+   * SDG, SSP, STN, SVC, SYP, TMT, VED, VES, ZWG.
+   */
   currency: string
   /**
    * A processor token for where the money comes from. Defaults to the bank account that the platform has
@@ -968,7 +983,7 @@ export interface Message {
   tenant_id: string
   /** The key that it was sent with; the provider's id of an SMS that you received. */
   idempotency_key: string
-  channel: MessageChannel
+  channel: Channel
   status: MessageStatus
   /** Tags of your own, to find the email by. */
   tags: string[]
@@ -1050,9 +1065,6 @@ export interface MessageAttachment {
   size: number
 }
 
-/** How the message is sent. */
-export type MessageChannel = 'email' | 'sms'
-
 /** The message as it was then, without addresses and texts. */
 export interface MessageEventData {
   /** The id of the message. */
@@ -1061,7 +1073,7 @@ export interface MessageEventData {
   tenant_id: string
   /** The key that it was sent with; the provider's id of an SMS that you received. */
   idempotency_key: string
-  channel: MessageChannel
+  channel: Channel
   status: MessageStatus
   /** Tags of your own, to find the email by. */
   tags: string[]
@@ -1182,7 +1194,7 @@ export interface MessageTemplate {
   idempotency_key: string | null
   /** Unique among your templates. */
   name: string
-  channel: MessageChannel
+  channel: Channel
   metadata: Metadata
   /** When it was created. Unique among your templates, so lists use it as their cursor. */
   created_at: string
@@ -1208,7 +1220,7 @@ export interface MessageTemplateEventData {
   idempotency_key: string | null
   /** Unique among your templates. */
   name: string
-  channel: MessageChannel
+  channel: Channel
   metadata: Metadata
   /** When it was created. Unique among your templates, so lists use it as their cursor. */
   created_at: string
@@ -1727,7 +1739,7 @@ export interface Suppression {
   tenant_id: string
   /** The idempotency key that it was created with. */
   idempotency_key: string | null
-  channel: MessageChannel
+  channel: Channel
   reason: SuppressionReason
   /** The message that caused it; null if none did. */
   message_id: string | null
@@ -1748,7 +1760,7 @@ export interface SuppressionEventData {
   tenant_id: string
   /** The idempotency key that it was created with. */
   idempotency_key: string | null
-  channel: MessageChannel
+  channel: Channel
   reason: SuppressionReason
   /** The message that caused it; null if none did. */
   message_id: string | null

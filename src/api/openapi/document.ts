@@ -5,6 +5,7 @@ import type { ListedGuide } from '../guides/library.ts'
 import { byComponentName, HEADERS, PARAMETERS, SECURITY_SCHEMES } from './components.ts'
 import { codesOf, operationOf, type DocumentedRoute } from './operation.ts'
 import { errorExamples } from './error.ts'
+import { splitByType } from './event-schemas.ts'
 import { EVENT_HEADERS, eventsOf } from './events.ts'
 import { introduction } from './introduction.ts'
 import { createSchemas, type JsonSchema } from './schemas.ts'
@@ -39,6 +40,8 @@ export function apiDocument(
     if (path.endsWith('/timeline') && tag !== null) timelines.set(tag, path)
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route, schemas) }
   }
+  const webhooks = eventsOf(schemas, timelines)
+  splitByType(schemas)
   return {
     openapi: '3.1.1',
     info: {
@@ -51,7 +54,7 @@ export function apiDocument(
     externalDocs: { url: `${origin}/docs/guides`, description: 'Guides' },
     tags: TAGS,
     paths: sorted(paths),
-    webhooks: eventsOf(schemas, timelines),
+    webhooks,
     components: {
       schemas: sorted(schemas.components),
       parameters: byComponentName({ ...PARAMETERS, ...EVENT_HEADERS }),

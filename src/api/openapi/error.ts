@@ -57,7 +57,7 @@ export const errorBody = z
 /** What every refusal is answered with. */
 export const errorSchema = z
   .object({ error: errorBody })
-  .meta({ id: 'Error', description: 'A refusal or failure.' })
+  .meta({ id: 'ErrorAnswer', description: 'A refusal or failure.' })
 
 /** The path on this host of what to do about a code. */
 export function docPath(code: ErrorCode): string {

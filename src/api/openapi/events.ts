@@ -24,11 +24,14 @@ import {
 import { DECIDED_VERIFICATION, PENDING_VERIFICATION } from '../routes/verifications/examples.ts'
 import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
 import { componentName } from './components.ts'
+import {
+  EXAMPLE_EVENT_ID,
+  EXAMPLE_TENANT_ID,
+  EXAMPLE_TIME,
+  nameOfType,
+  webhookBody,
+} from './event-schemas.ts'
 import { createSchemas, type JsonSchema, type Schemas } from './schemas.ts'
-
-const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
-const EXAMPLE_TENANT_ID = '0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'
-const EXAMPLE_TIME = '2026-11-20T10:15:30.123456Z'
 
 /** Headers that are sent with every event, by name. */
 export const EVENT_HEADERS = {
@@ -199,7 +202,7 @@ function eventOperation(
 ): JsonSchema {
   const example = dataOf(type, data, schemas)
   return {
-    operationId: `on${type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())}`,
+    operationId: `on${nameOfType(type)}`,
     summary: type,
     description,
     tags: [tag],
@@ -212,40 +215,7 @@ function eventOperation(
       description: 'The event.',
       content: {
         'application/json': {
-          schema: {
-            type: 'object',
-            required: ['id', 'type', 'timestamp', 'sequence', 'tenant_id', 'data'],
-            properties: {
-              id: {
-                type: 'string',
-                format: 'uuid',
-                description: 'The id of the event; `webhook-id` is the same.',
-                examples: [EXAMPLE_EVENT_ID],
-              },
-              type: { type: 'string', const: type, description: 'What happened.', examples: [type] },
-              timestamp: {
-                type: 'string',
-                format: 'date-time',
-                description: 'When it happened.',
-                examples: [EXAMPLE_TIME],
-              },
-              sequence: {
-                type: ['integer', 'null'],
-                format: 'int64',
-                minimum: 1,
-                description:
-                  'Its number among the events of the tenant, without gaps. `null` in a test event.',
-                examples: [42],
-              },
-              tenant_id: {
-                type: 'string',
-                format: 'uuid',
-                description: 'The tenant that the event belongs to.',
-                examples: [EXAMPLE_TENANT_ID],
-              },
-              data: { anyOf: [data, schemas.of(truncatedData, 'output')] },
-            },
-          },
+          schema: webhookBody(type, [data, schemas.of(truncatedData, 'output')], schemas),
           example: {
             id: EXAMPLE_EVENT_ID,
             type,

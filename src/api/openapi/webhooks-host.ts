@@ -80,7 +80,7 @@ const TAKEN: JsonSchema = {
 }
 
 const SCHEMAS: Record<string, JsonSchema> = {
-  Error: {
+  ErrorAnswer: {
     type: 'object',
     description: 'A refusal or failure.',
     required: ['error'],
@@ -128,7 +128,7 @@ function refusals(): JsonSchema {
         headers: headersOf('x-request-id', ...(status === '503' ? (['Retry-After'] as const) : [])),
         content: {
           'application/json': {
-            schema: { $ref: '#/components/schemas/Error' },
+            schema: { $ref: '#/components/schemas/ErrorAnswer' },
             examples: Object.fromEntries(
               list.map(([, code, message]) => [code, { value: { error: { code, message } } }]),
             ),

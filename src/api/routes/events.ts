@@ -17,11 +17,14 @@ import {
 import { findPayment } from '#domain/payments/find.ts'
 import type { RouteContext } from '../context.ts'
 import { eventTypes } from '../event-types.ts'
+import { exampleOfEvent } from '../openapi/events.ts'
 import { preferredWait } from '../prefer.ts'
-import { asInteger, EXAMPLE_ID, idParams, idText, linkAfter, pageSize, route } from '../route.ts'
+import { asInteger, EXAMPLE_ID, idParams, idText, linkAfter, pageQuery, pageSize, route } from '../route.ts'
 
 /** Requests of one key that wait for events at once. */
 const WAITING_OF_A_KEY = 20
+
+const CAPTURED_EVENT = { type: 'payment.captured', data: exampleOfEvent('payment.captured') }
 
 const NO_SEQUENCE = `must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`
 
@@ -44,6 +47,8 @@ const feedQuery = z.strictObject({
     example: 'payment.*',
   }),
   subject_id: idText.optional().meta({ description: 'Filter by resource.', example: EXAMPLE_ID }),
+  created_from: pageQuery.shape.created_from,
+  created_to: pageQuery.shape.created_to,
 })
 
 const paymentQuery = z.strictObject({
@@ -74,10 +79,11 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       operation_id: 'listEvents',
       summary: 'List events, oldest first',
       description:
-        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears later never has a lower one. So if you always ask for the events after the last one you have, you miss nothing. `Link` always points to the next page. An event joins the feed a moment after it happened, and is kept for 90 days unless your operator chose otherwise.',
+        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears later never has a lower one. So if you always ask for the events after the last one you have, you miss nothing. `Link` always points to the next page. An event joins the feed a moment after it happened, and is kept for 90 days unless your operator chose otherwise. `created_from` and `created_to` select by the time when it happened, still in the order of the sequences, and who waits is answered by the first event that all filters allow.',
       querystring: feedQuery,
       response: { 200: z.array(eventSchema) },
       waits: 'for_more',
+      examples: { answer: CAPTURED_EVENT },
       errors: [],
     }),
     async (request, reply) => {
@@ -133,6 +139,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       description: 'Also returns an event that is not in the feed yet: its `sequence` is null.',
       params: idParams,
       response: { 200: eventSchema },
+      examples: { answer: CAPTURED_EVENT },
       errors: ['event_not_found'],
     }),
     async ({ credentials: { tenant_id }, params: { id } }) => {
@@ -154,6 +161,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       params: idParams,
       querystring: paymentQuery,
       response: { 200: z.array(eventSchema) },
+      examples: { answer: CAPTURED_EVENT },
       errors: ['payment_not_found'],
     }),
     async (request, reply) => {

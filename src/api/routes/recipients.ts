@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { DESTINATIONS } from '#core/config/providers.ts'
 import { countryCode } from '#core/countries.ts'
 import { newId } from '#core/ids.ts'
-import { currencyCode } from '#core/money.ts'
+import { currencyCode, TAKEN_TEXT, takenCurrency } from '#core/money.ts'
 import { listRecipients } from '#domain/recipients/find.ts'
 import { DESTINATION, fits, recipientSchema, recipientType } from '#domain/recipients/recipient.ts'
 import {
@@ -36,12 +36,10 @@ const createBody = z
       .transform((email) => email ?? null)
       .meta(EMAIL),
     type: recipientType,
-    currency: currencyCode
+    currency: takenCurrency
+      .meta({ description: `The currency of their payouts, in upper or lower case. ${TAKEN_TEXT}` })
       .transform((code) => code.toLowerCase())
-      .meta({
-        description: 'ISO 4217 currency code of their payouts, in upper or lower case.',
-        example: 'usd',
-      }),
+      .meta({ example: 'usd' }),
     country: countryCode.transform((code) => code.toUpperCase()),
     destination: z.string().max(255).regex(DESTINATION, NO_TOKEN).meta({
       description:

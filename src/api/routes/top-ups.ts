@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { TOP_UPS } from '#core/config/providers.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, currencyCode } from '#core/money.ts'
+import { amountMinor, currencyCode, MAX_AMOUNT_MINOR, takenCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { findTopUps, listTopUps } from '#domain/top-ups/find.ts'
 import { requestTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
@@ -31,7 +31,7 @@ const token = z
 const createBody = z
   .strictObject({
     amount_minor: amountMinor,
-    currency: currencyCode.transform((code) => code.toLowerCase()),
+    currency: takenCurrency.transform((code) => code.toLowerCase()),
     source: token.meta({
       description:
         'A processor token for where the money comes from. Defaults to the bank account that the platform has set up with the processor. It is shown masked.',
@@ -118,7 +118,7 @@ export function topUpRoutes(root: FastifyInstance, context: RouteContext): void 
         id: top_up_id,
         body,
         step(asked) {
-          checkAmount(body)
+          checkAmount(body, MAX_AMOUNT_MINOR)
           const { source } = body
           const sealed =
             source === null ? null : vault.seal(source, sourcePlace(asked.tenant_id, asked.job_id))

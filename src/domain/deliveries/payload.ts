@@ -18,7 +18,7 @@ export type SentEvent = {
 /** The body of a request, as JSON of at most 20,000 bytes. */
 export function payloadOf({ id, type, created_at, sequence, tenant_id, data }: SentEvent): string {
   const about = { id, type, timestamp: created_at, sequence, tenant_id }
-  const whole = JSON.stringify({ ...about, data: shownData(data) })
+  const whole = JSON.stringify({ ...about, data: shownData(type, data) })
   if (Buffer.byteLength(whole) <= MOST_BYTES) return whole
   return JSON.stringify({ ...about, data: { id: (data as { id: string }).id, truncated: true } })
 }

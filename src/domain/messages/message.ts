@@ -9,7 +9,7 @@ import { idFields, keyField, lastFields } from '../fields.ts'
 /** The channel of a message, as a field and as a filter. */
 export const messageChannel = z
   .enum(CHANNELS)
-  .meta({ id: 'MessageChannel', description: 'How the message is sent.', example: 'email' })
+  .meta({ id: 'Channel', description: 'How the message is sent.', example: 'email' })
 
 /** Statuses in which nothing of a message is settled yet. */
 export const OPEN_MESSAGE_STATUSES = ['scheduled', 'queued', 'sending', 'unknown'] as const

@@ -31,6 +31,7 @@ const AGREES = {
 export const verificationSubject = {
   table: 'verifications',
   view: verificationEventSchema,
+  erased: { metadata: {}, return_url: null, decision_reason: null },
   events: VERIFICATION_EVENTS,
   under_way: {
     open: (sql) => sql`p.open`,

@@ -1,15 +1,9 @@
-// The currencies Stripe takes, their least amounts and how its messages write money.
-import { decimalsOf, settlementStep, type AmountUse } from '#core/money.ts'
+// The currencies Stripe takes (docs: "Supported currencies"; the table is in core/money.ts), their least amounts and how its messages write money.
+import { decimalsOf, isTaken, settlementStep, TAKEN_CURRENCIES, type AmountUse } from '#core/money.ts'
 import { parameterRefused } from './errors.ts'
 
-const SUPPORTED = new Set(
-  (
-    'usd aed afn all amd ang aoa ars aud awg azn bam bbd bdt bgn bhd bif bmd bnd bob brl bsd bwp byn bzd cad cdf chf clp cny cop crc cve czk djf dkk dop dzd ' +
-    'egp etb eur fjd fkp gbp gel gip gmd gnf gtq gyd hkd hnl htg huf idr ils inr isk jmd jod jpy kes kgs khr kmf krw kwd kyd kzt lak lbp lkr lrd lsl mad mdl mga ' +
-    'mkd mmk mnt mop mro mur mvr mwk mxn myr mzn nad ngn nio nok npr nzd omr pab pen pgk php pkr pln pyg qar ron rsd rub rwf sar sbd scr sek sgd shp sle sll sos srd ' +
-    'std szl thb tjs tnd top try ttd twd tzs uah ugx uyu uzs vnd vuv wst xaf xcd xcg xof xpf yer zar zmw'
-  ).split(' '),
-)
+// Beside ours it still lists codes that ISO has withdrawn.
+const WITHDRAWN = ['ang', 'mro', 'sll', 'std']
 const LEAST: Record<string, number> = {
   usd: 50,
   eur: 50,
@@ -38,17 +32,12 @@ const LEAST: Record<string, number> = {
 }
 const SIGNS: Record<string, string> = { usd: '$', eur: '€', gbp: '£', jpy: '¥' }
 
-/** In the smallest unit: eight digits, twelve of IDR (docs: "Minimum and maximum charge amounts"). */
-export function largestAmount(currency: string): number {
-  return currency === 'idr' ? 999_999_999_999 : 99_999_999
-}
-
 export function isCurrency(code: string): boolean {
-  return SUPPORTED.has(code)
+  return code === code.toLowerCase() && (isTaken(code) || WITHDRAWN.includes(code))
 }
 
 export function supportedCurrencies(): string {
-  return [...SUPPORTED].join(', ')
+  return [...TAKEN_CURRENCIES.map((code) => code.toLowerCase()), ...WITHDRAWN].join(', ')
 }
 
 /** In the smallest unit. */

@@ -1,5 +1,6 @@
 // What is asked of a payment intent: its parameters, read and refused together.
-import { inWords, largestAmount, leastAmount, refuseFraction } from './currencies.ts'
+import { largestPayment } from '#core/money.ts'
+import { inWords, leastAmount, refuseFraction } from './currencies.ts'
 import { missing, parameterRefused } from './errors.ts'
 import { stripeId } from './ids.ts'
 import { findMethod } from './methods.ts'
@@ -41,9 +42,9 @@ export function checkedAmount(amount: number, currency: string): number {
       'amount',
       'amount_too_small',
     )
-  if (amount > largestAmount(currency)) {
+  if (amount > largestPayment(currency)) {
     throw parameterRefused(
-      `Amount must be no more than ${inWords(largestAmount(currency), currency)}`,
+      `Amount must be no more than ${inWords(largestPayment(currency), currency)}`,
       'amount',
       'amount_too_large',
     )

@@ -25,6 +25,10 @@ export interface ListEventsQuery {
   type?: EventTypes
   /** Filter by resource. */
   subject_id?: string
+  /** Created at or after. */
+  created_from?: string
+  /** Created before. */
+  created_to?: string
 }
 
 /** Everything that happened to your resources, in one order. */
@@ -35,7 +39,9 @@ export class EventsResource extends Resource {
    * The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears
    * later never has a lower one. So if you always ask for the events after the last one you have, you
    * miss nothing. `Link` always points to the next page. An event joins the feed a moment after it
-   * happened, and is kept for 90 days unless your operator chose otherwise.
+   * happened, and is kept for 90 days unless your operator chose otherwise. `created_from` and
+   * `created_to` select by the time when it happened, still in the order of the sequences, and who waits
+   * is answered by the first event that all filters allow.
    *
    * If there is nothing to list, `Prefer: wait=N` (at most 30 seconds) waits: the answer comes with the
    * first event, or is empty when the time is up. At most 20 requests of a key may wait at once.

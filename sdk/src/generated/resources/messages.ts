@@ -6,9 +6,9 @@ import type { Pages } from '../../pages.ts'
 import { part, Resource } from '../../resource.ts'
 import type {
   CancelMessage,
+  Channel,
   Message,
   MessageAnswer,
-  MessageChannel,
   MessageStatus,
   SendEmail,
   SendEmailBatch,
@@ -34,7 +34,7 @@ export interface ListMessagesQuery {
   /** Created before. */
   created_to?: string
   /** Filter by channel. */
-  channel?: MessageChannel
+  channel?: Channel
   /** Filter by status. */
   status?: MessageStatus
   /** Filter by recipient: an email address in `to`, `cc` or `bcc`, ignoring case, or a phone number. */

@@ -6,7 +6,7 @@ import { batcher } from '#core/batch.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, currencyCode } from '#core/money.ts'
+import { amountMinor, largestPayment, takenCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { paymentSchema, type Payment } from '#domain/payments/payment.ts'
 import { createPayments, type CreateRequest } from '#domain/payments/request.ts'
@@ -42,7 +42,7 @@ const paymentMethod = z
 const createBody = z
   .strictObject({
     amount_minor: amountMinor,
-    currency: currencyCode.transform((code) => code.toUpperCase()),
+    currency: takenCurrency.transform((code) => code.toUpperCase()),
     method: z
       .literal('card')
       .meta({ description: 'The payment method. Currently only `card`.', example: 'card' }),
@@ -152,7 +152,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
         id: payment_id,
         body,
         step(asked) {
-          checkAmount(body)
+          checkAmount(body, largestPayment(body.currency))
           const place = paymentMethodPlace(asked.tenant_id, asked.job_id)
           const payment_method = body.payment_method === null ? null : vault.seal(body.payment_method, place)
           return create({ ...body, ...asked, payment_id, payment_method, processor: AREAS.payments.provider })

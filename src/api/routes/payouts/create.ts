@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
-import { amountMinor, currencyCode, moneyText, settlesExactly } from '#core/money.ts'
+import { amountMinor, moneyText, settlesExactly, takenCurrency } from '#core/money.ts'
 import { AREAS } from '#domain/areas.ts'
 import { payoutSchema, type Payout } from '#domain/payouts/payout.ts'
 import { requestPayouts, type PayoutRequest, type Judgement } from '#domain/payouts/request.ts'
@@ -19,7 +19,7 @@ import { PENDING_PAYOUT } from './examples.ts'
 const createBody = z
   .strictObject({
     amount_minor: amountMinor,
-    currency: currencyCode.transform((code) => code.toLowerCase()).meta({ example: 'usd' }),
+    currency: takenCurrency.transform((code) => code.toLowerCase()).meta({ example: 'usd' }),
     recipient_id: idText.meta({
       description: 'The id of the recipient, who must be paid in the same currency.',
       example: EXAMPLE_ID,

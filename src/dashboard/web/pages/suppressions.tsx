@@ -3,7 +3,7 @@ import { Button, NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useState } from 'react'
-import type { MessageChannel, Suppression } from '#sdk/index.ts'
+import type { Channel, Suppression } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
@@ -135,7 +135,7 @@ export function SuppressionsPage() {
 }
 
 function AddDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
-  const [channel, setChannel] = useState<MessageChannel>('email')
+  const [channel, setChannel] = useState<Channel>('email')
   const [address, setAddress] = useState('')
   return (
     <ConfirmDialog

@@ -3,7 +3,7 @@ import { Button, NativeSelect, Textarea, TextInput } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { Plus } from 'lucide-react'
 import { useState } from 'react'
-import type { MessageChannel, MessageTemplate } from '#sdk/index.ts'
+import type { Channel, MessageTemplate } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { useDialogs } from '../dialogs.ts'
 import { acted, noteActed } from '../kit/Acted.tsx'
@@ -71,7 +71,7 @@ export function TemplatesPage() {
 function CreateTemplateDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   const navigate = useNavigate()
   const [name, setName] = useState('')
-  const [channel, setChannel] = useState<MessageChannel>('email')
+  const [channel, setChannel] = useState<Channel>('email')
   const [subject, setSubject] = useState('')
   const [text, setText] = useState('')
   const ready = name.trim() !== '' && text !== '' && (channel === 'sms' || subject !== '')

@@ -4,7 +4,7 @@ import type { Answer } from '../../../answer.ts'
 import type { RequestOptions } from '../../../client.ts'
 import type { Pages } from '../../../pages.ts'
 import { part, Resource } from '../../../resource.ts'
-import type { CreateSuppression, MessageChannel, Suppression, SuppressionReason } from '../../schemas.ts'
+import type { Channel, CreateSuppression, Suppression, SuppressionReason } from '../../schemas.ts'
 
 /** What `messages.suppressions.list` can be asked for. */
 export interface ListSuppressionsQuery {
@@ -21,7 +21,7 @@ export interface ListSuppressionsQuery {
   /** Created before. */
   created_to?: string
   /** Filter by channel. */
-  channel?: MessageChannel
+  channel?: Channel
   /** Filter by address or number. */
   address?: string
   /** Filter by reason. */

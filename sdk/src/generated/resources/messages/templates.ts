@@ -5,8 +5,8 @@ import type { RequestOptions } from '../../../client.ts'
 import type { Pages } from '../../../pages.ts'
 import { part, Resource } from '../../../resource.ts'
 import type {
+  Channel,
   CreateMessageTemplate,
-  MessageChannel,
   MessageTemplate,
   PreviewMessageTemplate,
   RenderedTemplate,
@@ -28,7 +28,7 @@ export interface ListMessageTemplatesQuery {
   /** Created before. */
   created_to?: string
   /** Filter by channel. */
-  channel?: MessageChannel
+  channel?: Channel
   /** Filter by name. */
   name?: string
 }

@@ -1,0 +1,80 @@
+// The schemas of events by type: as the feed lists them, and as webhooks bring them.
+import { EVENTS } from '#domain/events.ts'
+import type { JsonSchema, Schemas } from './schemas.ts'
+
+/** `payment.capture_failed` is `PaymentCaptureFailed`. */
+export function nameOfType(type: string): string {
+  return type.replaceAll(/(?:^|[._])(\w)/g, (_match, letter: string) => letter.toUpperCase())
+}
+
+/** The body of a webhook of this type as a component, and a reference to it. */
+export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas): JsonSchema {
+  const name = `${nameOfType(type)}Webhook`
+  schemas.components[name] = {
+    type: 'object',
+    description: `The body of the webhook \`${type}\`.`,
+    required: ['id', 'type', 'timestamp', 'sequence', 'tenant_id', 'data'],
+    properties: {
+      id: {
+        type: 'string',
+        format: 'uuid',
+        description: 'The id of the event; `webhook-id` is the same.',
+        examples: [EXAMPLE_EVENT_ID],
+      },
+      type: { type: 'string', const: type, description: 'What happened.', examples: [type] },
+      timestamp: {
+        type: 'string',
+        format: 'date-time',
+        description: 'When it happened.',
+        examples: [EXAMPLE_TIME],
+      },
+      sequence: {
+        type: ['integer', 'null'],
+        format: 'int64',
+        minimum: 1,
+        description: 'Its number among the events of the tenant, without gaps. `null` in a test event.',
+        examples: [42],
+      },
+      tenant_id: {
+        type: 'string',
+        format: 'uuid',
+        description: 'The tenant that the event belongs to.',
+        examples: [EXAMPLE_TENANT_ID],
+      },
+      data: { description: 'The resource as it was then.', anyOf: data },
+    },
+  }
+  return { $ref: `#/components/schemas/${name}` }
+}
+
+/** Makes of the component `FeedEvent` one of a component for each type, told apart by `type`. It is the last to be made. */
+export function splitByType(schemas: Schemas): void {
+  const { components } = schemas
+  const whole = components['FeedEvent']
+  if (whole === undefined) return
+  const { properties, ...rest } = whole as JsonSchema & { properties: Record<string, JsonSchema> }
+  const mapping: Record<string, string> = {}
+  for (const { type, noun, about, data } of EVENTS) {
+    const name = `${nameOfType(type)}Event`
+    mapping[type] = `#/components/schemas/${name}`
+    components[name] = {
+      ...rest,
+      description: `An event of the feed. ${about}`,
+      properties: {
+        ...properties,
+        type: { ...properties['type'], const: type, examples: [type] },
+        subject_type: { ...properties['subject_type'], const: noun, examples: [noun] },
+        data: { ...schemas.of(data, 'output'), description: properties['data']!['description'] },
+      },
+    }
+  }
+  components['FeedEvent'] = {
+    description: `${String(whole['description'])} Its \`type\` says which. There can be new types at any time.`,
+    oneOf: Object.values(mapping).map(($ref) => ({ $ref })),
+    discriminator: { propertyName: 'type', mapping },
+  }
+}
+
+export const EXAMPLE_EVENT_ID = '0198f6f2-2b1a-7000-8000-123456789abc'
+export const EXAMPLE_TENANT_ID = '0198f6f0-5a1c-7c3e-9d50-3f6f1c9d7a10'
+export const EXAMPLE_TIME = '2026-11-20T10:15:30.123456Z'
