@@ -300,7 +300,7 @@ test('a page needs no key and no address of a host', async () => {
   })
   await page.payments.list({ status: 'captured', metadata: { order: 'A 1' } }, { headers: { 'x-more': '2' } })
   const [url, headers] = asked[0]!
-  expect(url).toBe('/api/v1/payments?status=captured&metadata%5Border%5D=A+1')
+  expect(url).toBe('/api/v1/payments?status=captured&metadata%5Border%5D=A%201')
   expect(['authorization', 'x-page', 'x-more'].map((name) => headers.get(name))).toEqual([null, '1', '2'])
 })
 
