@@ -74,8 +74,7 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
     refuse(error, request, reply) {
       const refusal = refusalOf(error, request)
       const { code, retry_after_s, status } = refusal
-      if (retry_after_s !== undefined || status === 503 || status === 504)
-        reply.header('retry-after', retry_after_s ?? 1)
+      if (retry_after_s !== undefined || status === 503) reply.header('retry-after', retry_after_s ?? 1)
       if (status === 401) reply.header('www-authenticate', 'Bearer')
       if (status === 408) reply.header('connection', 'close')
       return reply

@@ -65,7 +65,7 @@ export const ERRORS = {
   sms_send_failed: [502, 'The SMS could not be sent.'],
   overloaded: [503, 'The service is overloaded; nothing was accepted.'],
   timeout: [
-    504,
+    503,
     'The answer took too long. If a create was under way, its outcome is unknown: repeat it with the same idempotency key.',
   ],
   database_unavailable: [

@@ -207,7 +207,7 @@ function refusalsOf(literal: Literal, schemas: Schemas): JsonSchema {
         description: list.map((code) => `\`${code}\`: ${ERRORS[code][1]}`).join('\n\n'),
         headers: headersOf([
           ...(status === '401' ? ['WWW-Authenticate' as const] : []),
-          ...(status === '429' || status === '503' || status === '504' ? ['Retry-After' as const] : []),
+          ...(status === '429' || status === '503' ? ['Retry-After' as const] : []),
           ...(list.some((code) => AFTER_THE_WORK.includes(code)) ? headersOfTaken(literal) : []),
         ]),
         content: {
