@@ -65,7 +65,7 @@ function malformed(target: Target, { status, body, headers }: RawAnswer): string
   const row = ERRORS[code as ErrorCode] as readonly [number, string] | undefined
   if (row === undefined) problems.push(`${code} is not in the catalogue`)
   else if (row[0] !== status) problems.push(`${code} has the status ${row[0]}, not ${status}`)
-  const anyRoute = target.document.components.schemas.Error
+  const anyRoute = target.document.components.schemas.ErrorAnswer
   if (anyRoute === undefined) problems.push('the document has no schema of errors')
   if (!/\w/.test(message)) problems.push('the error says nothing')
   if (request_id !== headers.get('x-request-id')) problems.push("the error's request_id is not x-request-id")

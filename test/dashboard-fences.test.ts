@@ -498,6 +498,7 @@ test('whatever the id in a path is of, the audit log names it by one word', asyn
     '/api/members/invitations': 'invitation',
     '/api/ops/acts': 'act',
     '/api/ops/jobs': 'job',
+    '/api/ops/proposals': 'proposal',
     '/api/ops/queues': 'queue',
     '/api/stories': 'story',
     '/api/webhook_endpoints': 'webhook_endpoint',

@@ -186,10 +186,12 @@ const NO_NOUN: Record<string, string> = {
   pauses: 'stop the work of a tenant',
   payment_cursors: 'say up to where events are counted',
   payment_days: 'count payments',
+  proposals: 'are of operators',
   tenant_rollups: 'count jobs',
   webhook_due: 'are deliveries that wait',
   webhook_lines: 'are of endpoints',
   webhook_stats: 'count deliveries',
+  webhook_subscriptions: 'say which endpoint wanted what until when',
 }
 
 test("each table with tenants' rows belongs to a noun, so that the audit and the reconciler know it", async () => {

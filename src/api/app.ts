@@ -16,7 +16,7 @@ import { checkHost } from './host.ts'
 import { withFaultOfKey } from './idempotent.ts'
 import { createKeyless } from './keyless.ts'
 import { openapiRoutes } from './openapi/routes.ts'
-import { checkPath, checkQuery, parseQuery } from './query.ts'
+import { checkPath, checkPlus, checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
 import { ROUTES } from './routes/index.ts'
 import { createRefusals } from './refusals.ts'
@@ -141,6 +141,7 @@ export async function buildApi(
     }
     checkPath(request.url)
     checkQuery(request.url, request.query)
+    checkPlus(request.url)
     const encoding = request.headers['content-encoding'] ?? 'identity'
     if (encoding !== 'identity' && request.method !== 'GET') {
       throw new AppError('unsupported_media_type', {

@@ -26,7 +26,7 @@ export function checkPath(url: string): void {
 
 /**
  * Throws `invalid_request` when a query string is not UTF-8 or holds control characters or what Postgres cannot
- * store, or a `+`, which is a plus to some and a blank to others.
+ * store.
  */
 export function checkQuery(url: string, query: unknown): void {
   const start = url.indexOf('?')
@@ -41,6 +41,15 @@ export function checkQuery(url: string, query: unknown): void {
     })
   }
   checkStorable(query, '', 0)
+  for (const [name, value] of new URLSearchParams(url.slice(start)))
+    if (CONTROL.test(name) || CONTROL.test(value))
+      throw controlCharacters(CONTROL.test(name) ? 'query' : name)
+}
+
+/** Throws `invalid_request` when a query string holds a `+`, which is a plus to some and a blank to others. */
+export function checkPlus(url: string): void {
+  const start = url.indexOf('?')
+  if (start === -1) return
   for (const part of url.slice(start + 1).split('&'))
     if (part.includes('+'))
       throw new AppError('invalid_request', {
@@ -48,9 +57,6 @@ export function checkQuery(url: string, query: unknown): void {
         message:
           'A + in a query is a plus to some and a blank to others: write %2B for a plus, %20 for a blank.',
       })
-  for (const [name, value] of new URLSearchParams(url.slice(start)))
-    if (CONTROL.test(name) || CONTROL.test(value))
-      throw controlCharacters(CONTROL.test(name) ? 'query' : name)
 }
 
 // oxlint-disable-next-line no-control-regex -- this pattern is meant to find control characters

@@ -6,7 +6,7 @@ import type { ApiContext } from '#api/context.ts'
 import { networkOf } from '#api/failures.ts'
 import { createLimit } from '#api/limit.ts'
 import { stopWaiting } from '#api/open.ts'
-import { checkPath, checkQuery, parseQuery } from '#api/query.ts'
+import { checkPath, checkPlus, checkQuery, parseQuery } from '#api/query.ts'
 import { createRefusals } from '#api/refusals.ts'
 import { validatorCompiler } from '#api/validate.ts'
 import { createBodyReader } from '#core/bodies.ts'
@@ -142,6 +142,8 @@ export async function buildDashboard(api: ApiContext, beside: Beside): Promise<F
       return
     }
     checkQuery(url, request.query)
+    // The address of a page is its own: browsers write blanks there as they like.
+    if (url.startsWith('/api/')) checkPlus(url)
   })
   app.addHook('onSend', async (request, reply) => await recordOutcome(api, request, reply))
   app.addHook('preClose', async () => {
