@@ -249,7 +249,8 @@ test('requests beyond what the database can keep up with are refused, with few l
   })
   expect(refused).toEqual(refused.map(() => [503, 'overloaded']))
   const statuses = (await Promise.all(sent.map((each) => each.statuses()))).flat()
-  expect(new Set(statuses)).toEqual(new Set([200, 503]))
+  // The connection of one that was refused before it was read may end with its answer.
+  expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([])
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(500)
   expect(logged()).toBeLessThan(refused.length / 4)
 })
