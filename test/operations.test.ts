@@ -609,8 +609,10 @@ test('recurring work whose provider refuses has failed: its page says why and si
     expect(row.failed_runs).toBeGreaterThan(1)
     expect(row.state).toBe('failed')
   })
-  expect((await failures()) - before).toBeGreaterThan(1)
-  await eventually(async () => expect(await failing()).toBeGreaterThan(0))
+  await eventually(async () => {
+    expect((await failures()) - before).toBeGreaterThan(1)
+    expect(await failing()).toBeGreaterThan(0)
+  })
   await refusal.remove()
   await eventually(async () =>
     expect(await events()).toMatchObject({
