@@ -735,7 +735,7 @@ beforeAll(async () => {
   ends = new AsyncDisposableStack()
   const database = await createDatabase()
   ends.defer(database.drop)
-  sql = connectDatabase(database.url, { max: 24, application_name: 'test' })
+  sql = connectDatabase(database.url, { max: 10, application_name: 'test' })
   ends.defer(() => sql.end())
 })
 afterAll(async () => await ends?.disposeAsync())

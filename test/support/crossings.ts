@@ -31,7 +31,7 @@ export type Crossing = {
 }
 
 /** Rows that are changed by one transaction. */
-const AT_ONCE = 16
+const AT_ONCE = 8
 
 /** Every way from one of the states to another. */
 function changesOf({ states, final = [] }: Crossing): { from: string; to: string }[] {
@@ -80,11 +80,11 @@ export async function crossingsOf(
       results[2] = await Promise.all(before.map((row) => resultOf(run(sql, row))))
       await sql.begin(async (tx) => await changeAll(tx, crossing, before, states))
     }
-    const ends = await Promise.all(rows.map((each) => endsOf(sql, each)))
+    const ends = await endsOf(sql, rows.flat())
     for (const [nth, { from, to }] of some.entries()) {
-      const [outcome, later, earlier] = ends.map((each, order) => ({
+      const [outcome, later, earlier] = rows.map((each, order) => ({
         result: results[order]![nth],
-        rows: each[nth],
+        rows: ends.get(each[nth]!.tenant_id),
       }))
       const allowed = isDeepStrictEqual(outcome, earlier) ? earlier : later
       found.push({ change: `${from} -> ${to}`, crossed: outcome, allowed })
@@ -166,7 +166,7 @@ async function changeAll(
 }
 
 /** All rows of the tenants, with ids and times made equal; a time of the states stays what it is. */
-async function endsOf(sql: Sql, crossed: Crossed[]): Promise<unknown[]> {
+async function endsOf(sql: Sql, crossed: Crossed[]): Promise<Map<string, string[]>> {
   const tables = await sql<{ name: string }[]>`
     select c.oid::regclass::text as name from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
@@ -179,13 +179,13 @@ async function endsOf(sql: Sql, crossed: Crossed[]): Promise<unknown[]> {
       )
       .join(' union all '),
     [crossed.map(({ tenant_id }) => tenant_id)],
+    { prepare: true },
   )
-  const of_tenant = Map.groupBy(rows, ({ tenant_id }) => tenant_id)
-  return crossed.map(({ tenant_id }) =>
-    of_tenant
-      .get(tenant_id)!
-      .map(({ name, row }) => `${name} ${JSON.stringify(normal(row))}`)
-      .toSorted(),
+  return new Map(
+    [...Map.groupBy(rows, ({ tenant_id }) => tenant_id)].map(([tenant_id, own]) => [
+      tenant_id,
+      own.map(({ name, row }) => `${name} ${JSON.stringify(normal(row))}`).toSorted(),
+    ]),
   )
 }
 

@@ -1873,10 +1873,10 @@ export interface TimelineEntry {
   /**
    * How it ended; null while it has not.
    * - An attempt: `done`; `declined`: refused for good; `retry`: nothing happened, it is tried again;
-   * `ambiguous`: no answer, it is sent again with the same key; `unknown`: it is looked up and not sent
-   * again; `misconfigured`: credentials were refused; `returned`: nothing was sent, another attempt
-   * follows; `parked`: it waits for an operator; `discarded`, `resolved`: an operator ended it. Also
-   * null if the worker was lost.
+   * `ambiguous`: no answer, it is sent again with the same key; `unknown`: it is looked up, and sent
+   * again only if it never took effect; `misconfigured`: credentials were refused; `returned`: nothing
+   * was sent, another attempt follows; `parked`: it waits for an operator; `discarded`, `resolved`: an
+   * operator ended it. Also null if the worker was lost.
    * - A call: `done`, `declined`, `discarded`, or `rotated`: it failed and was replaced by a call with a
    * new key.
    * - A notification: `received`, `applied`, `parked` until the object it names exists, `ignored`.

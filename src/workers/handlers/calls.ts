@@ -5,7 +5,7 @@ import type { ProviderCall } from '#domain/jobs/calls.ts'
 /** A call that has been refused for this long, each time before it had any effect, has failed. */
 const REFUSED_MS = 24 * 3_600_000
 
-/** Limits the new keys for one job: each key for which the processor has stored an error costs two calls. */
+/** The most new keys for a capture or a cancellation: each for which the processor has stored an error costs two calls. */
 export const MAX_GENERATIONS = 12
 
 /** A provider's clock and ours may differ by this much. */

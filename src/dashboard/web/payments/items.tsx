@@ -147,7 +147,10 @@ function attemptParts(told: Told, entry: TimelineEntry) {
     declined: [`${at} refused to ${does}`, typeof message === 'string' ? message : undefined],
     retry: [`${at} did not ${does}, and nothing happened`, `It is retried${next}.`],
     ambiguous: [`${at}'s answer was lost`, `It is retried with the same key${next}.`],
-    unknown: [`It is not known whether ${at} did ${does}`, `It is looked up${next}, and not sent again.`],
+    unknown: [
+      `It is not known whether ${at} did ${does}`,
+      `It is looked up${next}, and sent again only if it never took effect.`,
+    ],
     misconfigured: [`${at} refused our credentials`, 'An operator has to correct them.'],
     returned: ['Nothing was sent', `Another attempt follows${next}.`],
     parked: [`Not done: ${does}`, 'It waits for an operator.'],

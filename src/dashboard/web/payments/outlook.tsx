@@ -90,7 +90,7 @@ export function jobSaid({
   if (job.unknown_since !== null || last === 'unknown')
     return say(
       'doubt',
-      `${held}It is not known whether ${at} did ${to_do}. It is looked up${due} and not sent again, so no money moves twice. ${is_held ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
+      `${held}It is not known whether ${at} did ${to_do}. It is looked up${due}, and sent again only if it never took effect, so no money moves twice. ${is_held ? 'If' : 'You need not do anything; if'} it stays unknown, an operator decides.`,
     )
   if (last === 'parked')
     return say('warn', `${doing} is waiting for an operator. Nothing is sent until they decide.`)
