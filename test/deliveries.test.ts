@@ -445,8 +445,8 @@ describe('an endpoint', () => {
       from webhook_deliveries d cross join jsonb_array_elements(d.attempts_log) l
       where d.tenant_id = ${client.tenant_id} and d.type = 'customer.created'`
     expect(hook.arrived).toHaveLength(11)
-    // Nine gaps of 50 ms; some jitter of timers.
-    expect(row!.took_ms).toBeGreaterThan(400)
+    // Nine gaps of 50 ms. Where the machine is busy the first begin late and the last in time; all at once took no tenth of it.
+    expect(row!.took_ms).toBeGreaterThan(200)
   })
 
   test('that is disabled by hand skips, and enabling it sends nothing of that; a recovery does, also while disabled', async () => {

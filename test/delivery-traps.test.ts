@@ -210,9 +210,11 @@ describe('an endpoint', () => {
       from generate_series(1, 300) n`
     await untilArrived(hook, 301)
     await world.drain()
-    const [row] = await world.sql`
-      select max(attempt) as attempt from jobs where subject_id = ${endpoint.id}`
-    expect(row!['attempt']).toBe(1)
+    // A busy process gives attempts back whose permits have lapsed; a lease that lapsed leaves one without an outcome.
+    const lapsed = await world.sql`
+      select from jobs j join job_attempts a on a.job_id = j.id
+      where j.subject_id = ${endpoint.id} and a.outcome is null`
+    expect(lapsed).toHaveLength(0)
     expect(hook.arrived).toHaveLength(301)
   })
 })

@@ -108,7 +108,8 @@ describe('a running system', () => {
 
   test('the dashboard is at the name for which passkeys work', async () => {
     expect(dev.dashboard.url).toMatch(/^http:\/\/localhost:\d+$/)
-    expect((await fetch(dev.dashboard.url)).status).toBe(200)
+    const page = await fetch(dev.dashboard.url)
+    expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<!doctype html>')])
   })
 
   test('the reference may be read, and requests sent from it, under any name of the host', async () => {
