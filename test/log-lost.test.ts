@@ -1,9 +1,10 @@
 // Log lines that cannot be written: the work goes on, the losses are told, and the processes end when they are asked to.
-import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
+import { execFileSync, spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:fs'
 import { open, readFile, truncate, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { freePort } from '#start/ports.ts'
 import { createClient, freshKey, type Client } from '#test/client.ts'
@@ -55,7 +56,7 @@ async function talk({ client }: Started, requests = 600): Promise<void> {
   }
 }
 
-async function endsWell({ child }: Started): Promise<void> {
+async function endsWell({ child }: Pick<Started, 'child'>): Promise<void> {
   const ended = once(child, 'exit')
   child.kill('SIGTERM')
   expect(await ended).toEqual([0, null])
@@ -144,4 +145,55 @@ describe('losing log lines never stops work', () => {
     child.kill('SIGTERM')
     expect(await ended).toEqual([0, null])
   })
+})
+
+test('an emulator whose disk is full goes on, and writes down what happened when there is room again', async () => {
+  const folder = await makeFolder()
+  onTestFinished(() => folder.remove())
+  async function startEmulator(limit: string) {
+    const program = [
+      process.execPath,
+      'src/emulators/stripe/main.ts',
+      '--port=0',
+      `--data-dir=${folder.path}`,
+    ]
+    const child = spawn('bash', ['-c', `${limit} exec "$@"`, 'bash', ...program], {
+      cwd: ROOT,
+      env: { PATH: process.env.PATH, ...COMPILE_CACHE },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    onTestFinished(() => void child.kill('SIGKILL'))
+    const said: string[] = []
+    for (const stream of [child.stdout, child.stderr])
+      createInterface({ input: stream }).on('line', (line) => void said.push(line))
+    const says = async (text: string) =>
+      await eventually(async () => expect(said.join('\n')).toContain(text), 60_000)
+    await says('stripe_url')
+    const { stripe_url } = JSON.parse(said.find((line) => line.includes('stripe_url'))!)
+    return { child, says, client: createClient(stripe_url, 'sk_test_emulator') }
+  }
+
+  const full = await startEmulator('ulimit -S -f 16;')
+  const ids: string[] = []
+  const pay = async () => {
+    for (let n = 0; n < 20; n++) {
+      const response = await fetch(`${full.client.url}/v1/payment_intents`, {
+        method: 'POST',
+        headers: { authorization: 'Bearer sk_test_emulator' },
+        body: new URLSearchParams({ amount: '1000', currency: 'usd' }),
+      })
+      expect(response.status).toBe(200)
+      ids.push(((await response.json()) as { id: string }).id)
+    }
+  }
+  await pay()
+  await full.says('cannot be written (Error: EFBIG')
+  await pay()
+  execFileSync('prlimit', ['--pid', String(full.child.pid), '--fsize=unlimited:'])
+  await full.says('stripe-journal.jsonl is written again')
+  await endsWell(full)
+  const again = await startEmulator('')
+  for (const id of ids)
+    expect((await again.client.get(`/v1/payment_intents/${id}`)).body).toMatchObject({ id, amount: 1000 })
+  await endsWell(again)
 })

@@ -3,12 +3,14 @@ import { glob, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { batcher } from '#core/batch.ts'
 import { createFairGate, createGate } from '#core/gate.ts'
+import { emptyRequestLog, logRequest } from '#emulators/shared/requests.ts'
+import { emptyIdempotency, storeAnswer } from '#emulators/stripe/idempotency.ts'
 
 const ROOT = new URL('../', import.meta.url)
 /** What makes a queue. */
 const MAKES =
-  /\b(?:createGates?|createFairGate|createSlots|createLineWriter|createSender<\w+>|createBodyReader|createSlowLane)\(/
-const IS_ONE = /\bfunction (?:createGates?|createFairGate|createSlowLane|createBodyReader)\b/
+  /\b(?:createGates?|createFairGate|createSlots|createLineWriter|createSender<\w+>|createBodyReader|createSlowLane|createRoom)\(/
+const IS_ONE = /\bfunction (?:createGates?|createFairGate|createSlowLane|createBodyReader|createRoom)\b/
 
 test('every file in which a queue is made is in the list of queues', async () => {
   const document = await readFile(new URL('docs/architecture.md', ROOT), 'utf8')
@@ -64,4 +66,22 @@ test('a statement of many is refused what is too much or too large, by name', as
     code: 'overloaded',
     message: expect.stringContaining('test_step'),
   })
+})
+
+test('what emulators remember beside their record is bounded', () => {
+  const log = emptyRequestLog(true)
+  for (let n = 0; n < 2_000; n++)
+    logRequest(log, { method: 'GET', path: `/none/${n}`, idempotency_key: null, request_id: `${n}` })
+  expect([log.counts.size, log.counts.get('others')]).toEqual([1_001, 1_000])
+
+  const day_ms = 24 * 60 * 60 * 1000
+  const idempotency = emptyIdempotency()
+  for (const [key, at_ms] of [
+    ['a', 0],
+    ['b', 1],
+    ['a', day_ms],
+    ['c', day_ms + 1],
+  ] as const)
+    storeAnswer(idempotency, key, { status: 200, content: '', fingerprint: '', request_id: '', at_ms })
+  expect([...idempotency.answers.keys()]).toEqual(['a', 'c'])
 })

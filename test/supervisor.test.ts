@@ -1,4 +1,5 @@
 // The parts of `npm start`: each is brought back when it dies, all stop in order, and none outlives the start.
+import { execFileSync } from 'node:child_process'
 import { chmod, mkdir, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
@@ -187,6 +188,31 @@ describe('a running system', () => {
     const names = new Set((await logLines()).map(({ name }) => name))
     expect([...names].toSorted()).toEqual(['api', 'dashboard', 'start', 'webhooks', 'worker'])
     expect((await stat(join(folder.path, 'sluice.log'))).mode & 0o777).toBe(0o600)
+  })
+
+  test('it works on when its log has no room, and says what is missing when it has', async () => {
+    const limit = (most: string, pids: number[]) =>
+      pids.forEach((pid) => execFileSync('prlimit', ['--pid', `${pid}`, `--fsize=${most}:`]))
+    const pids = [running.pid, ...Object.values(await parts()).map(({ pid }) => pid)]
+    limit('1', pids)
+    await until('lines are lost', async () => {
+      await pay()
+      const metrics = await (await fetch(`${dev.metrics_url}/metrics`)).text()
+      return ['api', 'worker'].every((part) =>
+        new RegExp(`^sluice_log_lines_lost_total\\{part="${part}",reason="EFBIG"\\} [1-9]`, 'm').test(
+          metrics,
+        ),
+      )
+    })
+    process.kill((await parts())['Stripe emulator']!.pid, 'SIGKILL')
+    await pay()
+    expect(processStarted(running.pid)).not.toBeNull()
+    limit('unlimited', [running.pid, ...pids.filter((pid) => processStarted(pid) !== null)])
+    await until('that is told', async () => {
+      await pay()
+      return (await logLines()).some(({ name, msg }) => name === 'api' && msg === 'log lines were lost')
+    })
+    await until('all are ready', async () => (await readiness()).status === 200)
   })
 
   test('it works on when nobody reads its output any more', async () => {

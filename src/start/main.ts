@@ -134,14 +134,9 @@ async function startAll(given: Config): Promise<Started> {
         : null,
     }
     writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
-    process.stdout.write(
-      banner(
-        { ...started, api_url: places.api.url, webhooks_url: places.webhooks.url },
-        notes,
-        areas.deployed,
-        join(given.DATA_DIR, 'dev.json'),
-      ),
-    )
+    const shown = { ...started, api_url: places.api.url, webhooks_url: places.webhooks.url }
+    const text = banner(shown, notes, areas.deployed, join(given.DATA_DIR, 'dev.json'))
+    tellPeople(text.trimEnd(), process.stdout)
     const started_parts = ends.move()
     return { log, close: () => started_parts.disposeAsync() }
   } catch (error) {

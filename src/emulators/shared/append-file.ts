@@ -1,14 +1,18 @@
-// A JSONL file that only grows, written in batches.
+// A JSONL file that only grows, written in batches. Work goes on while its disk is full.
 import { open } from 'node:fs/promises'
+import { tellPeople } from '#core/run.ts'
 
 export type AppendFile = {
   append(value: unknown): void
-  /** Resolves when everything appended so far is in the file. */
+  /** Resolves when everything appended so far is in the file, or has found no room there. */
   flush(): Promise<void>
   close(): Promise<void>
 }
 
 const BATCH_MS = 5
+/** A full disk is tried again so often, with the lines that wait for it: without one of them, none after it can be read. */
+const AGAIN_MS = 1_000
+const MOST_CHARACTERS = 64 * 1024 * 1024
 const NEWLINE = 10
 
 /** Opens or creates the file, which only this user may read, after handing each line that it holds to `read`. A last line that a crash has cut off is dropped. */
@@ -28,27 +32,62 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
   if (rest.length > 0) await handle.truncate(whole)
 
   let waiting: string[] = []
+  let characters = 0
+  let size = whole
+  let is_torn = false
+  let is_told = false
+  let is_over = false
   let written: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | null = null
 
   function flush(): Promise<void> {
     if (timer) clearTimeout(timer)
     timer = null
-    if (waiting.length === 0) return written
-    const batch = `${waiting.join('\n')}\n`
-    waiting = []
-    written = written.then(() => handle.appendFile(batch))
+    written = written.then(writeWaiting)
     return written
+  }
+
+  async function writeWaiting(): Promise<void> {
+    if (waiting.length === 0) return
+    const batch = waiting
+    waiting = []
+    const bytes = Buffer.from(`${batch.join('\n')}\n`)
+    try {
+      // What there is of a batch that found no room is written again with the rest of it.
+      if (is_torn) await handle.truncate(size)
+      is_torn = true
+      await handle.appendFile(bytes)
+      is_torn = false
+      size += bytes.length
+      for (const line of batch) characters -= line.length
+      if (is_told) tellPeople(`${path} is written again.`)
+      is_told = false
+    } catch (error) {
+      waiting = [...batch, ...waiting]
+      timer ??= setTimeout(() => void flush(), AGAIN_MS)
+      if (!is_told)
+        tellPeople(`${path} cannot be written (${String(error)}); it is tried again every second.`)
+      is_told = true
+    }
   }
 
   return {
     append(value) {
-      waiting.push(JSON.stringify(value))
+      if (is_over) return
+      const line = JSON.stringify(value)
+      if (characters + line.length > MOST_CHARACTERS) {
+        is_over = true
+        tellPeople(`${path} could not be written for too long: what happens from now on is not in it.`)
+        return
+      }
+      waiting.push(line)
+      characters += line.length
       timer ??= setTimeout(() => void flush(), BATCH_MS)
     },
     flush,
     async close() {
       await flush()
+      if (timer) clearTimeout(timer)
       await handle.close()
     },
   }

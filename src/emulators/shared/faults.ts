@@ -29,6 +29,8 @@ const ALWAYS_BEFORE = new Set<string>([
   'refuse_400',
 ])
 
+const MOST_FAULTS = 10_000
+
 type Name = keyof typeof ACTIONS
 
 /** What can be scripted by its name. */
@@ -113,6 +115,8 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     held: [],
     script,
   }
+  if (faults.list.length >= MOST_FAULTS)
+    throw refuse(`There are ${MOST_FAULTS} faults already: delete some.`, 'fault')
   faults.list.push(added)
   return added
 }

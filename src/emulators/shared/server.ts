@@ -7,6 +7,7 @@ import { readExchange, send, type Exchange } from './http.ts'
 
 /** Longer than any client keeps an idle connection; otherwise it could be closed while a request is on its way. */
 const KEEP_ALIVE_MS = 120_000
+const MOST_CONNECTIONS = 10_000
 
 type Answers = {
   api: (exchange: Exchange) => void
@@ -26,6 +27,7 @@ export async function startServer(
     readExchange(request, response, (exchange) => answer(host, answers, exchange)),
   )
   server.keepAliveTimeout = KEEP_ALIVE_MS
+  server.maxConnections = MOST_CONNECTIONS
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(port, host, resolve)

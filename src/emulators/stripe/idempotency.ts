@@ -42,8 +42,15 @@ export function findAnswer(
   return stored
 }
 
+/** Stores it, and forgets what is older than a day. */
 export function storeAnswer(idempotency: Idempotency, key: string, answer: StoredAnswer): void {
-  idempotency.answers.set(key, answer)
+  const { answers } = idempotency
+  answers.delete(key)
+  answers.set(key, answer)
+  for (const [old, { at_ms }] of answers) {
+    if (at_ms + KEPT_MS > answer.at_ms) break
+    answers.delete(old)
+  }
   if (!idempotency.journal) return
   const { content, ...rest } = answer
   const written =

@@ -5,7 +5,7 @@ import { Agent as SecureAgent, request as httpsRequest } from 'node:https'
 import { createGate } from '#core/gate.ts'
 
 const CONCURRENCY = 32
-/** Callbacks that wait, to be posted or for the end of a pause; more are dropped. */
+/** Callbacks that wait, to be posted, for their time or for the end of a pause; more are dropped. */
 const MOST_WAITING = 10_000
 const WAIT_MS = 60_000
 const DEADLINE_MS = 15_000
@@ -122,6 +122,7 @@ export function startCallbackSender(auth_token: string): CallbackSender {
 
   function later(work: () => Promise<void>, after_ms: number): void {
     if (closed) return
+    if (timers.size >= MOST_WAITING) return void counts.dropped++
     const timer = setTimeout(() => {
       timers.delete(timer)
       void work()

@@ -11,6 +11,7 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
   START: ['START', 'YES', 'UNSTOP'],
   HELP: ['HELP', 'INFO'],
 }
+const MOST_OPTED_OUT = 100_000
 
 export type InboundSms = {
   from: string
@@ -20,6 +21,12 @@ export type InboundSms = {
   /** What Twilio's own handling of opt-outs took it for, where an account uses that. */
   opt_out_type?: string | undefined
   messaging_service_sid?: string | undefined
+}
+
+function optOut({ opted_out }: TwilioEmulator, pair: string): void {
+  opted_out.add(pair)
+  const [oldest] = opted_out
+  if (opted_out.size > MOST_OPTED_OUT) opted_out.delete(oldest!)
 }
 
 /** Resolves with what the webhook answered; status 0: nothing. */
@@ -33,7 +40,7 @@ export async function receiveSms(
   const word = body.trim().toUpperCase()
   const meaning = opt_out_type ?? Object.keys(WORDS).find((each) => WORDS[each]!.includes(word))
   const pair = pairOf(from, messaging_service_sid ?? to)
-  if (meaning === 'STOP') emulator.opted_out.add(pair)
+  if (meaning === 'STOP') optOut(emulator, pair)
   if (meaning === 'START') emulator.opted_out.delete(pair)
   const sid = newSid('SM')
   const answer = await emulator.callbacks.post(emulator.webhook_url, {
