@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
+import { CALLS, type CallingNoun } from '#jobs/index.ts'
 import { settleAiTasks, type AiTaskTold } from '#domain/ai-tasks/settle.ts'
 import { cancelAiTask } from '#domain/ai-tasks/request.ts'
 import type { Settlement } from '#domain/jobs/settle.ts'
@@ -21,6 +22,7 @@ import { requestRefunds } from '#domain/refunds/request.ts'
 import { importRefund, settleRefunds, type RefundTold } from '#domain/refunds/settle.ts'
 import { settleTopUps, type TopUpTold } from '#domain/top-ups/settle.ts'
 import { decideVerification, requestVerificationLink } from '#domain/verifications/request.ts'
+import { SUBJECTS } from '#domain/subjects.ts'
 import { settleVerifications, type VerificationTold } from '#domain/verifications/settle.ts'
 import { changingColumns, crossingsOf, type Crossed, type Crossing } from '#test/crossings.ts'
 import { createDatabase } from '#test/databases.ts'
@@ -771,7 +773,9 @@ test('when a payout arrives is said by the attempt that began later, whichever a
   expect(await tell(4, '2026-11-27')).toBe('2026-11-27')
 })
 
-test('every column that may change does so in one of the crossings', async () => {
+test('every resource with calls to a provider has its crossings, and every column that may change does so there', async () => {
+  const calling = new Set(CALLS.map(({ job }) => SUBJECTS[job.split('.')[0] as CallingNoun].table))
+  expect(new Set(Object.values(CROSSINGS).map(({ table }) => table))).toEqual(calling)
   for (const [name, crossing] of Object.entries(CROSSINGS)) {
     if (crossing.fixed.length === 0) continue
     const states = Object.values(crossing.states)
