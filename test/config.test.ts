@@ -26,6 +26,30 @@ afterAll(async () => {
   await world?.close()
 })
 
+test('the system writes from an address of its own', () => {
+  const systemFrom = (given: Record<string, string>) =>
+    loadConfig({ ...env, EMAIL_FROM: '', ...given }).SYSTEM_EMAIL_FROM
+  expect(systemFrom({})).toBe(undefined)
+  for (const [from, system] of [
+    ['mail@shop.example', 'system@shop.example'],
+    ['Shop <mail@shop.example>', 'Shop <system@shop.example>'],
+    ['mail@shop.example <mail@shop.example>', 'mail@shop.example <system@shop.example>'],
+  ] as const)
+    expect(systemFrom({ EMAIL_FROM: from })).toBe(system)
+  expect(systemFrom({ EMAIL_FROM: 'System <system@a.example>', SYSTEM_EMAIL_FROM: 'us@b.example' })).toBe(
+    'us@b.example',
+  )
+  for (const [from, system] of [
+    ['System <system@shop.example>', ''],
+    ['System@Shop.example', ''],
+    ['mail@shop.example', 'Us <MAIL@shop.example>'],
+    ['mail+a@shop.example', 'mail@shop.example'],
+  ] as const)
+    expect(() => systemFrom({ EMAIL_FROM: from, SYSTEM_EMAIL_FROM: system })).toThrow(
+      /SYSTEM_EMAIL_FROM: must be .* EMAIL_FROM/,
+    )
+})
+
 test('a wrong value is refused with the name of its variable and an example', () => {
   for (const [name, value] of [
     ['NODE_ENV', 'staging'],

@@ -106,7 +106,7 @@ test.concurrent('the email names the endpoint, its tenant and why it was disable
   const [of_gone, of_failing] = [gone!, failing!].map((id) => emails.find(({ text }) => text.includes(id)))
   expect(of_gone).toMatchObject({
     to: ['ops@told.example'],
-    from: 'Sluice <mail@sluice.example>',
+    from: 'Sluice <system@sluice.example>',
     html: null,
   })
   expect(of_gone.subject).toBe('Webhook endpoint of bakery disabled: shop.example:8443')

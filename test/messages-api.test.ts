@@ -503,13 +503,31 @@ test('nobody writes in the name of the system', async () => {
     ['from', 'system@ｓluice.example'],
     ['from', '"system@sluice.example" <shop@shop.example>'],
     ['from', '"System @ Sluice.example" <shop@shop.example>'],
+    ['from', '"sys\u200btem@sluice.example" <shop@shop.example>'],
+    ['from', '"ecosystem@sluice.example" <shop@shop.example>'],
+    ['from', '=?utf-8?B?c3lzdGVtQHNsdWljZS5leGFtcGxl?= <shop@shop.example>'],
+    ['from', 'Shop <system+shop@sluice.example>'],
+    ['from', '"system"@sluice.example'],
+    ['from', 'system@sluice.example.'],
     ['reply_to', 'Help <system@sluice.example>'],
+    ['reply_to', 'System+a+b@sluice.example'],
   ] as const) {
     const { status, body } = await email({ [param]: address }, ASYNC, guarded)
     expect([address, status, body.error?.param]).toEqual([address, 400, param])
   }
-  for (const from of ['ecosystem@sluice.example', 'system@sub.sluice.example', undefined])
+  for (const from of [
+    'ecosystem@sluice.example',
+    'system@sub.sluice.example',
+    'systems+1@sluice.example',
+    '"A = B?" <shop@sluice.example>',
+    undefined,
+  ])
     expect([from, (await email({ from }, ASYNC, guarded)).status]).toEqual([from, 202])
+  const named = await apiWith({ SYSTEM_EMAIL_FROM: 'system@xn--mnchen-3ya.example' })
+  for (const from of ['system@MÜNCHEN.example', '"system@münchen.example" <shop@shop.example>'])
+    expect([from, (await email({ from }, ASYNC, named)).status]).toEqual([from, 400])
+  // Nobody named one: the system writes from an address beside the default one.
+  expect((await email({ from: 'system@shop.example' })).body.error?.param).toBe('from')
 })
 
 test('a tenant with a list of domains writes from these, whatever others may', async () => {

@@ -1,12 +1,14 @@
 // Messages as callers send them: once each, by real servers, whatever those answer.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { startApi } from '#api/main.ts'
+import { createLog } from '#core/log.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone } from '#domain/interventions/act.ts'
 import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
 import { notificationOf } from '#domain/notifications/notification.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
 import { setEmailDomains } from '#domain/tenants.ts'
-import { freshKey, type Answer } from '#test/client.ts'
+import { createClient, freshKey, type Answer } from '#test/client.ts'
 import { byTest } from '#test/environment.ts'
 import { everyRow } from '#test/databases.ts'
 import { hashOf, shouted, standsAs, suppressionsOf } from '#test/messages.ts'
@@ -452,6 +454,54 @@ describe('an email', () => {
     expect(await emailsTo('taken@example.com')).toEqual([])
     await setEmailDomains(world.sql, other.tenant_id, ['own.example', 'else.example'], by)
     await eventually(async () => expect((await send('shop@else.example')).status).toBe(201))
+  })
+
+  test('that was accepted in the name of the system, by an API that did not know it, is not sent', async () => {
+    const lenient = await startApi(
+      { ...world.config, SYSTEM_EMAIL_FROM: undefined },
+      createLog('silent', 'test'),
+    )
+    onTestFinished(() => lenient.close())
+    const by = createClient(lenient.url, world.client.key)
+    const to = 'named@example.com'
+    for (const names of [
+      { from: 'System+news@sluice.example' },
+      { from: '"system@sluice.example" <shop@shop.example>' },
+      { reply_to: 'Help <system@sluice.example>' },
+    ]) {
+      const asked = { to: [to], subject: 'Hello', text: 'Hello', idempotency_key: freshKey(), ...names }
+      const { status, body } = await by.post('/v1/messages/email', asked, ASYNC)
+      expect([names, status]).toEqual([names, 202])
+      await becomes(body.id, { status: 'failed', job: 'failed', failure: 'sender_refused' })
+    }
+    expect(await emailsTo(to)).toEqual([])
+  })
+
+  test('goes out once the last suppression of its address is lifted, also if it was accepted before', async () => {
+    const to = 'back@example.com'
+    const path = '/v1/messages/suppressions'
+    const send_at = new Date(Date.now() + 3_600_000).toISOString()
+    const [first, second] = [
+      (await email([to], {}, { send_at })).body,
+      (await email([to], {}, { send_at })).body,
+    ]
+    expect([first.status, second.status]).toEqual(['scheduled', 'scheduled'])
+    const fault = { refuse_400: true, code: '550 5.1.1 No such mailbox' }
+    await world.provider('smtp').fault({ match: { method: 'RCPT', contains: to }, fault })
+    await email([to])
+    const [bounced] = (await world.client.get(`${path}?address=${to}`)).body
+    const manual = (await world.client.post(path, { channel: 'email', address: to })).body
+    expect([bounced.reason, manual.reason]).toEqual(['hard_bounce', 'manual'])
+    // The bounce still counts.
+    expect((await world.client.delete(`${path}/${manual.id}`)).status).toBe(200)
+    expect((await email([to])).body.status).toBe('suppressed')
+    await hurry(first.id)
+    await becomes(first.id, { status: 'suppressed' })
+    expect((await world.client.delete(`${path}/${bounced.id}`)).status).toBe(200)
+    expect((await email([to])).body.status).toBe('sent')
+    await hurry(second.id)
+    await becomes(second.id, { status: 'sent' })
+    expect(await emailsTo(to)).toHaveLength(2)
   })
 
   test('that is refused because there is no such mailbox suppresses the address', async () => {

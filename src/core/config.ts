@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
 import { problemOfDashboardUrl } from './config/dashboard.ts'
-import { isSameMailAddress } from './addresses.ts'
 import { nearestName } from './config/near.ts'
 import { isSpared, neededBy } from './config/readers.ts'
 import type { ProcessName } from './config/row.ts'
 import { VARIABLE_NAMES, VARIABLES, type VariableName } from './config/variables.ts'
 import { describe } from './describe.ts'
+import { passesFor, systemAddressBeside } from './mail-address.ts'
 import { problemOfAllowed } from './public-addresses.ts'
 
 type Variables = { -readonly [Name in keyof typeof VARIABLES]: z.output<(typeof VARIABLES)[Name][0]> }
@@ -50,13 +50,14 @@ export function loadConfig(
     const unsafe = DASHBOARD_URL === undefined ? null : problemOfDashboardUrl(DASHBOARD_URL)
     if (unsafe !== null) problems.push(isWrong('DASHBOARD_URL', unsafe))
   }
-  const { EMAIL_FROM, SYSTEM_EMAIL_FROM } = values as Partial<Variables>
-  if (
-    SYSTEM_EMAIL_FROM !== undefined &&
-    EMAIL_FROM !== undefined &&
-    isSameMailAddress(SYSTEM_EMAIL_FROM, EMAIL_FROM)
-  )
-    problems.push(isWrong('SYSTEM_EMAIL_FROM', 'must be another address than EMAIL_FROM, which tenants use'))
+  const { EMAIL_FROM } = values as Partial<Variables>
+  if (EMAIL_FROM !== undefined) {
+    const system = (values.SYSTEM_EMAIL_FROM ??= systemAddressBeside(EMAIL_FROM)) as string
+    if (passesFor(EMAIL_FROM, system))
+      problems.push(
+        isWrong('SYSTEM_EMAIL_FROM', 'must be another address than EMAIL_FROM, which tenants use'),
+      )
+  }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)
   const variables = values as Variables
   return {

@@ -1,5 +1,6 @@
 // The form of what stands in the headers of an email: addresses, and texts of one line.
-import { asciiDomain, bareAddress } from './addresses.ts'
+import { domainToUnicode } from 'node:url'
+import { asciiDomain, bareAddress, isSameMailAddress } from './addresses.ts'
 
 /** What becomes a header holds none of these: they would end it, or a part of it. */
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u
@@ -45,4 +46,44 @@ export function isMailDomain(domain: string): boolean {
     labels.every((label) => LABEL.test(label)) &&
     !/^\d+$/.test(labels.at(-1)!)
   )
+}
+
+/**
+ * Whether an address is of this mailbox, by itself or by a subaddress (`system+x@...`), or would be taken for it because its
+ * name shows the mailbox.
+ */
+export function passesFor(address: string, mailbox: string): boolean {
+  const [bare, other] = [bareAddress(address), bareAddress(mailbox)]
+  const main = `${localPart(bare).slice(0, localPart(other).length)}@${domainOf(bare)}`
+  const is_subaddress = localPart(bare)[localPart(other).length] === '+'
+  if (isSameMailAddress(is_subaddress ? main : bare, other)) return true
+  const name = address.slice(0, -bare.length - 1)
+  const shown = name
+    .normalize('NFKC')
+    .replaceAll(/[\s\p{Cf}]/gu, '')
+    .toLowerCase()
+  const domain = asciiDomain(domainOf(other))
+  return [domain, domainToUnicode(domain)].some((each) =>
+    shown.includes(`${localPart(other).toLowerCase()}@${each}`),
+  )
+}
+
+/** Whether the name of an address is written as an encoded word (RFC 2047): readers see another one. */
+export function hasEncodedName(address: string): boolean {
+  return /=\?[^?]*\?[bq]\?/i.test(address.slice(0, -bareAddress(address).length))
+}
+
+/** The mailbox beside an address that the system writes from when none is named for it: with the same name. */
+export function systemAddressBeside(address: string): string {
+  const bare = bareAddress(address)
+  const at = address.lastIndexOf(bare)
+  return `${address.slice(0, at)}system@${domainOf(bare)}${address.slice(at + bare.length)}`
+}
+
+function localPart(bare: string): string {
+  return bare.slice(0, bare.lastIndexOf('@'))
+}
+
+function domainOf(bare: string): string {
+  return bare.slice(bare.lastIndexOf('@') + 1)
 }

@@ -12,7 +12,6 @@ type ProviderVariable =
   | 'STRIPE_SECRET_KEY'
   | 'TWILIO_API_BASE'
   | (typeof EMAIL.credentials)[number]
-  | 'SYSTEM_EMAIL_FROM'
   | (typeof SMS.credentials)[number]
   | (typeof AI.credentials)[number]
 
@@ -97,10 +96,7 @@ const ROWS = {
     set: 'SMTP_URL',
     note: 'an inbox that shows all email',
     api_key: 'smtp-emulator',
-    variables: (
-      url,
-      { EMAIL_FROM = 'Sluice <mail@sluice.example>', SYSTEM_EMAIL_FROM = 'Sluice <system@sluice.example>' },
-    ) => ({ SMTP_URL: url, EMAIL_FROM, SYSTEM_EMAIL_FROM }),
+    variables: (url, { EMAIL_FROM = 'Sluice <mail@sluice.example>' }) => ({ SMTP_URL: url, EMAIL_FROM }),
     args: () => [],
     reads: [],
     is_optional: true,

@@ -54,7 +54,7 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     'Sluice <system@shop.example>',
-    'sender of what the system itself writes: invitations, and emails to the contacts of tenants. No tenant can write in its name. Unset: EMAIL_FROM, which tenants use too',
+    'sender of what the system itself writes: invitations, and emails to the contacts of tenants. No tenant can write in its name. Unset: `system@` the domain of EMAIL_FROM, from which your server must send too',
     ['api', 'worker'],
   ],
   EMAIL_HEADERS_ALLOWED: [

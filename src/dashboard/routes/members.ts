@@ -107,7 +107,7 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
         { tenant_id: tenant.id, email, role, by, mailed: sends_email },
         async (tx, { id, token }) => {
           const mail = requestSystemEmail(
-            { vault, hashOf, from: config.SYSTEM_EMAIL_FROM ?? config.EMAIL_FROM! },
+            { vault, hashOf, from: config.SYSTEM_EMAIL_FROM! },
             {
               about: 'invitation',
               idempotency_key: `invitation ${id}`,

@@ -17,7 +17,7 @@ const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email' | 'too_many'>, string>
  * others.
  */
 export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerContext): Loop[] {
-  const { EMAIL_FROM, SYSTEM_EMAIL_FROM: from = EMAIL_FROM, ADDRESS_KEY } = config
+  const { SYSTEM_EMAIL_FROM: from, ADDRESS_KEY } = config
   if (from === undefined || ADDRESS_KEY === undefined) {
     log.info(
       'EMAIL_FROM or ADDRESS_KEY is not set: of endpoints that were disabled, another worker has to tell',

@@ -1,8 +1,8 @@
 // In whose name a tenant may write email, and by which headers.
-import { bareAddress, isSameMailAddress } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import { steersRelay } from '#core/email-headers.ts'
 import { AppError } from '#core/errors.ts'
+import { hasEncodedName, passesFor } from '#core/mail-address.ts'
 import type { Asker } from './asker.ts'
 import type { EmailBody } from './bodies.ts'
 import { domainOf } from './recipients.ts'
@@ -17,8 +17,7 @@ export async function checkSender(
     ['from', from],
     ['reply_to', reply_to],
   ] as const)
-    if (address != null && SYSTEM_EMAIL_FROM !== undefined && names(address, SYSTEM_EMAIL_FROM))
-      throw refused(param, "The system's own address may not be used.", 'must be another address')
+    checkName(param, address, SYSTEM_EMAIL_FROM)
   if (from == null) return
   const domains = (await asker.emailDomains()) ?? EMAIL_FROM_DOMAINS
   const is_limited = domains !== EMAIL_FROM_DOMAINS || domains.length > 0
@@ -39,11 +38,16 @@ export function checkHeaders(headers: EmailBody['headers'], allowed: readonly st
     )
 }
 
-/** Whether an address is the system's, or shows it as its name. */
-function names(address: string, system: string): boolean {
-  const name = address.slice(0, -bareAddress(address).length - 1)
-  const shown = name.normalize('NFKC').replaceAll(/\s/g, '').toLowerCase()
-  return isSameMailAddress(address, system) || shown.includes(bareAddress(system).toLowerCase())
+function checkName(param: string, address: string | null | undefined, system: string | undefined): void {
+  if (address == null) return
+  if (hasEncodedName(address))
+    throw refused(
+      param,
+      'The name of an address is written in its own letters.',
+      'must have a name that is not encoded',
+    )
+  if (system !== undefined && passesFor(address, system))
+    throw refused(param, "The system's own address may not be used.", 'must be another address')
 }
 
 function refused(param: string, message: string, must_be: string): AppError {

@@ -1,6 +1,7 @@
 // How an email is sent. Nobody can be asked whether one was: only its notifications tell.
 import { asciiDomain, bareAddress, isSameMailAddress } from '#core/addresses.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
+import { passesFor } from '#core/mail-address.ts'
 import { findAttachments, type BegunMessage } from '#domain/messages/begin.ts'
 import type { StoredRecipient } from '#domain/messages/message.ts'
 import { attachmentPlace } from '#domain/messages/sealed.ts'
@@ -42,7 +43,7 @@ async function send(
   const { email: provider, hashOf } = context
   if (provider === null) return NOT_CONFIGURED
   const email = emailOf(context, job, message, files)
-  if (!mayBeFrom(context, job, message, email.from)) return NOT_ITS_SENDER
+  if (!mayBeFrom(context, job, message, email)) return NOT_ITS_SENDER
   const sent = await provider.sendEmail(email, job.signal)
   const refused = (sent.kind === 'done' ? sent.value.refused : 'refused' in sent && sent.refused) || []
   const refusals = refused.map((each) => refusedRecipient(hashOf('email', each.address), each))
@@ -70,10 +71,14 @@ function mayBeFrom(
   { config: { EMAIL_FROM, SYSTEM_EMAIL_FROM } }: WorkerContext,
   { tenant_id }: MessageJob,
   { email_domains }: BegunMessage,
-  from: string,
+  { from, reply_to }: OutgoingEmail,
 ): boolean {
   if (tenant_id === SYSTEM_TENANT_ID) return true
-  if (SYSTEM_EMAIL_FROM !== undefined && isSameMailAddress(from, SYSTEM_EMAIL_FROM)) return false
+  if (
+    SYSTEM_EMAIL_FROM !== undefined &&
+    [from, reply_to].some((each) => each !== null && passesFor(each, SYSTEM_EMAIL_FROM))
+  )
+    return false
   if (email_domains === null || (EMAIL_FROM !== undefined && isSameMailAddress(from, EMAIL_FROM))) return true
   const domain = asciiDomain(bareAddress(from).split('@').at(-1)!)
   return email_domains.includes(domain)
