@@ -1,13 +1,11 @@
 // The story of a payment as entries of the waterfall: in sentences, with what each changed.
 import type { Payment, TimelineEntry } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
-import type { ReactNode } from 'react'
 import { formatDuration } from '../kit/Instant.tsx'
-import { formatMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from '../timeline/items.tsx'
 import type { TimelineItem } from '../timeline/Timeline.tsx'
-import { deliveryItem, inTime } from '../timeline/story-parts.tsx'
+import { attemptSentences, byTime, deliveryItem, inTime, providerItem } from '../timeline/story-parts.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
 import {
   amountOfJob,
@@ -15,7 +13,6 @@ import {
   EVENT_WORDS,
   jobWords,
   moneyOf,
-  postingWords,
   processorName,
   TELLING_EVENTS,
 } from './words.ts'
@@ -64,7 +61,7 @@ export function storyItems(told: Told, part?: StoryPart): TimelineItem[] {
       .filter(({ created_at, run_at }) => created_at >= since || run_at !== null)
       .map((job) => jobItem(told, job)),
     ...deliveries.map(deliveryItem),
-  ].toSorted((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
+  ].toSorted(byTime)
 }
 
 /** An entry as any timeline shows it, in the words of a payment. */
@@ -74,26 +71,9 @@ function toldItem(told: Told, entry: TimelineEntry): TimelineItem {
     case 'attempt':
       return { ...item, ...attemptParts(told, entry) }
     case 'provider_call':
-      return {
-        ...item,
-        name: `Asked ${processorName(told.payment.processor)}: ${entry.name}`,
-        note:
-          entry.details['last_sent_at'] === entry.at ? undefined : 'sent more than once, with the same key',
-        matters: entry.outcome === 'rotated' || entry.outcome === 'discarded',
-      }
     case 'notification':
-      return {
-        ...item,
-        name: `${processorName(String(entry.details['provider']))} reported: ${inWords(entry.name).toLowerCase()}`,
-        note: undefined,
-        matters: entry.outcome === 'parked' || entry.outcome === 'received',
-        changed: entry.outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
-      }
-    case 'posting': {
-      const { amount_minor, credit_account, currency } = entry.details
-      const amount = typeof amount_minor === 'number' ? formatMoney(amount_minor, String(currency)) : ''
-      return { ...item, name: postingWords(entry.name, credit_account, amount), changed: undefined }
-    }
+    case 'posting':
+      return providerItem(entry, processorName(told.payment.processor))
     default:
       return { ...item, ...eventParts(told, entry) }
   }
@@ -134,30 +114,15 @@ function attemptParts(told: Told, entry: TimelineEntry) {
   const at = processorName(payment.processor)
   const ended_at = typeof details['ended_at'] === 'string' ? details['ended_at'] : null
   const attempt = Number(details['attempt'])
-  const { message } = Object(details['error']) as { message?: unknown }
-  const does = jobWords(name, 'to_do', amount)
   const next = nextWords(told, job, attempt)
   const waits_for_buyer = name === 'payment.authorize' && payment.status === 'requires_action'
-  const told_of: Record<string, [string, ReactNode?]> = {
-    done: [
-      name === 'payment.authorize' && askedBuyer(story)
-        ? `${at} accepted the request; nothing ${waits_for_buyer ? 'is' : 'was'} held yet`
-        : `${jobWords(name, 'done', amount)} at ${at}`,
-    ],
-    declined: [`${at} refused to ${does}`, typeof message === 'string' ? message : undefined],
-    retry: [`${at} did not ${does}, and nothing happened`, `It is retried${next}.`],
-    ambiguous: [`${at}'s answer was lost`, `It is retried with the same key${next}.`],
-    unknown: [
-      `It is not known whether ${at} did ${does}`,
-      `It is looked up${next}, and sent again only if it never took effect.`,
-    ],
-    misconfigured: [`${at} refused our credentials`, 'An operator has to correct them.'],
-    returned: ['Nothing was sent', `Another attempt follows${next}.`],
-    parked: [`Not done: ${does}`, 'It waits for an operator.'],
-    discarded: [`An operator discarded the ${jobWords(name, 'noun', amount)}`],
-    resolved: [`An operator decided the outcome of the ${jobWords(name, 'noun', amount)}`],
-  }
-  const found = outcome === null ? undefined : told_of[outcome]
+  const done =
+    name === 'payment.authorize' && askedBuyer(story)
+      ? `${at} accepted the request; nothing ${waits_for_buyer ? 'is' : 'was'} held yet`
+      : `${jobWords(name, 'done', amount)} at ${at}`
+  const forms = { at, done, to_do: jobWords(name, 'to_do', amount), noun: jobWords(name, 'noun', amount) }
+  const sentences = attemptSentences(forms, next, details['error'])
+  const found = outcome === null ? undefined : sentences[outcome]
   const [words, changed] = found ?? [
     ended_at === null && job?.state === 'running'
       ? `${jobWords(name, 'doing', amount)} at ${at}`

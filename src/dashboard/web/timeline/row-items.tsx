@@ -3,11 +3,9 @@ import type { TimelineEntry } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import type { Answers } from '../generated/answers.ts'
 import { formatDuration } from '../kit/Instant.tsx'
-import { formatMoney } from '../kit/amounts.ts'
 import { inWords } from '../kit/statuses.ts'
-import { postingWords, processorName } from '../payments/words.ts'
 import { entryItem, KIND_ICONS } from './items.tsx'
-import { deliveryItem, inTime } from './story-parts.tsx'
+import { attemptSentences, byTime, deliveryItem, inTime, providerItem } from './story-parts.tsx'
 import type { TimelineItem } from './Timeline.tsx'
 
 /** What a job does, in the forms that sentences need: `Sent the payout`, `send the payout`, `Sending the payout`. */
@@ -49,25 +47,9 @@ export function rowItems(
           ),
         }
       case 'provider_call':
-        return {
-          ...item,
-          name: `Asked ${at}: ${entry.name}`,
-          note: undefined,
-          matters: entry.outcome === 'rotated' || entry.outcome === 'discarded',
-        }
       case 'notification':
-        return {
-          ...item,
-          name: `${processorName(String(entry.details['provider']))} reported: ${inWords(entry.name).toLowerCase()}`,
-          note: undefined,
-          matters: entry.outcome === 'parked' || entry.outcome === 'received',
-          changed: entry.outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
-        }
-      case 'posting': {
-        const { amount_minor, credit_account, currency } = entry.details
-        const amount = typeof amount_minor === 'number' ? formatMoney(amount_minor, String(currency)) : ''
-        return { ...item, name: postingWords(entry.name, credit_account, amount), changed: undefined }
-      }
+      case 'posting':
+        return providerItem(entry, at)
       default:
         return {
           ...item,
@@ -85,9 +67,7 @@ export function rowItems(
   const waiting = jobs
     .filter(({ id, run_at }) => run_at !== null && !tried.has(id))
     .map((job) => waitingItem(job, words, now))
-  return [...items, ...waiting, ...deliveries.map(deliveryItem)].toSorted((a, b) =>
-    a.at < b.at ? -1 : a.at > b.at ? 1 : 0,
-  )
+  return [...items, ...waiting, ...deliveries.map(deliveryItem)].toSorted(byTime)
 }
 
 function attemptParts(
@@ -115,19 +95,11 @@ function attemptParts(
       : typeof job?.run_at === 'string'
         ? inTime(job.run_at, now)
         : ''
-  const { message } = Object(details['error']) as { message?: unknown }
-  const sentences: Record<string, [string, string?]> = {
-    done: [`${done} at ${at}`],
-    declined: [`${at} refused to ${to_do}`, typeof message === 'string' ? message : undefined],
-    retry: [`${at} did not ${to_do}, and nothing happened`, `It is retried${next}.`],
-    ambiguous: [`${at}'s answer was lost`, `It is retried with the same key${next}.`],
-    unknown: [`It is not known whether ${at} did ${to_do}`, `It is looked up${next}, and not sent again.`],
-    misconfigured: [`${at} refused our credentials`, 'An operator has to correct them.'],
-    returned: ['Nothing was sent', `Another attempt follows${next}.`],
-    parked: [`Not done: ${to_do}`, 'It waits for an operator.'],
-    discarded: [`An operator discarded the job: ${to_do}`],
-    resolved: [`An operator decided the outcome: ${to_do}`],
-  }
+  const sentences = attemptSentences(
+    { at, done: `${done} at ${at}`, to_do, noun: `job: ${to_do}` },
+    next,
+    details['error'],
+  )
   const is_running = outcome === null && job?.state === 'running'
   const [sentence, changed] = (outcome === null ? undefined : sentences[outcome]) ?? [
     is_running ? `${doing} at ${at}` : `The worker was lost before ${at} answered`,

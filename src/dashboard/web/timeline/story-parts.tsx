@@ -1,8 +1,12 @@
 // What timelines of rows show beside the entries of the API: deliveries, and the time until something happens.
 import { Link } from '@tanstack/react-router'
+import type { TimelineEntry } from '#sdk/index.ts'
 import type { Answers } from '../generated/answers.ts'
+import { formatMoney } from '../kit/amounts.ts'
 import { formatDuration } from '../kit/Instant.tsx'
-import { KIND_ICONS } from './items.tsx'
+import { inWords } from '../kit/statuses.ts'
+import { postingWords, processorName } from '../payments/words.ts'
+import { entryItem, KIND_ICONS } from './items.tsx'
 import type { TimelineItem } from './Timeline.tsx'
 
 export type StoryDelivery = Answers['GET /stories/{id}']['deliveries'][number]
@@ -37,5 +41,59 @@ export function deliveryItem(delivery: StoryDelivery): TimelineItem {
       </Link>
     ),
     details: delivery,
+  }
+}
+
+/** What was asked of a provider, reported by it or posted, in sentences. `at`: the name of the provider that was asked. */
+export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
+  const { kind, name, outcome, details } = entry
+  const item = entryItem(entry)
+  if (kind === 'provider_call')
+    return {
+      ...item,
+      name: `Asked ${at}: ${name}`,
+      note: details['last_sent_at'] === entry.at ? undefined : 'sent more than once, with the same key',
+      matters: outcome === 'rotated' || outcome === 'discarded',
+    }
+  if (kind === 'notification')
+    return {
+      ...item,
+      name: `${processorName(String(details['provider']))} reported: ${inWords(name).toLowerCase()}`,
+      note: undefined,
+      matters: outcome === 'parked' || outcome === 'received',
+      changed: outcome === 'parked' ? 'It waits for the object that it names.' : undefined,
+    }
+  const { amount_minor, credit_account, currency } = details
+  const amount = typeof amount_minor === 'number' ? formatMoney(amount_minor, String(currency)) : ''
+  return { ...item, name: postingWords(name, credit_account, amount), changed: undefined }
+}
+
+/** The earlier one first. */
+export const byTime = (a: TimelineItem, b: TimelineItem): number => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)
+
+/**
+ * What became of an attempt, in a sentence, and what follows: by its outcome. `at`: the provider's name; `done`, `to_do`
+ * and `noun`: what the job did or does, in the forms that sentences need; `next`: when another attempt follows.
+ */
+export function attemptSentences(
+  { at, done, to_do, noun }: Record<'at' | 'done' | 'to_do' | 'noun', string>,
+  next: string,
+  error: unknown,
+): Partial<Record<string, [sentence: string, follows?: string | undefined]>> {
+  const { message } = Object(error) as { message?: unknown }
+  return {
+    done: [done],
+    declined: [`${at} refused to ${to_do}`, typeof message === 'string' ? message : undefined],
+    retry: [`${at} did not ${to_do}, and nothing happened`, `It is retried${next}.`],
+    ambiguous: [`${at}'s answer was lost`, `It is retried with the same key${next}.`],
+    unknown: [
+      `It is not known whether ${at} did ${to_do}`,
+      `It is looked up${next}, and sent again only if it never took effect.`,
+    ],
+    misconfigured: [`${at} refused our credentials`, 'An operator has to correct them.'],
+    returned: ['Nothing was sent', `Another attempt follows${next}.`],
+    parked: [`Not done: ${to_do}`, 'It waits for an operator.'],
+    discarded: [`An operator discarded the ${noun}`],
+    resolved: [`An operator decided the outcome of the ${noun}`],
   }
 }
