@@ -584,7 +584,7 @@ test.each(['redis', 'postgres'] as const)(
   },
 )
 
-test('recurring work whose provider refuses has failed: its page says why and since when, metrics count it, and it recovers', async () => {
+test('recurring work whose provider refuses has failed: its page says why and since when, the overview and metrics count it, and it recovers', async () => {
   const env = { RECONCILE_EVERY_S: '1', RECONCILE_AFTER_S: '0' }
   const refusing = await createWorld({ parts: ['worker', 'dashboard'], env })
   onTestFinished(() => refusing.close())
@@ -599,6 +599,12 @@ test('recurring work whose provider refuses has failed: its page says why and si
   const failing = async () =>
     (await metrics.recurringFailing.get()).values.find(({ labels }) => labels['work'] === 'events of stripe')
       ?.value
+  expect((await person.post('/api/session/tenant', { tenant_id: refusing.tenant_id })).status).toBe(204)
+  const member = await signedInAs(refusing, { role: 'owner' })
+  const attention = async (by = person) =>
+    (await by.get('/api/overview')).body.attention.filter(
+      ({ kind }: { kind: string }) => kind === 'schedule_failing',
+    )
   const before = await failures()
   const refusal = await fault(refusing, {
     match: { path: '^/v1/events' },
@@ -610,7 +616,12 @@ test('recurring work whose provider refuses has failed: its page says why and si
     expect(row).toMatchObject({ failure: 'This request was refused.', failing_since: expect.any(String) })
     expect(row.failed_runs).toBeGreaterThan(1)
     expect(row.state).toBe('failed')
+    expect(await attention()).toMatchObject([
+      { count: 1, is_more: false, oldest_at: row.failing_since, examples: [], outage: null },
+    ])
   })
+  // It is not for the tenant to settle.
+  expect(await attention(member)).toEqual([])
   await eventually(async () => {
     expect((await failures()) - before).toBeGreaterThan(1)
     expect(await failing()).toBeGreaterThan(0)
@@ -624,4 +635,5 @@ test('recurring work whose provider refuses has failed: its page says why and si
       ended_at: expect.any(String),
     }),
   )
+  expect(await attention()).toEqual([])
 })

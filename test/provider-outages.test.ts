@@ -198,11 +198,12 @@ test(
     await createPayment(world.client, {}, ASYNC)
     const kinds = async () =>
       (await operator.get('/api/overview')).body.attention.map(({ kind }: { kind: string }) => kind)
-    await eventually(async () => expect(await kinds()).toEqual(['provider_outage']), A_MINUTE_MS)
+    // Recurring work may be refused meanwhile.
+    await eventually(async () => expect(await kinds()).toContain('provider_outage'), A_MINUTE_MS)
     await fault.remove()
     await world.sql`update jobs set run_at = now() where finished_at is null`
     await eventually(async () => {
-      expect(await kinds()).toEqual([])
+      expect(await kinds()).not.toContain('provider_outage')
       expect((await operator.get('/api/overview')).body).toMatchObject({ retrying: 0, oldest_retrying_s: 0 })
       // What failed is still counted.
       const { providers } = (await operator.get('/api/ops/providers')).body

@@ -20,7 +20,7 @@ export function overviewRoutes(root: FastifyInstance): void {
     { schema: { response: { 200: overviewSchema } }, config: { look: 'readOverview' } },
     async (request) => {
       const { tenant, is_operator } = inTenant(request)
-      return findOverview(request.sql, tenant.id, { all_outages: is_operator })
+      return findOverview(request.sql, tenant.id, { for_operator: is_operator })
     },
   )
   app.get(

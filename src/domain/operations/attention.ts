@@ -49,9 +49,9 @@ const outageSchema = z.object({
 
 export const attentionSchema = z
   .object({
-    kind: z.enum(['provider_outage', ...ROW_KINDS]).meta({
+    kind: z.enum(['provider_outage', 'schedule_failing', ...ROW_KINDS]).meta({
       description:
-        '`provider_outage`: a provider does not answer, and its jobs wait. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt fails now. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
+        '`provider_outage`: a provider does not answer, and its jobs wait. `schedule_failing`: kinds of recurring work whose last run failed, for operators. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt fails now. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
       example: 'hold_lapses',
     }),
     count: z.int().meta({ description: 'How many; counting stops at 1,000.', example: 3 }),
@@ -70,12 +70,12 @@ export type Attention = z.output<typeof attentionSchema>
 
 /**
  * What needs a person now; kinds of which there is nothing are left out. `retrying`: the jobs of the tenant that are retried.
- * `all_outages`: also those for which nothing of this tenant waits.
+ * `for_operator`: also of the installation: outages for which nothing of this tenant waits, and recurring work that fails.
  */
 export async function findAttention(
   sql: Sql,
   tenant_id: string,
-  { retrying, all_outages }: { retrying: RetryingJobs[]; all_outages: boolean },
+  { retrying, for_operator }: { retrying: RetryingJobs[]; for_operator: boolean },
 ): Promise<Attention[]> {
   const counted = ROW_KINDS.map(
     (kind) => sql`
@@ -84,9 +84,14 @@ export async function findAttention(
         to_jsonb((array_agg(f.id order by f.since, f.id))[1:${EXAMPLES}]) as examples
       from (${FINDERS[kind](sql, tenant_id)}) f`,
   )
+  const schedules = sql`
+    select 'schedule_failing' as kind, count(*) as count, false as is_more, min(failing_since) as oldest_at,
+      '[]'::jsonb as examples
+    from recurring_work where failing_since is not null`
   const rows = await sql<Attention[]>`
-    select *, null::jsonb as outage from (${unionAll(sql, counted)}) found where count > 0`
-  return [...(await findOutagesOf(sql, retrying, all_outages)), ...rows]
+    select *, null::jsonb as outage
+    from (${unionAll(sql, for_operator ? [schedules, ...counted] : counted)}) found where count > 0`
+  return [...(await findOutagesOf(sql, retrying, for_operator)), ...rows]
 }
 
 async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): Promise<Attention[]> {

@@ -89,12 +89,12 @@ type Counted = {
 
 /**
  * How a tenant is doing. Days are UTC and of the events that they count: a payment may be authorized on one and captured on
- * another. `all_outages`: of providers, also those for which nothing of this tenant waits.
+ * another. `for_operator`: with what needs attention in the whole installation.
  */
 export async function findOverview(
   sql: Sql,
   tenant_id: string,
-  { all_outages = false }: { all_outages?: boolean } = {},
+  { for_operator = false }: { for_operator?: boolean } = {},
 ): Promise<Overview> {
   const retrying = await findRetryingOfTenant(sql, tenant_id, MOST_COUNTED + 1)
   const [[now], rows, balances, balance_days, attention] = await Promise.all([
@@ -122,7 +122,7 @@ export async function findOverview(
       where tenant_id = ${tenant_id} and day > (now() at time zone 'UTC')::date - ${DAYS}::integer`,
     listWalletBalances(sql, tenant_id),
     listBalanceDays(sql, tenant_id, WEEK),
-    findAttention(sql, tenant_id, { retrying, all_outages }),
+    findAttention(sql, tenant_id, { retrying, for_operator }),
   ])
   const { as_of, today, oldest_due_s, uncounted_events } = now!
   const currencies = Array.from(

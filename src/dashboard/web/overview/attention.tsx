@@ -1,6 +1,7 @@
 // What needs a person: each line says what, how many and since when, and leads to the act that settles it.
 import { Link } from '@tanstack/react-router'
 import {
+  CalendarX2,
   ChevronRight,
   CircleCheck,
   CircleHelp,
@@ -80,6 +81,16 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     act: 'Look at the difference',
     one_at: '',
     all_at: '/ops/drifts',
+    operators_only: true,
+  },
+  schedule_failing: {
+    icon: CalendarX2,
+    one: 'schedule fails',
+    many: 'schedules fail',
+    since: 'the first since',
+    act: 'See why',
+    one_at: '',
+    all_at: '/ops/schedules',
     operators_only: true,
   },
   deliveries_failed: {
