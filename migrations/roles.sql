@@ -225,7 +225,7 @@ begin
     ('sluice_worker', 'audit_head', 'select'),
 
     -- Beside what it has as the API. Jobs are not its to change.
-    ('sluice_dashboard', 'tenants', 'select'),
+    ('sluice_dashboard', 'tenants', 'select, update (email_domains)'),
     ('sluice_dashboard', 'api_keys', 'insert (tenant_id, id, name, hash, last_four, scopes, expires_at), update (expires_at, revoked_at)'),
     -- Nobody becomes an operator, or gets another address, by it.
     ('sluice_dashboard', 'users', 'select, insert (id, name, email, email_verified), update (name, email_verified, two_factor_enabled, updated_at)'),

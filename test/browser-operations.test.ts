@@ -2,10 +2,18 @@
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
-import { BROWSER_TIMEOUT_MS, checkAccessible, createDashboard, PHONE, type Dashboard } from '#test/browser.ts'
+import {
+  askInPage,
+  BROWSER_TIMEOUT_MS,
+  checkAccessible,
+  createDashboard,
+  PHONE,
+  type Dashboard,
+} from '#test/browser.ts'
 import { LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
 import { ASYNC, eventually, fault, heldPayment, paymentIn, unknownRefund } from '#test/payments.ts'
 import { fund, payoutIn, payOut, recipient } from '#test/payouts.ts'
+import { createPerson } from '#test/people.ts'
 
 let dashboard: Dashboard
 beforeAll(async () => {
@@ -523,4 +531,97 @@ test('what is not there is said in the shell, with a way back and nothing to try
     await page.getByRole('navigation').first().waitFor()
     expect(await page.getByRole('button', { name: 'Try again' }).count()).toBe(0)
   }
+})
+
+test('a payout is marked as failed, and a failure by force is proposed by one operator and confirmed by another', async () => {
+  const { world } = dashboard
+  const { client, tenant_id } = world
+  await fund(client, 3_000)
+  const to = await recipient(client, 'ba_manual')
+  const [asked, forced] = await Promise.all(
+    [610, 620].map(async (amount_minor) => (await payOut(client, to, { amount_minor })).body.id as string),
+  )
+  await Promise.all([payoutIn(client, asked!, 'processing'), payoutIn(client, forced!, 'processing')])
+  const page = await dashboard.open(`/payouts/${asked}`, { as: 'operator' })
+  const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
+  const dialog = page.getByRole('dialog')
+  await button('Mark as failed').click()
+  await dialog.getByText('Mark the payout of $6.10 as failed?').waitFor()
+  const mark = dialog.getByRole('button', { name: 'Mark as failed', exact: true })
+  expect(await mark.isDisabled()).toBe(true)
+  await dialog.getByLabel('Reason').fill('The account is closed')
+  await checkAccessible(page)
+  await mark.click()
+  await dialog.getByRole('link', { name: /audit/i }).waitFor()
+  await payoutIn(client, asked!, 'failed')
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  await page.getByText('The account is closed').first().waitFor()
+  expect(await button('Force failure').count()).toBe(0)
+
+  await page.goto(`${dashboard.url}/payouts/${forced}`)
+  await button('Force failure').click()
+  await dialog.getByText('Another operator must confirm it, under Proposals.').waitFor()
+  expect(await dialog.getByRole('button', { name: 'Propose', exact: true }).isDisabled()).toBe(true)
+  await dialog.getByLabel('Reason').fill('The bank went down')
+  await checkAccessible(page)
+  await dialog.getByRole('button', { name: 'Propose', exact: true }).click()
+  await dialog.getByRole('link', { name: /audit/i }).waitFor()
+  for (const amount_minor of [-130, -140]) {
+    const correction = {
+      kind: 'correction',
+      tenant_id,
+      currency: 'usd',
+      amount_minor,
+      reason: 'Posted twice',
+    }
+    expect((await askInPage(page, 'POST', '/api/ops/proposals', correction)).status).toBe(201)
+  }
+
+  await page.goto(`${dashboard.url}/ops/proposals`)
+  const rowOf = (of: Page, hasText: string) =>
+    of.getByRole('table', { name: 'Proposals' }).getByRole('row').filter({ hasText })
+  await rowOf(page, 'Fail payout of $6.20').filter({ hasText: 'Open' }).waitFor()
+  // Nobody confirms what they propose; they can take it back.
+  expect(await page.getByRole('button', { name: 'Confirm', exact: true }).count()).toBe(0)
+  await perform(page, rowOf(page, 'Correct -$1.30').getByRole('button', { name: 'Reject' }), 'Reject')
+  await rowOf(page, 'Correct -$1.30').filter({ hasText: 'Canceled' }).waitFor()
+
+  const other = await createPerson(world, { is_operator: true })
+  const theirs = await dashboard.open('/ops/proposals', { as: other })
+  await checkAccessible(theirs)
+  await perform(theirs, rowOf(theirs, 'Correct -$1.40').getByRole('button', { name: 'Reject' }), 'Reject')
+  await rowOf(theirs, 'Correct -$1.40').filter({ hasText: 'Rejected' }).waitFor()
+  await rowOf(theirs, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()
+  await theirs.getByRole('dialog').getByText('The bank went down').waitFor()
+  await theirs.getByRole('dialog').getByRole('button', { name: 'Confirm', exact: true }).click()
+  await theirs.getByRole('dialog').getByText('It is carried out within a second.').waitFor()
+  await rowOf(theirs, 'Fail payout of $6.20').filter({ hasText: 'Done' }).waitFor()
+  expect((await client.get(`/v1/payouts/${forced}`)).body).toMatchObject({ status: 'failed' })
+  await theirs.getByLabel('State').selectOption('rejected')
+  await rowOf(theirs, 'Fail payout of $6.20').waitFor({ state: 'detached' })
+  expect(await rowOf(theirs, 'Correct -$1.40').count()).toBe(1)
+})
+
+test('an operator adds and removes the domains of a tenant, and its members see them', async () => {
+  const page = await dashboard.open('/settings/email', { as: 'operator', expects: [/status of 400/] })
+  await page.getByText("any address but the system's own").waitFor()
+  await page.getByRole('button', { name: 'Add domain' }).first().click()
+  const dialog = page.getByRole('dialog')
+  await dialog.getByLabel('Domain').fill('shop')
+  await dialog.getByRole('button', { name: 'Add domain', exact: true }).click()
+  await dialog.getByText('must be a domain such as shop.example').waitFor()
+  await dialog.getByLabel('Domain').fill('shop.example')
+  await dialog.getByText('Email of this tenant may be from addresses at shop.example only').waitFor()
+  await checkAccessible(page)
+  await dialog.getByRole('button', { name: 'Add domain', exact: true }).click()
+  await dialog.getByText('shop.example is added.').waitFor()
+  await dialog.getByRole('button', { name: 'Close' }).last().click()
+  const member = await dashboard.open('/settings/email', { as: 'support' })
+  await member.getByText('Only an operator can change them.').waitFor()
+  await member.getByRole('cell', { name: 'shop.example' }).waitFor()
+  expect(await member.getByRole('main').getByRole('button').count()).toBe(0)
+  await perform(page, page.getByRole('button', { name: 'Remove shop.example' }), 'Remove')
+  await page.getByText("Email of this tenant is sent from the installation's address only.").waitFor()
+  await perform(page, page.getByRole('button', { name: 'Use the default' }), 'Use the default')
+  await page.getByText('No list of its own').waitFor()
 })

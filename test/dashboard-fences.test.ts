@@ -515,6 +515,57 @@ test('whatever the id in a path is of, the audit log names it by one word', asyn
   ])
 })
 
+test('operators set the domains that a tenant’s email may be from, on record, and nobody else does', async () => {
+  const { tenant_id } = await world.clientOf({ tenant: 'writes' })
+  const [operator, owner] = [
+    await signedInAs(world, { is_operator: true }),
+    await signedInAs(world, { role: 'owner', tenant_id }),
+  ]
+  await choose(operator, tenant_id)
+  const act = (by: Browser, path: string, body: object = {}) =>
+    by.post(`/api/email-domains${path}`, body, { 'x-sluice-tenant': tenant_id })
+  const shown = async (by = operator) => (await by.get('/api/email-domains')).body
+  expect(await shown()).toEqual({ domains: null, of_installation: [] })
+  const added = await act(operator, '', { domain: ' München.example ' })
+  expect(added.status).toBe(204)
+  const [entry] = (await operator.get(`/api/ops/audit?seq=${added.headers.get('x-audit-entry')}`)).body
+  expect(entry).toMatchObject({
+    tenant: 'writes',
+    actor: operator.email,
+    action: 'tenants.set_email_domains',
+    subject: 'tenant',
+    subject_id: tenant_id,
+    details: { email_domains: ['xn--mnchen-3ya.example'] },
+  })
+  // Two at once: neither is lost.
+  const both = await Promise.all(['a.example', 'b.example'].map((domain) => act(operator, '', { domain })))
+  expect(both.map(({ status }) => status)).toEqual([204, 204])
+  expect((await shown(owner)).domains.toSorted()).toEqual([
+    'a.example',
+    'b.example',
+    'xn--mnchen-3ya.example',
+  ])
+  for (const [path, domain, status] of [
+    ['', 'A.example', 409],
+    ['', 'shop', 400],
+    ['', 'shop.example.', 400],
+    ['', 'a@shop.example', 400],
+    ['', '*.example', 400],
+    ['/remove', 'B.example', 204],
+    ['/remove', 'b.example', 409],
+  ] as const)
+    expect([path, domain, (await act(operator, path, { domain })).status]).toEqual([path, domain, status])
+  for (const path of ['', '/remove', '/default'])
+    expect([path, (await act(owner, path, { domain: 'a.example' })).status]).toEqual([path, 403])
+  expect((await shown()).domains).toEqual(['xn--mnchen-3ya.example', 'a.example'])
+  for (const domain of ['xn--mnchen-3ya.example', 'a.example']) await act(operator, '/remove', { domain })
+  expect((await shown()).domains).toEqual([])
+  expect((await act(operator, '/default')).status).toBe(204)
+  expect((await shown()).domains).toBe(null)
+  await world.sql`update tenants set email_domains = array_fill('full.example'::text, array[100]) where id = ${tenant_id}`
+  expect((await act(operator, '', { domain: 'a.example' })).status).toBe(409)
+})
+
 test('an act whose outcome was lost reads as such, and an old entry does not say whether one was to follow', async () => {
   const person = await signedInAs(world, { role: 'owner' })
   const by = { tenant_id: world.tenant_id, actor_id: person.user_id }

@@ -16,6 +16,7 @@ import {
   ensureTenant,
   findEmailDomains,
   findTenant,
+  MOST_EMAIL_DOMAINS,
   setEmailDomains,
   setTenantContact,
   type Tenant,
@@ -50,8 +51,6 @@ Scopes, of which any number may be named; reading customers needs none:
 ${SCOPE_LINES.join('\n')}
 
 DATABASE_URL names the database; unset, it is that of the \`npm start\` that runs in this folder.`
-
-const MOST_DOMAINS = 100
 
 const OPTIONS = {
   tenant: { type: 'string' },
@@ -170,8 +169,10 @@ function domainsOf({
   if (only === undefined) return undefined
   const given = list(only)
   const wrong = given.find((domain) => !isMailDomain(domain))
-  if (wrong !== undefined || given.length === 0 || given.length > MOST_DOMAINS)
-    throw new ConfigError(`--only must be 1 to ${MOST_DOMAINS} domains, separated by commas: shop.example`)
+  if (wrong !== undefined || given.length === 0 || given.length > MOST_EMAIL_DOMAINS)
+    throw new ConfigError(
+      `--only must be 1 to ${MOST_EMAIL_DOMAINS} domains, separated by commas: shop.example`,
+    )
   return [...new Set(given.map(asciiDomain))]
 }
 

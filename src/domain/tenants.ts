@@ -1,6 +1,6 @@
 // Tenants: every row belongs to one.
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
-import type { Sql } from '#core/db.ts'
+import type { Sql, Tx } from '#core/db.ts'
 import { appending, type Actor } from './people/audit-log.ts'
 
 /** `contact_email`: whom we tell by email of what the tenant should look at; null: nobody. */
@@ -32,6 +32,9 @@ export async function listTenants(
     where id <> ${SYSTEM_TENANT_ID} and (slug like ${pattern} or name ilike ${pattern}) order by slug limit ${limit}`
 }
 
+/** A tenant's list of domains has at most so many. */
+export const MOST_EMAIL_DOMAINS = 100
+
 /** The domains of which a tenant may be the sender of email; null: those of the installation. */
 export async function findEmailDomains(sql: Sql, id: string): Promise<string[] | null> {
   const [tenant] = await sql<{ email_domains: string[] | null }[]>`
@@ -39,22 +42,37 @@ export async function findEmailDomains(sql: Sql, id: string): Promise<string[] |
   return tenant?.email_domains ?? null
 }
 
-/** Sets these, on record; each as name servers know it. */
+/** Sets these, on record, and returns the number of the entry; each domain as name servers know it. */
 export async function setEmailDomains(
-  sql: Sql,
+  sql: Sql | Tx,
   id: string,
   email_domains: string[] | null,
   by: Actor,
-): Promise<void> {
+): Promise<number> {
   const entry = {
     action: 'tenants.set_email_domains',
     subject: 'tenant',
     subject_id: id,
     details: { email_domains },
   } as const
-  await sql`
+  const [set] = await sql<{ seq: number }[]>`
     with changed as (update tenants set email_domains = ${email_domains} where id = ${id} returning id)
-    select ${appending(sql, by, entry)} from changed`
+    select ${appending(sql, by, entry)} as seq from changed`
+  return set!.seq
+}
+
+/** Sets what `next` makes of them; two changes at once come one after the other. What it throws changes nothing. */
+export async function changeEmailDomains(
+  sql: Sql,
+  id: string,
+  next: (was: string[] | null) => string[] | null,
+  by: Actor,
+): Promise<number> {
+  return await sql.begin(async (tx) => {
+    const [tenant] = await tx<{ email_domains: string[] | null }[]>`
+      select email_domains from tenants where id = ${id} for update`
+    return await setEmailDomains(tx, id, next(tenant!.email_domains), by)
+  })
 }
 
 /** Sets whom a tenant is told by, on record; null: nobody. A bare address. */

@@ -5,6 +5,7 @@ import { changes } from '../guard.ts'
 import { readInTurn } from '../reads.ts'
 import { askedOf } from '../told.ts'
 import { auditLogRoutes } from './audit-log.ts'
+import { emailDomainRoutes } from './email-domains.ts'
 import { eventFigureRoutes } from './events.ts'
 import { invitationRoutes } from './invitations.ts'
 import { keyRoutes } from './keys.ts'
@@ -17,6 +18,7 @@ import { signInRoutes } from './sign-in.ts'
 /** Routes that answer something of the tenant that is shown. */
 const TENANT_ROUTES: ((app: FastifyInstance, context: DashboardContext) => void)[] = [
   keyRoutes,
+  emailDomainRoutes,
   memberRoutes,
   auditLogRoutes,
   overviewRoutes,

@@ -92,6 +92,7 @@ const TABS = [
   }),
   tab('api-keys', () => import('./pages/settings/api-keys.tsx'), 'ApiKeysTab'),
   tab('members', () => import('./pages/settings/members.tsx'), 'MembersTab'),
+  tab('email', () => import('./pages/settings/email.tsx'), 'EmailTab'),
   tab('profile', () => import('./pages/settings/profile.tsx'), 'ProfileTab'),
   tab('audit', () => import('./pages/settings/audit.tsx'), 'AuditTab'),
 ]

@@ -6,6 +6,7 @@ import { PageHeader } from '../kit/PageHeader.tsx'
 const SETTINGS = [
   { tab: 'api-keys', title: 'API Keys' },
   { tab: 'members', title: 'Members' },
+  { tab: 'email', title: 'Email' },
   { tab: 'profile', title: 'Profile' },
   { tab: 'audit', title: 'Audit' },
 ]

@@ -1,0 +1,168 @@
+// Settings, Email: the domains that the tenant's email may be from; operators add and remove them.
+import { Button, TextInput } from '@mantine/core'
+import { Plus } from 'lucide-react'
+import { useState } from 'react'
+import type { Answers } from '../../generated/answers.ts'
+import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
+import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
+import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { wholeList } from '../../kit/list.ts'
+import { EmptyState } from '../../kit/states.tsx'
+import { invalidate, useAnswer } from '../../queries.ts'
+import { useSession } from '../../session.tsx'
+
+type DomainsAnswer = Answers['GET /email-domains']
+
+const LISTED = new Intl.ListFormat('en', { type: 'disjunction' })
+const ANY = "any address but the system's own"
+const COUNTS = 'This counts within a second, also for email that is scheduled or waits.'
+
+export function EmailTab() {
+  const { is_operator } = useSession()
+  const query = useAnswer<DomainsAnswer>('/email-domains')
+  const [open, setOpen] = useState<'add' | 'remove' | 'default'>()
+  // What a dialog was about stays in it while it closes.
+  const [removed, setRemoved] = useState('')
+  const close = () => setOpen(undefined)
+  const { data } = query
+  const has_list = data !== undefined && data.domains !== null
+  const standard =
+    data === undefined || data.of_installation.length === 0 ? ANY : atDomains(data.of_installation)
+  const columns: TableColumn<string>[] = [
+    { title: 'Domain', cell: (domain) => <span className="mono">{domain}</span> },
+    {
+      title: '',
+      align: 'end',
+      cell: (domain) =>
+        is_operator && (
+          <Button
+            size="compact-xs"
+            aria-label={`Remove ${domain}`}
+            onClick={() => {
+              setRemoved(domain)
+              setOpen('remove')
+            }}
+          >
+            Remove
+          </Button>
+        ),
+    },
+  ]
+  return (
+    <>
+      <div className="filters">
+        <p className="dim">
+          The domains that this tenant's email may be from.
+          {!is_operator && ' Only an operator can change them.'}
+        </p>
+        {is_operator && (
+          <div className="filters-end">
+            {has_list && <Button onClick={() => setOpen('default')}>Use the default</Button>}
+            <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => setOpen('add')}>
+              Add domain
+            </Button>
+          </div>
+        )}
+      </div>
+      <DataTable
+        label="Domains"
+        list={wholeList(query, data?.domains ?? (data && []))}
+        columns={columns}
+        rowKey={(domain) => domain}
+        paged={false}
+        empty={
+          has_list ? (
+            <EmptyState title="No domains">
+              Email of this tenant is sent from the installation's address only.
+            </EmptyState>
+          ) : (
+            <EmptyState title="No list of its own">Email of this tenant may be from {standard}.</EmptyState>
+          )
+        }
+      />
+      <AddDialog opened={open === 'add'} onClose={close} has_list={has_list} />
+      <ConfirmDialog
+        opened={open === 'remove'}
+        onClose={close}
+        title={`Remove ${removed}?`}
+        action="Remove"
+        tone="bad"
+        does={`Email of this tenant may no longer be from addresses at ${removed}. ${COUNTS} Email that may not be sent any more fails.`}
+        act={() => askActed('POST', '/email-domains/remove', { domain: removed })}
+        onDone={() => invalidate('/email-domains')}
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            {removed} is removed.
+          </ActedOutcome>
+        )}
+      />
+      <ConfirmDialog
+        opened={open === 'default'}
+        onClose={close}
+        title="Use the default?"
+        action="Use the default"
+        does={`The list of this tenant is removed: its email may be from ${standard}. ${COUNTS}`}
+        act={() => askActed('POST', '/email-domains/default', {})}
+        onDone={() => invalidate('/email-domains')}
+        outcome={(asked) => (
+          <ActedOutcome of={asked} also_accepted>
+            The default counts.
+          </ActedOutcome>
+        )}
+      />
+    </>
+  )
+}
+
+function AddDialog({
+  opened,
+  onClose,
+  has_list,
+}: {
+  opened: boolean
+  onClose: () => void
+  has_list: boolean
+}) {
+  const [text, setText] = useState('')
+  const domain = text.trim()
+  const named = domain === '' ? 'the domain' : domain
+  return (
+    <ConfirmDialog
+      opened={opened}
+      onClose={() => {
+        onClose()
+        setText('')
+      }}
+      title="Add a domain"
+      action="Add domain"
+      does={
+        has_list
+          ? `Email of this tenant may be from addresses at ${named} too.`
+          : `Email of this tenant may be from addresses at ${named} only, and from the installation's address: it had no list before. ${COUNTS}`
+      }
+      ready={domain !== ''}
+      act={() => askActed('POST', '/email-domains', { domain })}
+      onDone={() => invalidate('/email-domains')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          {domain} is added.
+        </ActedOutcome>
+      )}
+    >
+      {(errorOf) => (
+        <TextInput
+          label="Domain"
+          placeholder="shop.example"
+          data-autofocus
+          value={text}
+          error={errorOf('domain')}
+          onChange={(event) => setText(event.currentTarget.value)}
+        />
+      )}
+    </ConfirmDialog>
+  )
+}
+
+function atDomains(domains: string[]): string {
+  return `addresses at ${LISTED.format(domains)}`
+}
