@@ -537,11 +537,11 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   const { world } = dashboard
   const { client, tenant_id } = world
   await fund(client, 3_000)
-  const to = await recipient(client, 'ba_manual')
-  const [asked, forced] = await Promise.all(
-    [610, 620].map(async (amount_minor) => (await payOut(client, to, { amount_minor })).body.id as string),
-  )
-  await Promise.all([payoutIn(client, asked!, 'processing'), payoutIn(client, forced!, 'processing')])
+  const asking = async (destination: string, amount_minor: number): Promise<string> =>
+    (await payOut(client, await recipient(client, destination), { amount_minor })).body.id
+  // The processor can still stop the first.
+  const [asked, forced] = [await asking('ba_pending', 610), await asking('ba_manual', 620)]
+  await Promise.all([payoutIn(client, asked, 'processing'), payoutIn(client, forced, 'processing')])
   const page = await dashboard.open(`/payouts/${asked}`, { as: 'operator' })
   const button = (name: string) => page.getByRole('main').getByRole('button', { name, exact: true })
   const dialog = page.getByRole('dialog')
@@ -553,7 +553,7 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   await checkAccessible(page)
   await mark.click()
   await dialog.getByRole('link', { name: /audit/i }).waitFor()
-  await payoutIn(client, asked!, 'failed')
+  await payoutIn(client, asked, 'failed')
   await dialog.getByRole('button', { name: 'Close' }).last().click()
   await page.getByText('The account is closed').first().waitFor()
   expect(await button('Force failure').count()).toBe(0)

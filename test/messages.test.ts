@@ -558,6 +558,24 @@ describe('a person who answers', () => {
     expect(await standing(number)).toEqual(['opt_out'])
   })
 
+  test('a bounce that was reported before its suppression was lifted does not bring it back; a later one does', async () => {
+    const ada = freshAddress()
+    const bounces: (() => Promise<unknown>)[] = []
+    for (const id of [await sent({ to: [ada] }), await sent({ to: [ada] }), await sent({ to: [ada] })])
+      bounces.push(() => told('email.bounced', id, ada, { bounce: 'hard' }))
+    const left = async () => (await suppressionsOf(world, 'email', ada)).filter((each) => !each.lifted)
+    await bounces[0]!()
+    await applied()
+    const [first] = await left()
+    await processed([bounces[1]!], [0], async () => {
+      expect((await client.delete(`/v1/messages/suppressions/${first!.id}`)).status).toBe(200)
+    })
+    expect(await left()).toEqual([])
+    await bounces[2]!()
+    await applied()
+    expect(await left()).toMatchObject([{ reason: 'hard_bounce' }])
+  })
+
   test('while a word is being settled a later one waits for it', async () => {
     const number = freshNumber()
     await sent({ to: number })

@@ -194,6 +194,7 @@ describe('no role may do more than its process does', () => {
       `update pauses set reason = null`,
       `update recurring_work set due_at = now()`,
       `insert into tenants select * from tenants`,
+      `update tenants set contact_email = null`,
     ],
     api: [
       `create temporary table mine (id int)`,
