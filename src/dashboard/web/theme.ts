@@ -113,7 +113,7 @@ export const theme = createTheme({
         transitionProps: { duration: 100 },
       },
       styles: {
-        title: { fontSize: 15, fontWeight: 600 },
+        title: { fontSize: 15, fontWeight: 600, lineHeight: 1.4 },
         header: { paddingBottom: 0, background: 'none' },
         content: { background: 'var(--raised)', border: '1px solid var(--line)' },
       },

@@ -40,6 +40,7 @@ export function LineChart({
   const moments = at ?? []
   const shown = chosen === undefined ? undefined : Math.min(chosen, moments.length - 1)
   const top = niceTop(Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0))))
+  const is_known = series.some(({ values }) => values.some((value) => value !== null))
   const x = (index: number) =>
     LEFT + (index / Math.max(1, moments.length - 1)) * Math.max(0, width - LEFT - RIGHT)
   const y = (value: number) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM)
@@ -101,7 +102,7 @@ export function LineChart({
                 setChosen(Math.min(moments.length - 1, Math.max(0, Math.round(part * (moments.length - 1)))))
               }}
             >
-              {[0, 0.5, 1].map((part) => (
+              {(is_known ? [0, 0.5, 1] : [0]).map((part) => (
                 <g key={part}>
                   <line
                     className="chart-grid"
@@ -115,6 +116,11 @@ export function LineChart({
                   </text>
                 </g>
               ))}
+              {!is_known && (
+                <text x={(LEFT + width - RIGHT) / 2} y={HEIGHT / 2} textAnchor="middle">
+                  No data
+                </text>
+              )}
               {[0, moments.length - 1].map(
                 (index) =>
                   index >= 0 && (

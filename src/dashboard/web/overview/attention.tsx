@@ -87,7 +87,7 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     icon: CalendarX2,
     one: 'schedule fails',
     many: 'schedules fail',
-    since: 'the first since',
+    since: 'the first',
     act: 'See why',
     one_at: '',
     all_at: '/ops/schedules',

@@ -38,30 +38,41 @@ export function ProposalsPage() {
     setOpened(true)
   }
   const columns: TableColumn<ProposalRow>[] = [
-    { title: 'What', cell: (row) => <strong>{proposalWords(row)}</strong> },
+    {
+      title: 'What',
+      cell: (row) => (
+        <>
+          <strong>{proposalWords(row)}</strong>
+          <br />
+          <span className="dim">{row.tenant}</span>
+        </>
+      ),
+      clip: true,
+    },
     { title: 'State', cell: ({ state }) => <Status {...STATES[state]} /> },
-    { title: 'Tenant', cell: ({ tenant }) => tenant, clip: true },
     {
       title: 'Reason',
       cell: ({ reason, refused }) => <span title={refused ?? reason}>{refused ?? reason}</span>,
       clip: true,
     },
-    { title: 'Proposed by', cell: ({ proposed_by }) => proposed_by, clip: true },
-    { title: 'Proposed', cell: ({ created_at }) => <Instant at={created_at} /> },
+    { title: 'Proposed', cell: (row) => <ByAndAt by={row.proposed_by} at={row.created_at} />, clip: true },
     {
-      title: 'Decided by',
-      cell: ({ state, decided_by, expires_at }) =>
+      title: 'Decided',
+      cell: ({ state, decided_by, decided_at, expires_at }) =>
         state === 'open' ? (
           <>
             expires <Instant at={expires_at} />
           </>
+        ) : decided_by === null ? (
+          '–'
         ) : (
-          (decided_by ?? '–')
+          <ByAndAt by={decided_by} at={decided_at} />
         ),
       clip: true,
     },
     {
-      title: 'Decide',
+      title: '',
+      align: 'end',
       cell: (row) =>
         row.state === 'open' && (
           <span className="row-buttons">
@@ -104,6 +115,16 @@ export function ProposalsPage() {
           own={asked.proposal.proposed_by_id === user.id}
         />
       )}
+    </>
+  )
+}
+
+function ByAndAt({ by, at }: { by: string; at: string | null }) {
+  return (
+    <>
+      <span title={by}>{by}</span>
+      <br />
+      <Instant at={at} />
     </>
   )
 }

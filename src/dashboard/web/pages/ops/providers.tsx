@@ -34,22 +34,26 @@ const columnsOf = (is_current: boolean): TableColumn<ProviderRow>[] => [
   {
     title: 'Finished',
     align: 'end',
-    cell: ({ calls, done, declined }) => (
+    cell: ({ calls, declined }) => (
       <span className={calls === 0 ? 'dim' : 'figures'}>
         {calls.toLocaleString()}
-        {declined > 0 && (
-          <small className="dim against">
-            {done.toLocaleString()} done, {declined.toLocaleString()} declined
-          </small>
-        )}
+        {declined > 0 && <small className="dim against">{declined.toLocaleString()} declined</small>}
       </span>
     ),
   },
   { title: 'Failed', align: 'end', cell: (row) => <FailedCalls row={row} /> },
   { title: 'Retrying', align: 'end', cell: (row) => <Retrying row={row} /> },
   count('Retries', ({ retries }) => retries),
-  { title: 'p50', align: 'end', cell: ({ took }) => formatMs(took.p50_ms) },
-  { title: 'p95', align: 'end', cell: ({ took }) => formatMs(took.p95_ms) },
+  {
+    title: 'Took p50',
+    align: 'end',
+    cell: ({ took }) => (
+      <span className="figures">
+        {formatMs(took.p50_ms)}
+        {took.p95_ms !== null && <small className="dim against">p95: {formatMs(took.p95_ms)}</small>}
+      </span>
+    ),
+  },
   count('Refused', ({ refused }) => refused, 'bad'),
   count('In doubt', ({ in_doubt }) => in_doubt, 'doubt'),
   {
@@ -131,8 +135,9 @@ function ProviderState({
       <>
         <Status status="refused" word={OUTAGES[outage.problem]} />
         <small className="dim against">
-          since <Instant at={outage.since} />, check {outage.check.join(', ')}
+          since <Instant at={outage.since} />
         </small>
+        <small className="dim against">check {outage.check.join(', ')}</small>
       </>
     )
   if (retrying > 0) return <Status status="retrying" word="Calls are retried" />

@@ -30,11 +30,14 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
     ),
   },
   { title: 'State', cell: ({ state }) => <Status status={STATUSES[state]} word={WORDS[state]} /> },
-  { title: 'Last run', cell: ({ started_at }) => <Instant at={started_at} none="never" /> },
   {
-    title: 'Duration',
-    align: 'end',
-    cell: ({ duration_ms }) => (duration_ms === null ? '–' : formatDuration(duration_ms)),
+    title: 'Last run',
+    cell: ({ started_at, duration_ms }) => (
+      <>
+        <Instant at={started_at} none="never" />
+        {duration_ms !== null && <small className="dim against">took {formatDuration(duration_ms)}</small>}
+      </>
+    ),
   },
   {
     title: 'Next run',
@@ -54,8 +57,11 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
         <code title={JSON.stringify(row.result, null, 2)}>{resultWords(row.result)}</code>
       ) : (
         <span title={row.failure}>
-          {row.failed_runs === 1 ? 'Failed' : `Failed ${row.failed_runs} times`} since{' '}
-          <Instant at={row.failing_since} />: {row.failure}
+          {row.failure}
+          <small className="dim against">
+            {row.failed_runs === 1 ? 'failed' : `failed ${row.failed_runs} times`} since{' '}
+            <Instant at={row.failing_since} />
+          </small>
         </span>
       ),
   },
