@@ -42,20 +42,15 @@ export function ProposalsPage() {
       title: 'What',
       cell: (row) => (
         <>
-          <strong>{proposalWords(row)}</strong>
+          <strong>{proposalWords(row)}</strong> <span className="dim">of {row.tenant}</span>
           <br />
-          <span className="dim">{row.tenant}</span>
+          <span title={row.refused ?? row.reason}>{row.refused ?? row.reason}</span>
         </>
       ),
       clip: true,
     },
-    { title: 'State', cell: ({ state }) => <Status {...STATES[state]} /> },
-    {
-      title: 'Reason',
-      cell: ({ reason, refused }) => <span title={refused ?? reason}>{refused ?? reason}</span>,
-      clip: true,
-    },
     { title: 'Proposed', cell: (row) => <ByAndAt by={row.proposed_by} at={row.created_at} />, clip: true },
+    { title: 'State', cell: ({ state }) => <Status {...STATES[state]} /> },
     {
       title: 'Decided',
       cell: ({ state, decided_by, decided_at, expires_at }) =>
