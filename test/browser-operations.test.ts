@@ -597,7 +597,7 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   await theirs.getByRole('dialog').getByText('It is carried out within a second.').waitFor()
   await rowOf(theirs, 'Fail payout of $6.20').filter({ hasText: 'Done' }).waitFor()
   expect((await client.get(`/v1/payouts/${forced}`)).body).toMatchObject({ status: 'failed' })
-  await theirs.getByLabel('State').selectOption('rejected')
+  await theirs.getByLabel('State', { exact: true }).selectOption('rejected')
   await rowOf(theirs, 'Fail payout of $6.20').waitFor({ state: 'detached' })
   expect(await rowOf(theirs, 'Correct -$1.40').count()).toBe(1)
 })

@@ -22,7 +22,7 @@ export function TenantSwitch() {
           <Button
             variant="subtle"
             color="gray"
-            aria-label={`Tenant: ${tenant?.name ?? 'none'}`}
+            aria-label={tenant === null ? 'No tenant' : `Tenant: ${tenant.name}`}
             leftSection={<Building2 size={14} />}
             rightSection={<ChevronsUpDown size={12} />}
             styles={{ label: { maxWidth: 140, overflow: 'hidden', textOverflow: 'ellipsis' } }}
