@@ -588,6 +588,7 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
 
   const other = await createPerson(world, { is_operator: true })
   const theirs = await dashboard.open('/ops/proposals', { as: other })
+  await rowOf(theirs, 'Fail payout of $6.20').waitFor()
   await checkAccessible(theirs)
   await perform(theirs, rowOf(theirs, 'Correct -$1.40').getByRole('button', { name: 'Reject' }), 'Reject')
   await rowOf(theirs, 'Correct -$1.40').filter({ hasText: 'Rejected' }).waitFor()

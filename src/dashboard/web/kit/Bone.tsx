@@ -8,7 +8,7 @@ export function Bone({ width = '60%', height = 10 }: { width?: number | string; 
 /** A whole page that is on its way: a heading, and lines. */
 export function PageBones() {
   return (
-    <div aria-busy="true" aria-label="Loading">
+    <div role="status" aria-busy="true" aria-label="Loading">
       <div className="page-header">
         <div>
           <Bone width={180} height={18} />

@@ -109,7 +109,7 @@ export function TimelineFrame({
       ) : error !== null ? (
         <Failed error={error} retry={refetch} />
       ) : (
-        <div className="stack" aria-busy="true" aria-label="Loading">
+        <div className="stack" role="status" aria-busy="true" aria-label="Loading">
           {['72%', '64%', '80%', '58%'].map((width) => (
             <Bone key={width} width={width} height={20} />
           ))}
