@@ -135,7 +135,7 @@ function Balances({ balances }: { balances: WalletBalance[] | undefined }) {
 
 function BalanceBones() {
   return (
-    <div className="balances" aria-busy="true" aria-label="Loading">
+    <div className="balances" role="status" aria-busy="true" aria-label="Loading">
       {[0, 1].map((at) => (
         <div key={at} className="balance">
           <Bone width={90} />
