@@ -3,11 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { askedOf, subjectIn, TOLD } from '#dashboard/told.ts'
+import { freshKey, type Client } from '#test/client.ts'
 import { dashboardRoutes } from '#test/dashboard-routes.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { heldPayment } from '#test/payments.ts'
 import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browser } from '#test/people.ts'
-import { requestBytes, sendBytes } from '#test/raw.ts'
+import { openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
@@ -330,6 +331,34 @@ test('what somebody asked for who has left is not looked for', async () => {
     select from pg_stat_activity
     where datname = current_database() and application_name = 'sluice-dashboard-lists' and wait_event_type = 'Lock'`
   expect(looking).toHaveLength(0)
+})
+
+test('previews of somebody who only reads are bounded as those of a key, and dropped when they have left', async () => {
+  const flooded = await world.clientOf({ tenant: 'flooded' })
+  const text = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}Hello'
+  const previewOf = async (client: Client, fields: object) => {
+    const template = { name: freshKey(), channel: 'email', subject: 'x', ...fields }
+    const { id } = (await client.post('/v1/messages/templates', template)).body
+    return `/api/v1/messages/templates/${id}/preview`
+  }
+  const [slow, quick] = [await previewOf(flooded, { text }), await previewOf(world.client, { text: 'Hello' })]
+  const reader = await signedInAs(world, { role: 'read-only', tenant_id: flooded.tenant_id })
+  const other = await signedInAs(world, { role: 'read-only' })
+  const asked = { variables: { mark: 1, rest: 'x'.repeat(60_000) } }
+  const all = Array.from({ length: 200 }, () => reader.post(slow, asked))
+  await Promise.race(all)
+  expect((await other.post(quick, { variables: {} })).body.text).toBe('Hello')
+  const answers = await Promise.all(all)
+  expect(answers.map(({ status }) => status)).toContain(429)
+  for (const { body } of answers.filter(({ status }) => status !== 200))
+    expect(body.error.message).toMatch(/your templates wait|cannot be rendered now|process is too busy/)
+
+  const headers = { host, origin: url, cookie: cookieOf(reader), 'content-type': 'application/json' }
+  const bytes = requestBytes('POST', slow, headers, JSON.stringify({ variables: { mark: 1 } }))
+  const leaving = openUnfinished(url, 800, bytes)
+  for (let n = 0; n < 5; n += 1) expect((await other.post(quick, { variables: {} })).status).toBe(200)
+  await leaving.reset()
+  expect((await reader.post(slow, { variables: { mark: 1 } })).body.text).toBe('Hello')
 })
 
 test('what changes nothing is no act on record, and nobody fills the record with acts', async () => {

@@ -175,6 +175,30 @@ test('what was given takes room already while a template is waited for', async (
   )
 }, 60_000)
 
+test('large bodies of requests that wait for their work take room until their callers have left', async () => {
+  const own = await tenant()
+  const large = { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
+  const leaving = new AbortController()
+  const waiting = [1, 2].map(() =>
+    fetch(`${own.url}/v1/messages/email`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${own.key}`, 'content-type': 'application/json', prefer: 'wait=30' },
+      body: JSON.stringify({ ...one(), ...large }),
+      signal: leaving.signal,
+    }),
+  )
+  await until('both wait', async () => (await own.get('/v1/messages')).body.length === 3)
+  expect(await email(own, large)).toMatchObject({
+    status: 503,
+    body: { error: { code: 'overloaded', message: expect.stringMatching(/^Too many large bodies/) } },
+  })
+  expect((await email(own)).status).toBe(202)
+  expect((await email(await tenant(), large)).status).toBe(202)
+  leaving.abort()
+  await Promise.allSettled(waiting)
+  await until('there is room again', async () => (await email(own, large)).status === 202)
+}, 60_000)
+
 test('while a large email is being written only messages of its tenant wait', async () => {
   const [own, busy, busy_too, other] = [await tenant(), await tenant(), await tenant(), await tenant()]
   await whileLocked(minutesOf(own, busy, busy_too), async (letGo) => {

@@ -14,6 +14,7 @@ import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
 import { checkHost } from './host.ts'
 import { withFaultOfKey } from './idempotent.ts'
+import { holdBodies } from './held-bodies.ts'
 import { createKeyless } from './keyless.ts'
 import { openapiRoutes } from './openapi/routes.ts'
 import { checkPath, checkPlus, checkQuery, parseQuery } from './query.ts'
@@ -79,12 +80,15 @@ export async function buildApi(
   app.addContentTypeParser('application/json', async (request: FastifyRequest) => {
     // A body is read only on routes that need a key.
     if (!needsKey(request)) return null
-    return parseBody(await readBody(request), request.routeOptions.config.literal?.takes?.values)
+    const body = await readBody(request)
+    hold(request, body.length)
+    return parseBody(body, request.routeOptions.config.literal?.takes?.values)
   })
   app.addHook('onListen', (done) => {
     origin ||= originOfLinks(config.HOST, app.listeningOrigin)
     done()
   })
+  const hold = holdBodies(app)
   app.decorateRequest('credentials')
   app.decorateRequest('body_bytes')
   app.decorateRequest('subject_id')

@@ -7,6 +7,7 @@ import { whileThere } from '#core/leaving.ts'
 import { findEmailDomains } from '#domain/tenants.ts'
 import { findTemplate } from '#domain/templates/find.ts'
 import type { Template } from '#domain/templates/template.ts'
+import { createRoom } from '../../room.ts'
 
 /**
  * What this process holds at once of messages that are being accepted, in bytes as they came or were rendered. Each is there
@@ -105,35 +106,26 @@ function createDomains(sql: Sql): (tenant_id: string) => Promise<string[] | null
 }
 
 export function createHold(): Hold {
-  const held_by = new Map<string, number>()
-  let held = 0
-  const count = (tenant_id: string, bytes: number) => {
-    held += bytes
-    const of_tenant = (held_by.get(tenant_id) ?? 0) + bytes
-    if (of_tenant === 0) held_by.delete(tenant_id)
-    else held_by.set(tenant_id, of_tenant)
-  }
+  const room = createRoom({ bytes: HELD_BYTES, of_tenant: HELD_BYTES_OF_TENANT })
   return async (tenant_id, bytes, work) => {
     let total = 0
     let counted = 0
     const take = (more: number) => {
       total += more
       if (total <= SMALL_BYTES) return
-      const uncounted = total - counted
-      if (held + uncounted > HELD_BYTES || (held_by.get(tenant_id) ?? 0) + uncounted > HELD_BYTES_OF_TENANT) {
+      if (!room.take(tenant_id, total - counted)) {
         total -= more
         throw new AppError('overloaded', {
           message: 'Too many large messages at once. Ask again with the same key, or in smaller batches.',
         })
       }
-      count(tenant_id, uncounted)
       counted = total
     }
     try {
       take(bytes)
       return await work(take)
     } finally {
-      if (counted > 0) count(tenant_id, -counted)
+      if (counted > 0) room.leave(tenant_id, counted)
     }
   }
 }
