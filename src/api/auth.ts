@@ -48,7 +48,11 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   const unknownKeyGate = createGate(UNKNOWN_KEYS)
   const slowly = createSlowLane(
     (secrets) => findEachCredentials(sql, secrets),
-    () => new AppError('rate_limited', { retry_after_s: 1 }),
+    () =>
+      new AppError('rate_limited', {
+        retry_after_s: 1,
+        message: 'Too many keys that came from this address wait to be looked up.',
+      }),
   )
 
   async function lookUpUnknown(secret: string, ip: string): ReturnType<typeof findCredentials> {

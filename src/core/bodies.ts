@@ -6,6 +6,7 @@ import { AppError } from './errors.ts'
 export const BODIES_ON_THEIR_WAY_BYTES = 64 * 1024 * 1024
 /** A body that comes in more than one chunk gets room for at least so much, if it may become as long. */
 const LEAST_BYTES = 4096
+const TOO_MANY = 'Too many bodies are on their way; this one was not taken: send it again.'
 
 const NOTHING: Buffer = Buffer.alloc(0)
 
@@ -74,7 +75,7 @@ export function createBodyReader(onRead?: (request: FastifyRequest, bytes: numbe
         resolve(body.subarray(0, length))
       }
       const onClose = () => refuse(new AppError('request_timeout'))
-      const giveUp = () => refuse(new AppError('overloaded'))
+      const giveUp = () => refuse(new AppError('overloaded', { message: TOO_MANY }))
       function refuse(error: AppError): void {
         leave()
         reject(error)

@@ -13,7 +13,15 @@ const MOST_OF_A_USER = 20
 /** Limits the look-ups of cookies that are known to be of one user. */
 const OF_A_USER = {
   running: 4,
-  queue: { waiting: 100, wait_ms: 5_000, refuse: () => new AppError('rate_limited', { retry_after_s: 1 }) },
+  queue: {
+    waiting: 100,
+    wait_ms: 5_000,
+    refuse: () =>
+      new AppError('rate_limited', {
+        retry_after_s: 1,
+        message: 'Too many of your requests wait for your session to be looked up: send fewer at once.',
+      }),
+  },
 }
 /** Limits the look-ups of cookies that this process has not seen as valid. */
 const UNKNOWN = {

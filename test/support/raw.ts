@@ -48,7 +48,8 @@ export function openUnfinished(
     statuses,
     async reset() {
       const open = sockets.filter(({ closed }) => !closed)
-      const all = Promise.all(open.map((socket) => once(socket, 'close')))
+      // One that has been answered and closed meanwhile cannot be reset, and is closed all the same.
+      const all = Promise.all(open.map((socket) => new Promise((resolve) => socket.once('close', resolve))))
       for (const socket of open) socket.resetAndDestroy()
       await all
     },

@@ -70,7 +70,8 @@ export function streamRoutes(app: FastifyInstance, { operators, signedIn, log }:
 
   app.get('/api/ops/stream', async (request, reply) => {
     const { user_id } = asOperator(request)
-    if (streams.size >= MOST_STREAMS) throw new AppError('overloaded')
+    if (streams.size >= MOST_STREAMS)
+      throw new AppError('overloaded', { message: 'Too many streams of operators are open.' })
     if ([...streams.values()].filter((id) => id === user_id).length >= MOST_OF_USER)
       throw new AppError('rate_limited', {
         retry_after_s: CHECK_MS / 1000,
