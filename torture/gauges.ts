@@ -4,6 +4,11 @@ import type { Member } from './system.ts'
 /** The sum over all labels; 0 while it has not said anything. */
 export async function metricOf(member: Member, name: string): Promise<number> {
   const { url } = JSON.parse(await member.process().says('/metrics and /readyz listen')) as { url: string }
+  return await metricAt(url, name)
+}
+
+/** The same of a process whose metrics are there. */
+export async function metricAt(url: string, name: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`)).text()
   const values = text.matchAll(new RegExp(String.raw`^${name}(?:\{.*\})? (\S+)$`, 'gm'))
   return Array.from(values, ([, value]) => Number(value)).reduce((sum, value) => sum + value, 0)

@@ -29,8 +29,8 @@ export type Member = {
   process(): Process
   /** SIGKILL unless told. */
   kill(signal?: NodeJS.Signals): Promise<void>
-  /** As it was before, but for what is told: it stays so. */
-  start(as?: { root?: string; env?: Record<string, string> }): Promise<void>
+  /** As it was before, but for what is told: it stays so. One with an `output`, the descriptor of its log, need not be ready yet. */
+  start(as?: { root?: string; env?: Record<string, string>; output?: number | undefined }): Promise<void>
 }
 
 export type System = {
@@ -94,7 +94,13 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
   async function launch(
     name: string,
     file: string,
-    how: { ready: string; args?: string[]; env?: Record<string, string>; root?: string },
+    how: {
+      ready?: string
+      args?: string[]
+      env?: Record<string, string>
+      root?: string
+      output?: number | undefined
+    },
   ): Promise<Process> {
     const log = createWriteStream(join(folder, 'logs', `${name}.log`), { flags: 'a' })
     const started = await startProcess(file, {
@@ -110,10 +116,16 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
   }
   async function member(name: string, part: PartName, env: Record<string, string>): Promise<Member> {
     const { file, ready } = PARTS[part]
-    let as = { root, env: {} }
+    let as: NonNullable<Parameters<Member['start']>[0]> = {}
     const told = new WeakSet<Process>()
     const begin = async () => {
-      const begun = await launch(name, file, { ready, root: as.root, env: { ...env, ...as.env } })
+      const { output } = as
+      const begun = await launch(name, file, {
+        ...(output === undefined && { ready }),
+        output,
+        root: as.root ?? root,
+        env: { ...env, ...as.env },
+      })
       void begun.ended.then(
         ({ code, signal }) => told.has(begun) || stopping || onEnd(name, String(signal ?? code)),
       )

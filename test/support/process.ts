@@ -24,6 +24,8 @@ export type Process = {
   ended: Promise<Ended>
   /** Stops reading what it writes, as `| head` does. */
   closeOutput(): void
+  /** The same, as a pager does: what it writes waits for a reader. */
+  stopReading(): void
   /** What it has written to standard output and error so far. */
   output(): string
   /** Resolves with the first line, past or to come, that holds this text; rejects when the process ends before. */
@@ -44,6 +46,7 @@ export async function startProcess(
     ready,
     root = ROOT,
     cwd = root,
+    output: to,
     onLine,
   }: {
     args?: string[]
@@ -55,6 +58,8 @@ export async function startProcess(
     root?: string
     /** Where it runs; in the project's folder unless told. */
     cwd?: string
+    /** The descriptor that it writes to; we read what it writes without. */
+    output?: number | undefined
     /** Hears each line as it is written. */
     onLine?: (line: string) => void
   } = {},
@@ -62,7 +67,7 @@ export async function startProcess(
   const child = spawn(process.execPath, [...flags, resolve(root, file), ...args], {
     cwd,
     env: { PATH: process.env.PATH, ...COMPILE_CACHE, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', to ?? 'pipe', to ?? 'pipe'],
   })
   const pid = child.pid!
   // The system closes the watcher's input also when this process is killed.
@@ -79,7 +84,8 @@ export async function startProcess(
 
   const lines: string[] = []
   const listeners = new Set<(line: string) => void>(onLine ? [onLine] : [])
-  for (const stream of [child.stdout, child.stderr]) {
+  const streams = [child.stdout, child.stderr].filter((stream) => stream !== null)
+  for (const stream of streams) {
     createInterface({ input: stream }).on('line', (line) => {
       lines.push(line)
       for (const listener of listeners) listener(line)
@@ -119,8 +125,12 @@ export async function startProcess(
     },
     ended,
     closeOutput() {
-      child.stdout.destroy()
-      child.stderr.destroy()
+      for (const stream of streams) stream.destroy()
+    },
+    stopReading() {
+      for (const stream of streams) stream.pause()
+      // Else it would never be at its end.
+      child.once('exit', () => streams.forEach((stream) => stream.resume()))
     },
     output,
     says,

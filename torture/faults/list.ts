@@ -1,5 +1,6 @@
 // All faults, by name.
 import type { Fault } from './fault.ts'
+import { LOG_FAULTS } from './logs.ts'
 import { MESSAGE_FAULTS } from './messages.ts'
 import { PATIENCE_FAULTS } from './patience.ts'
 import { POSTGRES_FAULTS } from './postgres.ts'
@@ -22,4 +23,5 @@ export const FAULTS: Fault[] = [
   ...PATIENCE_FAULTS,
   ...REFUSAL_FAULTS,
   ...VERSION_FAULTS,
+  ...LOG_FAULTS,
 ]

@@ -1,0 +1,101 @@
+// Logs that cannot be written: the work goes on, and the processes end when they are told to.
+import { open } from 'node:fs/promises'
+import { freePort } from '#start/ports.ts'
+import { HOST } from '#test/environment.ts'
+import type { Problem } from '#test/invariants.ts'
+import { until } from '#test/process.ts'
+import { metricAt, metricOf } from '../gauges.ts'
+import type { Random } from '../random.ts'
+import type { Member, System } from '../system.ts'
+import { captured } from './ask.ts'
+import type { Fault } from './fault.ts'
+
+const LOST = 'sluice_log_lines_lost_total'
+/** Their lines fill what is between a process and its reader. */
+const LOGGED_REQUESTS = 700
+const AT_ONCE = 50
+
+export const LOG_FAULTS: Fault[] = [
+  {
+    name: 'log-disk-full',
+    about: 'APIs and workers that log to a full disk: they lose lines and nothing else, and end when told to',
+    takes_ms: 15_000,
+    bar_ms: 6000,
+    inflict: fillDisk,
+  },
+  {
+    name: 'log-reader-gone',
+    about: 'nobody reads the log of an API any more, and those of the others are closed: the same',
+    takes_ms: 12_000,
+    bar_ms: 6000,
+    inflict: leaveLogs,
+  },
+]
+
+async function fillDisk(system: System, random: Random): Promise<Problem[]> {
+  const full = await open('/dev/full', 'w')
+  const members = [...system.apis, ...system.workers]
+  try {
+    const urls = await Promise.all(members.map((member) => logTo(member, full.fd)))
+    return await withoutLogs(system, random, members, () =>
+      Promise.all(urls.map((url) => losesLines(() => metricAt(url, LOST)))),
+    )
+  } finally {
+    for (const member of members) await member.kill()
+    await Promise.all(
+      members.map((member) => member.start({ env: { METRICS_PORT: '0' }, output: undefined })),
+    )
+    await full.close()
+  }
+}
+
+async function leaveLogs(system: System, random: Random): Promise<Problem[]> {
+  const { apis, workers, clients } = system
+  const unread = random.between(0, apis.length - 1)
+  const members = [...apis, ...workers]
+  const closed = members.filter((member) => member !== apis[unread])
+  for (const member of closed) member.process().closeOutput()
+  apis[unread]!.process().stopReading()
+  try {
+    return await withoutLogs(system, random, members, async () => {
+      for (let asked = 0; asked < LOGGED_REQUESTS; asked += AT_ONCE)
+        await Promise.all(Array.from({ length: AT_ONCE }, () => clients[unread]!.get('/v1/customers/none')))
+      await Promise.all(closed.map((member) => losesLines(() => metricOf(member, LOST))))
+    })
+  } finally {
+    for (const member of members) await member.kill()
+    await Promise.all(members.map((member) => member.start()))
+  }
+}
+
+/** A payment goes through while nothing can be logged; then each process is told to end, and does. */
+async function withoutLogs(
+  system: System,
+  random: Random,
+  members: Member[],
+  lose: () => Promise<unknown>,
+): Promise<Problem[]> {
+  await lose()
+  await captured(system, `without-logs-${random.between(0, 1e9)}`)
+  await Promise.all(members.map((member) => member.kill('SIGTERM')))
+  const ends = await Promise.all(
+    members.map(async (member) => ({ name: member.name, how: await member.process().ended })),
+  )
+  return ends
+    .filter(({ how }) => how.code !== 0)
+    .map((end) => ({ problem: 'a process that could not log did not end when it was told to', ...end }))
+}
+
+async function losesLines(lost: () => Promise<number>): Promise<void> {
+  await until('lines of the log are lost', async () => (await lost()) > 0)
+}
+
+/** Starts it again with its log there; answers where its metrics are. */
+async function logTo(member: Member, output: number): Promise<string> {
+  const port = await freePort(HOST)
+  const url = `http://${HOST}:${port}`
+  await member.kill('SIGTERM')
+  await member.start({ env: { METRICS_PORT: String(port) }, output })
+  await until('it is ready', async () => (await fetch(`${url}/readyz`).catch(() => null))?.ok)
+  return url
+}
