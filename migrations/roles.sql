@@ -119,7 +119,7 @@ begin
       terms, tags, provider, segments, encoding, send_at, metadata), update (status, updated_at)'),
     ('sluice_api', 'message_attachments', 'insert'),
     ('sluice_api', 'templates', 'select, insert, update (name, subject, text, html, body, metadata, deleted_at, updated_at)'),
-    ('sluice_api', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
+    ('sluice_api', 'suppressions', 'select, insert, update (deleted_at, updated_at)'),
     ('sluice_api', 'last_opt_words', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_api', 'message_limits', 'select, insert, update (window_start, used)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),

@@ -333,6 +333,16 @@ describe('an email', () => {
     await hurry(body.id)
     const { events } = await becomes(body.id, { status: 'sent', job: 'succeeded' })
     expect(events).toEqual(['created', 'sent', 'recipients_settled'])
+    const [settled] = await eventually(async () => {
+      const feed = (
+        await world.client.get(`/v1/events?type=message.recipients_settled&subject_id=${body.id}`)
+      ).body
+      expect(feed).toHaveLength(1)
+      return feed
+    })
+    expect(settled.data.recipients).toEqual([
+      { address: 'later@example.com', status: 'accepted', code: null, message: null },
+    ])
     expect(await recipientsOf(body.id)).toEqual([
       ['accepted', null],
       ['accepted', null],

@@ -177,8 +177,8 @@ alter table events alter column sequence set default nextval('event_numbers');`,
     patches: [
       {
         file: 'src/workers/handlers/deliveries.ts',
-        from: "    if (delivery.data === null) return ended(delivery, how, 'exhausted')",
-        to: `    if (delivery.data === null) return ended(delivery, how, 'exhausted')
+        from: "    if (delivery.stored === null && delivery.sample === null) return ended(delivery, how, 'exhausted')",
+        to: `    if (delivery.stored === null && delivery.sample === null) return ended(delivery, how, 'exhausted')
     await context.sql\`
       update webhook_deliveries set status = 'delivered', delivered_at = now(), next_attempt_at = null
       where tenant_id = \${tenant_id} and id = \${delivery.id} and created_at = \${delivery.created_at}\``,

@@ -8,6 +8,7 @@ import type { Sql } from '#core/db.ts'
 import { startPostgres, type EmbeddedPostgres } from '#start/postgres.ts'
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
+import { createVault, type Vault } from '#core/secrets.ts'
 import { createKey, HOST, SMALL, variables } from '#test/environment.ts'
 import { makeFolder } from '#test/folders.ts'
 import { PARTS, type PartName } from '#test/parts.ts'
@@ -57,6 +58,8 @@ export type System = {
   /** Where providers notify us, and what a relay of email signs with. */
   webhooks_url: string
   email_secret: string
+  /** Opens what the processes seal. */
+  vault: Vault
   /** Past the wire, too. */
   provider: (name: ProviderName) => Provider
   /** Asks the processor's API for something, with our credentials and not through us. */
@@ -187,7 +190,7 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
     const receivers = await startReceivers(random)
     ends.defer(() => receivers.close())
 
-    const env = {
+    const env: Record<string, string> = {
       ...SMALL,
       ...variables({
         database_url: wires.postgres.url,
@@ -270,6 +273,7 @@ export async function startSystem({ queue, root, random, onLine, onEnd }: System
       },
       webhooks_url,
       email_secret,
+      vault: createVault(env['ENCRYPTION_KEY']!),
       provider,
       asAnotherApplication,
       folder,

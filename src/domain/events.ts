@@ -10,8 +10,9 @@ export type EventType = {
 
 /** Every type of event, with its meaning and the schema of its data. */
 export const EVENTS = NOUNS.flatMap((noun) => {
-  const { events, view } = subjectOf(noun)
-  return Object.entries(events).map(([word, about]) => ({ type: `${noun}.${word}`, noun, about, data: view }))
+  const { events, view, completes } = subjectOf(noun)
+  const data = completes?.data ?? view
+  return Object.entries(events).map(([word, about]) => ({ type: `${noun}.${word}`, noun, about, data }))
 })
 
 /** All that means types of events: `*`, `<noun>.*` of each noun that has events, and the types. */

@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { isRolledBack, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { anyJson } from '#core/json.ts'
 import { timestamp } from '#core/time.ts'
-import { EVENTS, shownData, typesMatching } from './events.ts'
+import type { StoredEvent } from './event-data.ts'
+import { EVENTS, typesMatching } from './events.ts'
 import { filedBy, NOUNS, rootOf, subjectOf } from './subjects.ts'
 
 /** An event in answers. */
@@ -25,7 +26,8 @@ export const eventSchema = z
       .uuid()
       .meta({ description: 'The id of that resource.', example: '0198f6f0-1234-7000-8000-123456789abc' }),
     data: z.record(z.string(), anyJson).meta({
-      description: 'The resource as it was then. Personal data is erased when the customer is deleted.',
+      description:
+        'The resource as it was then. Personal data is erased when the customer is deleted; addresses, texts and outputs are null once their resource no longer has them.',
       example: { id: '0198f6f0-1234-7000-8000-123456789abc', status: 'captured' },
     }),
     created_at: timestamp.meta({ description: 'When it happened.' }),
@@ -33,6 +35,8 @@ export const eventSchema = z
   .meta({ id: 'FeedEvent', description: 'An event: something that happened to a resource.' })
 
 export type FeedEvent = z.output<typeof eventSchema>
+/** An event as it is read: its data is not complete yet. */
+export type FeedRow = Omit<FeedEvent, 'data'> & StoredEvent
 
 /**
  * By so much the order of the sequences may differ from that of time: an event gets its sequence when it is committed, and
@@ -74,37 +78,31 @@ export async function sequenceEvents(
 }
 
 /** The events of a tenant by their sequences, the lowest first. Events without one are not among them. */
-export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): Promise<FeedEvent[]> {
+export async function listFeed(sql: Sql, tenant_id: string, query: FeedQuery): Promise<FeedRow[]> {
   const { limit, type, subject_id, few = false } = query
   const types = type === undefined ? null : typesMatching(type)
   const later = laterIn(sql, tenant_id, query, await rangeOf(sql, tenant_id, query))
   const next = sql`order by e.sequence limit ${limit}`
   if (subject_id !== undefined && few)
-    return shown(
-      await sql<FeedEvent[]>`
+    return await sql<FeedRow[]>`
       select ${eventColumns(sql)} from (select * from events e where ${later} order by e.sequence offset 0) e
       where e.subject_id in (select id from (${filedIds(sql, tenant_id, subject_id)}) filed)
         and ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
-      ${next}`,
-    )
+      ${next}`
   if (subject_id !== undefined)
-    return shown(
-      await sql<FeedEvent[]>`
+    return await sql<FeedRow[]>`
       select ${eventColumns(sql)} from (${filedIds(sql, tenant_id, subject_id)}) filed
       -- All that is filed there is read: by its sequences the feed would be, which is longer.
       cross join lateral (select * from events e where ${later} and e.subject_id = filed.id offset 0) e
       where ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
-      ${next}`,
-    )
+      ${next}`
   if (types === null || types.length === EVENTS.length)
-    return shown(await sql<FeedEvent[]>`select ${eventColumns(sql)} from events e where ${later} ${next}`)
+    return await sql<FeedRow[]>`select ${eventColumns(sql)} from events e where ${later} ${next}`
   // Each type has its own range of an index, so that what is rare is found among millions of others.
-  return shown(
-    await sql<FeedEvent[]>`
+  return await sql<FeedRow[]>`
     select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
     cross join lateral (select * from events e where ${later} and e.type = wanted.type ${next}) e
-    ${next}`,
-  )
+    ${next}`
 }
 
 type Range = { first: number; last: number | null }
@@ -164,34 +162,30 @@ export async function listLatestEvents(
   sql: Sql,
   tenant_id: string,
   { before, limit, type, subject_id }: Omit<FeedQuery, 'after' | 'few'> & { before?: number | undefined },
-): Promise<FeedEvent[]> {
+): Promise<FeedRow[]> {
   const types = type === undefined ? null : typesMatching(type)
   const earlier = sql`
     e.sequenced and e.tenant_id = ${tenant_id} ${before === undefined ? sql`` : sql`and e.sequence < ${before}`}`
   const next = sql`order by e.sequence desc limit ${limit}`
   if (subject_id !== undefined)
-    return shown(
-      await sql<FeedEvent[]>`
+    return await sql<FeedRow[]>`
       select ${eventColumns(sql)} from (${filedIds(sql, tenant_id, subject_id)}) filed
       cross join lateral (select * from events e where ${earlier} and e.subject_id = filed.id offset 0) e
       where ${ownId(sql)} = ${subject_id}::text and (${types}::text[] is null or e.type = any(${types}))
-      ${next}`,
-    )
+      ${next}`
   if (types === null || types.length === EVENTS.length)
-    return shown(await sql<FeedEvent[]>`select ${eventColumns(sql)} from events e where ${earlier} ${next}`)
-  return shown(
-    await sql<FeedEvent[]>`
+    return await sql<FeedRow[]>`select ${eventColumns(sql)} from events e where ${earlier} ${next}`
+  return await sql<FeedRow[]>`
     select ${eventColumns(sql)} from unnest(${types}::text[]) as wanted(type)
     cross join lateral (select * from events e where ${earlier} and e.type = wanted.type ${next}) e
-    ${next}`,
-  )
+    ${next}`
 }
 
 /** One event, also one that has no sequence yet; undefined when the tenant has none of this id. */
-export async function findEvent(sql: Sql, tenant_id: string, id: string): Promise<FeedEvent | undefined> {
-  const rows = await sql<FeedEvent[]>`
+export async function findEvent(sql: Sql, tenant_id: string, id: string): Promise<FeedRow | undefined> {
+  const rows = await sql<FeedRow[]>`
     select ${eventColumns(sql)} from events e where e.tenant_id = ${tenant_id} and e.id = ${id}`
-  return shown(rows)[0]
+  return rows[0]
 }
 
 /**
@@ -203,16 +197,14 @@ export async function listFiledEvents(
   tenant_id: string,
   subject_id: string,
   { after = '-infinity', limit }: { after?: string; limit: number },
-): Promise<FeedEvent[]> {
-  return shown(
-    await sql<FeedEvent[]>`
+): Promise<FeedRow[]> {
+  return await sql<FeedRow[]>`
     select ${eventColumns(sql)} from (
       select * from events e
       where e.tenant_id = ${tenant_id} and e.subject_id = ${subject_id} and e.created_at > ${after}
       offset 0
     ) e
-    order by e.created_at fetch first ${limit} rows with ties`,
-  )
+    order by e.created_at fetch first ${limit} rows with ties`
 }
 
 /** The last sequence of a tenant; 0 when it has no events. */
@@ -231,14 +223,10 @@ export async function findLastSequences(
     select tenant_id, last_sequence from event_sequences where tenant_id = any(${tenant_ids}::uuid[])`
 }
 
-function shown(events: FeedEvent[]): FeedEvent[] {
-  return events.map((event) => ({ ...event, data: shownData(event.type, event.data) }))
-}
-
 function eventColumns(sql: Sql): Fragment {
   return sql`
-    e.id, e.sequence, e.type, split_part(e.type, '.', 1) as subject_type, ${ownId(sql)} as subject_id, e.data,
-    e.created_at`
+    e.id, e.tenant_id, e.sequence, e.type, split_part(e.type, '.', 1) as subject_type, ${ownId(sql)} as subject_id,
+    e.data as stored, e.created_at`
 }
 
 /** The id of what the event `e` is of: a refund's is filed under its payment. */

@@ -1,6 +1,7 @@
 // What the entry of a noun in the subjects says.
 import type { z } from 'zod'
 import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
+import type { Vault } from '#core/secrets.ts'
 import type { Scope } from './areas.ts'
 import type { Checks } from './audit/checks.ts'
 import type { Difference, Side, SideSchema } from './reconciliation/side.ts'
@@ -12,8 +13,9 @@ type AnySubject = {
    * under that row.
    */
   part_of?: { noun: string; by: string }
-  /** The columns that an event shows, and no others. */
+  /** The columns that an event stores, and no others. */
   view: z.ZodObject
+  completes?: Completion
   /** Of the view, what the erasure of a customer takes out of events, and what is shown in its place. */
   erased?: Readonly<Record<string, Json>>
   /** Its events: the word after `<noun>.`, and the meaning. */
@@ -30,6 +32,25 @@ type AnySubject = {
   /** The condition for rows `p` whose `amount_minor` is reserved on what is available to their tenant. */
   reserves?: (sql: Sql | Tx) => Fragment
 }
+/**
+ * What events show and do not store, because it is personal or long: their row has the only copy. It is added whenever an
+ * event is read, and null once the row no longer has it.
+ */
+type Completion = {
+  /** The data of events with what is added. */
+  data: z.ZodObject
+  /** The fields that are added. */
+  fields: readonly string[]
+  /** The words of the events that need the row; in others the fields are null. Default: all need it. */
+  words?: readonly string[]
+  /** The columns to read from the row `p`; `omits`: whether a value of more than `most_bytes` was left out. */
+  columns: (sql: Sql, most_bytes: number | null) => Fragment
+  /** The fields of an event, from these columns and from what it stored. Throws SealError. */
+  open: (row: CompletingRow, stored: Json, vault: Vault) => Record<string, Json>
+}
+/** What is read from a row to complete its events. */
+export type CompletingRow = { tenant_id: string; id: string; omits: boolean } & Record<string, Json>
+
 /** A noun that a provider keeps records of too. */
 export type ProviderSubject = AnySubject & { under_way: UnderWay; at_provider: AtProvider }
 export type Subject = ProviderSubject | (AnySubject & { under_way?: UnderWay; at_provider?: undefined })

@@ -77,9 +77,9 @@ const ALLOWED: { name: string; tables: string[]; part: RegExp; whole?: RegExp; r
     reason: 'finds what the clock asks for; what is done about it names the tenant',
   },
   {
-    name: 'sweep of old outputs of AI tasks',
-    tables: ['ai_tasks'],
-    part: /select tenant_id, id from ai_tasks where output is not null and finished_at <= now\(\)/,
+    name: 'sweep of old outputs of AI tasks, and of addresses of lifted suppressions',
+    tables: ['ai_tasks', 'suppressions'],
+    part: /select tenant_id, id from (ai_tasks where output is not null and finished_at <= now\(\)|suppressions where sealed is not null and deleted_at <= now\(\))/,
     reason: 'erases by age; what is erased names its tenant',
   },
   {

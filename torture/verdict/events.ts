@@ -1,8 +1,10 @@
 // What became of each event: it is in the feed of its tenant, once and in order, whoever follows that has seen it, and each
 // endpoint that asked for it took it.
 import { isDeepStrictEqual } from 'node:util'
-import type { Json } from '#core/db.ts'
-import { shownData } from '#domain/events.ts'
+import type { Json, Sql } from '#core/db.ts'
+import type { Vault } from '#core/secrets.ts'
+import { completedData, findCompletingRows, MOST_BYTES_OF_MANY } from '#domain/event-data.ts'
+import { payloadOf } from '#domain/deliveries/payload.ts'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Problem } from '#test/invariants.ts'
 import type { System } from '../system.ts'
@@ -39,8 +41,8 @@ export async function judgeAllEvents(system: System): Promise<{ problems: Proble
   const deadline = performance.now() + PATIENCE_MS
   while (performance.now() < deadline && (await hasOpenEvents(system))) await sleep(200)
   const { events, deliveries } = await sql.begin('isolation level repeatable read', async (tx) => ({
-    events: await tx<(FeedEvent & { data: unknown })[]>`
-      select e.id, e.tenant_id, e.sequence, e.type, coalesce(e.data ->> 'id', e.subject_id::text) as subject_id, e.created_at, e.data
+    events: await tx<SentEvent[]>`
+      select e.id, e.tenant_id, e.sequence, e.type, coalesce(e.data ->> 'id', e.subject_id::text) as subject_id, e.created_at, e.data as stored
       from events e order by e.tenant_id, e.sequence`,
     deliveries: await tx<Delivery[]>`
       select endpoint_id, event_id, status, attempts, last_error from webhook_deliveries`,
@@ -53,7 +55,7 @@ export async function judgeAllEvents(system: System): Promise<{ problems: Proble
       ...followers.flatMap((follower) => follower.problems),
       ...judgeDeliveries({ events, endpoints, deliveries, arrivals }),
       ...receivers.problems,
-      ...saidOtherwise(events, receivers.bodies),
+      ...(await saidOtherwise(system, events)),
     ],
     counts: {
       events: events.length,
@@ -66,15 +68,24 @@ export async function judgeAllEvents(system: System): Promise<{ problems: Proble
   }
 }
 
+type SentEvent = FeedEvent & { stored: Json }
+
 /** What was sent of an event is what happened. */
-function saidOtherwise(events: (FeedEvent & { data: unknown })[], bodies: Map<string, string>): Problem[] {
-  return events.flatMap(({ id, type, sequence, tenant_id, data, created_at, subject_id }) => {
-    const body = bodies.get(id)
-    if (body === undefined) return []
-    const { timestamp, ...said } = JSON.parse(body) as Record<string, unknown>
+async function saidOtherwise(
+  { sql, vault, receivers }: { sql: Sql; vault: Vault } & Pick<System, 'receivers'>,
+  events: SentEvent[],
+): Promise<Problem[]> {
+  const sent = events.filter(({ id }) => receivers.bodies.has(id))
+  const rows = await findCompletingRows(sql, sent, MOST_BYTES_OF_MANY)
+  return sent.flatMap((event, nth) => {
+    const { id, subject_id, created_at } = event
+    const row = rows[nth]!
+    const body = receivers.bodies.get(id)!
+    const expected = payloadOf({ ...event, data: completedData(event, row, vault), omits: row?.omits })
+    const [said, happened] = [body, expected].map((text) => JSON.parse(text) as { timestamp: string })
     const same =
-      isDeepStrictEqual(said, { id, type, sequence, tenant_id, data: shownData(type, data as Json) }) &&
-      Date.parse(String(timestamp)) === Date.parse(created_at)
+      isDeepStrictEqual({ ...said, timestamp: null }, { ...happened, timestamp: null }) &&
+      Date.parse(said!.timestamp) === Date.parse(created_at)
     return same ? [] : [{ problem: 'an event was sent that happened otherwise', id, subject_id, body }]
   })
 }

@@ -105,7 +105,7 @@ export interface EventDataByType {
   'kyc.rejected': VerificationEventData
   /** An AI task was created. */
   'ai_task.created': AiTaskEventData
-  /** The task succeeded. Retrieve it for its output. */
+  /** The task succeeded; `output` is the result. */
   'ai_task.succeeded': AiTaskEventData
   /** It failed for good. */
   'ai_task.failed': AiTaskEventData
@@ -181,7 +181,10 @@ export interface FeedEventOf<Type extends EventType> {
   subject_type: Type extends `${infer Noun}.${string}` ? Noun : never
   /** The id of that resource. */
   subject_id: string
-  /** The resource as it was then. Personal data is erased when the customer is deleted. */
+  /**
+   * The resource as it was then. Personal data is erased when the customer is deleted; addresses, texts
+   * and outputs are null once their resource no longer has them.
+   */
   data: EventDataByType[Type]
   /** When it happened. */
   created_at: string

@@ -36,7 +36,7 @@ export interface AiTask {
   updated_at: string
 }
 
-/** The AI task as it was then, without its output. */
+/** The AI task as it was then. */
 export interface AiTaskEventData {
   /** The id of the task. */
   id: string
@@ -50,6 +50,11 @@ export interface AiTaskEventData {
   model: string | null
   /** The maximum number of tokens of the answer, if you set one. */
   max_output_tokens: number | null
+  /**
+   * The output, which depends on the kind. Null unless the task succeeded, once the retention period of
+   * outputs has passed, and above 20 kB in lists of events.
+   */
+  output: GenerateOutput | ClassifyOutput | ExtractOutput | null
   /** Tokens of the attempt that ended it; null if the provider reported none. */
   usage: AiTaskUsage | null
   /** Why it failed; null if it has not. */
@@ -1065,7 +1070,7 @@ export interface MessageAttachment {
   size: number
 }
 
-/** The message as it was then, without addresses and texts. */
+/** The message as it was then, without texts except that of an SMS that you received. */
 export interface MessageEventData {
   /** The id of the message. */
   id: string
@@ -1102,6 +1107,27 @@ export interface MessageEventData {
   created_at: string
   /** When it last changed. */
   updated_at: string
+  /** The sender. */
+  from: string | null
+  /** The recipients: addresses for an email, the number for an SMS. */
+  to: string | string[] | null
+  /** The cc recipients of an email. */
+  cc: string[] | null
+  /** The bcc recipients of an email, hidden from the others. */
+  bcc: string[] | null
+  /** The addresses for replies to an email. */
+  reply_to: string | null
+  /** Of an email. */
+  subject: string | null
+  /** The one-click unsubscribe URL (RFC 8058). */
+  list_unsubscribe_url: string | null
+  /**
+   * For an email: each recipient with its outcome as it was then. In `message.bounced`,
+   * `message.complained` and `message.recipients_settled` only those that the event is about.
+   */
+  recipients: MessageRecipient[] | null
+  /** The text of an SMS that you received, until it is erased; null in other events. */
+  body: string | null
 }
 
 /** Why a message was not sent or did not arrive. */
@@ -1752,7 +1778,7 @@ export interface Suppression {
   address: string
 }
 
-/** The suppression, without the address. */
+/** The suppression as it was then. */
 export interface SuppressionEventData {
   /** The id of the suppression. */
   id: string
@@ -1769,6 +1795,8 @@ export interface SuppressionEventData {
   created_at: string
   /** When it last changed. */
   updated_at: string
+  /** The email address, or the number; null once it was erased. */
+  address: string | null
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   REQUIRES_ACTION,
   PROCESSOR_FAILED,
 } from '../routes/payments/examples.ts'
-import { MESSAGE_CANCELED, MESSAGE_QUEUED, SMS_RECEIVED } from '../routes/messages/examples.ts'
+import { MESSAGE_CANCELED, MESSAGE_QUEUED, recipientsOf, SMS_RECEIVED } from '../routes/messages/examples.ts'
 import {
   CANCELED_PAYOUT,
   FAILED_BY_HAND,
@@ -79,6 +79,8 @@ const REFUSED = {
   provider_code: '550 5.1.1',
 }
 const UNDELIVERED = { ...REFUSED, message: 'The email bounced.' }
+const BOUNCED = { code: REFUSED.provider_code, message: UNDELIVERED.message }
+const COMPLAINED = { code: 'complaint', message: 'The recipient complained.' }
 
 /** What the type of an event implies for its data, where that differs from the examples of the fields. */
 const IMPLIED: Record<string, object> = {
@@ -114,16 +116,26 @@ const IMPLIED: Record<string, object> = {
   },
   'payout.failed': FAILED_BY_HAND,
   'payout.canceled': { ...CANCELED_PAYOUT, processing_at: null, arrival_date: null },
-  'message.created': inMessage(MESSAGE_QUEUED),
-  'message.delivered': { status: 'delivered', delivered_at: EXAMPLE_TIME },
-  'message.undelivered': { status: 'undelivered', failure: UNDELIVERED },
-  'message.failed': { ...inMessage(MESSAGE_QUEUED), status: 'failed', failure: REFUSED },
-  'message.unknown': { ...inMessage(MESSAGE_QUEUED), status: 'unknown' },
-  'message.suppressed': { ...inMessage(MESSAGE_QUEUED), status: 'suppressed' },
-  'message.canceled': inMessage(MESSAGE_CANCELED),
-  'message.bounced': { status: 'undelivered', failure: UNDELIVERED },
+  'message.created': MESSAGE_QUEUED,
+  'message.delivered': { status: 'delivered', delivered_at: EXAMPLE_TIME, ...recipientsOf('delivered') },
+  'message.undelivered': { status: 'undelivered', failure: UNDELIVERED, ...recipientsOf('bounced', BOUNCED) },
+  'message.failed': {
+    ...MESSAGE_QUEUED,
+    status: 'failed',
+    failure: REFUSED,
+    ...recipientsOf('refused', { code: REFUSED.provider_code, message: REFUSED.message }),
+  },
+  'message.unknown': { ...MESSAGE_QUEUED, status: 'unknown' },
+  'message.suppressed': { ...MESSAGE_QUEUED, status: 'suppressed', ...recipientsOf('suppressed') },
+  'message.canceled': MESSAGE_CANCELED,
+  'message.bounced': { status: 'undelivered', failure: UNDELIVERED, ...recipientsOf('bounced', BOUNCED) },
   'message.received': SMS_RECEIVED,
-  'message.complained': { status: 'delivered', delivered_at: EXAMPLE_TIME },
+  'message.complained': {
+    status: 'delivered',
+    delivered_at: EXAMPLE_TIME,
+    to: ['ada@example.com', 'grace@example.com'],
+    ...recipientsOf('bounced', COMPLAINED),
+  },
   'refund.created': { status: 'pending', processor_reference: null },
   'refund.failed': { status: 'failed', failure: PROCESSOR_FAILED },
   'top_up.created': TOP_UP_PENDING,
@@ -150,11 +162,6 @@ function disputed(status: string, closed_at: string | null = null): object {
     closed_at: status === 'won' || status === 'lost' ? EXAMPLE_TIME : closed_at,
   }
   return { ...CAPTURED, dispute }
-}
-
-/** Events of messages name no recipients. */
-function inMessage({ recipients: _recipients, ...shown }: { recipients: object[] }): object {
-  return shown
 }
 
 /** Events carry no link. */

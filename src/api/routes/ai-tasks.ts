@@ -15,7 +15,7 @@ import { idempotencyKey } from '../body.ts'
 import type { RouteContext } from '../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../route.ts'
 import { createBody, inputOf, REQUESTS } from './ai-tasks/body.ts'
-import { AI_TASK_QUEUED, AI_TASK_RUNNING, NO_OUTPUT } from './ai-tasks/examples.ts'
+import { AI_TASK_QUEUED, AI_TASK_RUNNING } from './ai-tasks/examples.ts'
 
 const cancelBody = z
   .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'ticket-17-cancel' }).optional() })
@@ -60,8 +60,8 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       key: 'required',
       examples: {
         requests: REQUESTS,
-        answer: { ...AI_TASK_QUEUED, ...NO_OUTPUT },
-        unfinished: { ...AI_TASK_RUNNING, ...NO_OUTPUT },
+        answer: AI_TASK_QUEUED,
+        unfinished: AI_TASK_RUNNING,
       },
       errors: ['idempotency_key_reused'],
     }),
@@ -141,7 +141,6 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
         requests: { bare: { summary: 'The body is optional', value: {} } },
         answer: {
           ...AI_TASK_RUNNING,
-          ...NO_OUTPUT,
           status: 'canceled',
           finished_at: '2026-11-20T10:15:31.123456Z',
         },

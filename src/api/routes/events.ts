@@ -12,10 +12,11 @@ import {
   findLastSequence,
   listFeed,
   listFiledEvents,
-  type FeedEvent,
+  type FeedRow,
 } from '#domain/feed.ts'
 import { findPayment } from '#domain/payments/find.ts'
 import type { RouteContext } from '../context.ts'
+import { createEventAnswers } from '../event-answers.ts'
 import { eventTypes } from '../event-types.ts'
 import { exampleOfEvent } from '../openapi/events.ts'
 import { preferredWait } from '../prefer.ts'
@@ -56,7 +57,9 @@ const paymentQuery = z.strictObject({
   limit: pageSize(25),
 })
 
-export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }: RouteContext): void {
+export function eventRoutes(root: FastifyInstance, context: RouteContext): void {
+  const { sql, lists, feed_waiters } = context
+  const answers = createEventAnswers(context)
   const app = root.withTypeProvider<ZodTypeProvider>()
   const waiting = createGates({
     running: WAITING_OF_A_KEY,
@@ -97,7 +100,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       // What was looked at in vain is not looked at again.
       let { after } = query
       let again = false
-      async function look(lists_sql: Sql): Promise<FeedEvent[]> {
+      async function look(lists_sql: Sql): Promise<FeedRow[]> {
         if (wait_ms === 0) return await listFeed(lists_sql, tenant_id, query)
         // Before the events are read: one that joins the feed in between is looked at again.
         const last = await findLastSequence(lists_sql, tenant_id)
@@ -106,7 +109,9 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
         if (found.length === 0) after = Math.max(after, last)
         return found
       }
-      const read = () => lists(request, reply, look, { again, looks_again: (found) => found.length === 0 })
+      const complete = async (lists_sql: Sql) => await answers.many(lists_sql, await look(lists_sql))
+      const read = () =>
+        lists(request, reply, complete, { again, looks_again: (found) => found.length === 0 })
       let events = await read()
       if (events.length === 0 && wait_ms > 0) {
         again = true
@@ -116,7 +121,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
           if (socket.destroyed) leave()
           socket.once('close', leave)
           try {
-            let found: FeedEvent[] = []
+            let found: typeof events = []
             while (found.length === 0 && (await hints.next())) found = await read()
             return found
           } finally {
@@ -145,7 +150,7 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
     async ({ credentials: { tenant_id }, params: { id } }) => {
       const event = await findEvent(sql, tenant_id, id)
       if (event === undefined) throw new AppError('event_not_found')
-      return event
+      return await answers.one(sql, event)
     },
   )
 
@@ -168,8 +173,8 @@ export function eventRoutes(root: FastifyInstance, { sql, lists, feed_waiters }:
       const { tenant_id } = request.credentials
       const { id } = request.params
       if ((await findPayment(sql, tenant_id, id)) === undefined) throw new AppError('payment_not_found')
-      const events = await lists(request, reply, (lists_sql) =>
-        listFiledEvents(lists_sql, tenant_id, id, request.query),
+      const events = await lists(request, reply, async (lists_sql) =>
+        answers.many(lists_sql, await listFiledEvents(lists_sql, tenant_id, id, request.query)),
       )
       const last = events.at(-1)
       if (last !== undefined && events.length >= request.query.limit)

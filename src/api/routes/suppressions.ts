@@ -167,7 +167,7 @@ export function suppressionRoutes(root: FastifyInstance, context: RouteContext):
       operation_id: 'deleteSuppression',
       summary: 'Lift a suppression',
       description:
-        'The address gets messages again, unless it has another suppression, and is erased here. The provider refuses a number that answered STOP until it answers START. The answer is the suppression as it was.',
+        'The address gets messages again, unless it has another suppression. It is erased when the event `suppression.deleted` is no longer kept. The provider refuses a number that answered STOP until it answers START. The answer is the suppression as it was.',
       params: idParams,
       response: { 200: suppressionSchema },
       errors: ['suppression_not_found'],

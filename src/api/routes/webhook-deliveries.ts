@@ -11,6 +11,7 @@ import { requestReplay, requestTest } from '#domain/deliveries/request.ts'
 import { typesMatching, type EventType } from '#domain/events.ts'
 import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
 import type { RouteContext } from '../context.ts'
+import { createEventAnswers } from '../event-answers.ts'
 import { eventTypes } from '../event-types.ts'
 import { exampleOfEvent } from '../openapi/events.ts'
 import { found } from '../refusals.ts'
@@ -38,6 +39,7 @@ const NOT_SENT = {
 
 export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteContext): void {
   const { sql, lists, log } = context
+  const { complete } = createEventAnswers(context)
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   /** What a test is like unless somebody says: what the endpoint takes. Undefined when there is no such endpoint. */
@@ -88,7 +90,7 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
     async (request, reply) => {
       const { tenant_id } = request.credentials
       const delivery = await lists(request, reply, (lists_sql) =>
-        findDeliveryDetail(lists_sql, tenant_id, request.params.id),
+        findDeliveryDetail(lists_sql, complete, tenant_id, request.params.id),
       )
       return found(delivery, 'webhook_delivery_not_found')
     },
@@ -173,7 +175,7 @@ export function webhookDeliveryRoutes(root: FastifyInstance, context: RouteConte
         },
         find,
         async why_not() {
-          const delivery = await findDeliveryDetail(sql, tenant_id, delivery_id)
+          const delivery = await findDeliveryDetail(sql, complete, tenant_id, delivery_id)
           const { payload } = found(delivery, 'webhook_delivery_not_found')
           return payload === null ? new AppError('event_expired') : tooManyByHand()
         },

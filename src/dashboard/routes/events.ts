@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import { createEventAnswers } from '#api/event-answers.ts'
 import { eventTypes } from '#api/event-types.ts'
 import { linkBefore } from '#api/route.ts'
 import { deliverySchema } from '#domain/deliveries/delivery.ts'
@@ -13,7 +14,7 @@ import {
   findEndpointHours,
   findEndpointLines,
 } from '#domain/webhook-endpoints/series.ts'
-import { inTenant } from '../context.ts'
+import { inTenant, type DashboardContext } from '../context.ts'
 
 const latestQuery = z.strictObject({
   /** Only events with a lower sequence. */
@@ -24,7 +25,8 @@ const latestQuery = z.strictObject({
 })
 const params = z.strictObject({ id: z.uuid().toLowerCase() })
 
-export function eventFigureRoutes(root: FastifyInstance): void {
+export function eventFigureRoutes(root: FastifyInstance, context: DashboardContext): void {
+  const answers = createEventAnswers(context)
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get(
@@ -35,7 +37,7 @@ export function eventFigureRoutes(root: FastifyInstance): void {
     },
     async (request, reply) => {
       const { id } = inTenant(request).tenant
-      const events = await listLatestEvents(request.sql, id, request.query)
+      const events = await answers.many(request.sql, await listLatestEvents(request.sql, id, request.query))
       const last = events.at(-1)?.sequence
       if (last && last > 1 && events.length >= request.query.limit)
         reply.header('link', linkBefore(request.url, String(last)))

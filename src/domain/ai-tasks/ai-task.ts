@@ -98,15 +98,21 @@ export const aiTaskSchema = z
 
 export type AiTask = z.output<typeof aiTaskSchema>
 
-/** A task in events: without its output, which may be personal and is kept in one place only. */
+/** A task in events. */
 export const aiTaskEventSchema = aiTaskSchema
-  .omit({ output: true })
-  .meta({ id: 'AiTaskEventData', description: 'The AI task as it was then, without its output.' })
+  .extend({
+    output: aiTaskSchema.shape.output.meta({
+      description:
+        'The output, which depends on the kind. Null unless the task succeeded, once the retention period of outputs has passed, and above 20 kB in lists of events.',
+      example: { label: 'billing' },
+    }),
+  })
+  .meta({ id: 'AiTaskEventData', description: 'The AI task as it was then.' })
 
 /** The events of AI tasks, by the word after `ai_task.`, each with its meaning. */
 export const AI_TASK_EVENTS = {
   created: 'An AI task was created.',
-  succeeded: 'The task succeeded. Retrieve it for its output.',
+  succeeded: 'The task succeeded; `output` is the result.',
   failed: 'It failed for good.',
   canceled: 'It was canceled.',
 } as const

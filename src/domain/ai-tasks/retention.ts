@@ -1,15 +1,23 @@
 // How long the outputs of AI tasks are kept, which may be personal.
 import type { Sql } from '#core/db.ts'
+import { erasingExcerpts } from '../deliveries/excerpts.ts'
 
-/** Erases what tasks that ended so many days ago have answered, the oldest first, of at most `limit`. Returns of how many. */
+/**
+ * Erases what tasks that ended so many days ago have answered, and what receivers repeated of it. The oldest first, of at most
+ * `limit`. Returns of how many.
+ */
 export async function eraseOldOutputs(sql: Sql, days: number, limit: number): Promise<number> {
-  const rows = await sql`
-    update ai_tasks t set output = null, output_erased = true, updated_at = clock_timestamp()
-    from (
-      select tenant_id, id from ai_tasks
-      where output is not null and finished_at <= now() - ${days} * interval '1 day'
-      order by finished_at limit ${limit} for update skip locked
-    ) old
-    where t.tenant_id = old.tenant_id and t.id = old.id`
-  return rows.count
+  const [row] = await sql<{ erased: number }[]>`
+    with erased as (
+      update ai_tasks t set output = null, output_erased = true, updated_at = clock_timestamp()
+      from (
+        select tenant_id, id from ai_tasks
+        where output is not null and finished_at <= now() - ${days} * interval '1 day'
+        order by finished_at limit ${limit} for update skip locked
+      ) old
+      where t.tenant_id = old.tenant_id and t.id = old.id
+      returning t.tenant_id, t.id
+    ), repeated as (${erasingExcerpts(sql, 'ai_task.succeeded', sql`erased`)})
+    select count(*) as erased from erased`
+  return row!.erased
 }

@@ -1,5 +1,6 @@
 // Reads deliveries: those to endpoints that were not deleted.
 import { columnList, type Fragment, type Json, type Sql } from '#core/db.ts'
+import { findCompletingRows, MOST_BYTES_OF_MANY, type CompleteData } from '../event-data.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import { deliverySchema, type Delivery, type DeliveryDetail } from './delivery.ts'
 import { payloadOf } from './payload.ts'
@@ -47,24 +48,34 @@ export async function findDelivery(sql: Sql, tenant_id: string, id: string): Pro
 }
 
 type DetailRow = Delivery &
-  Pick<DeliveryDetail, 'attempts_log'> & { event_created_at: string; sample: Json; data: Json | null }
+  Pick<DeliveryDetail, 'attempts_log'> & {
+    event_created_at: string
+    sample: Json | null
+    stored: Json | null
+  }
 
 /** One delivery with its attempts and its payload, null where the event is not kept any more; undefined when there is none. */
 export async function findDeliveryDetail(
   sql: Sql,
+  complete: CompleteData,
   tenant_id: string,
   id: string,
 ): Promise<DeliveryDetail | undefined> {
   const [row] = await sql<DetailRow[]>`
-    select ${deliveryColumns(sql)}, attempts_log, event_created_at, coalesce(sample, (
+    select ${deliveryColumns(sql)}, attempts_log, event_created_at, sample, (
       select e.data from events e
-      where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at)) as data
+      where e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at) as stored
     from webhook_deliveries d where d.tenant_id = ${tenant_id} and d.id = ${id} and ${isEndpointKept(sql)}`
   if (row === undefined) return undefined
-  const { event_created_at: created_at, data, ...delivery } = row
+  const { event_created_at: created_at, stored, sample, ...delivery } = row
+  if (sample === null && stored === null) return { ...delivery, payload: null }
   const { event_id, type, sequence } = delivery
-  const sent = data === null ? null : payloadOf({ id: event_id, type, created_at, sequence, tenant_id, data })
-  return { ...delivery, payload: sent === null ? null : (JSON.parse(sent) as Json) }
+  const event = { tenant_id, type, stored }
+  const [completing = null] =
+    stored === null ? [] : await findCompletingRows(sql, [event], MOST_BYTES_OF_MANY)
+  const data = sample ?? complete(event, completing)
+  const about = { id: event_id, type, created_at, sequence, tenant_id, data, omits: completing?.omits }
+  return { ...delivery, payload: JSON.parse(payloadOf(about)) as Json }
 }
 
 /** Whether the endpoint of the delivery `d` was not deleted. */

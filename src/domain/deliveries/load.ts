@@ -1,6 +1,8 @@
 // Reads what an attempt needs: the delivery, what it says and where it goes.
 import { batcherOf } from '#core/batch.ts'
 import type { Json, Sql } from '#core/db.ts'
+import { findCompletingRows, MOST_BYTES_OF_MANY } from '../event-data.ts'
+import type { CompletingRow } from '../subject.ts'
 import { droppedAs } from './dropped.ts'
 
 /** Which delivery, and when it was made: its partition. */
@@ -18,8 +20,12 @@ export type LoadedDelivery = {
   type: string
   sequence: number | null
   event_created_at: string
-  /** What the event says, or the sample of a test; null when the event is kept no longer. */
-  data: Json | null
+  /** What the event stores; null when it is kept no longer, and in a test. */
+  stored: Json | null
+  /** The data of a test. */
+  sample: Json | null
+  /** What completes the event, sealed. */
+  completing: CompletingRow | null
   endpoint_id: string
   url: string
   /** Sealed; null: none. */
@@ -39,9 +45,9 @@ export const loadDelivery: (sql: Sql, key: DeliveryKey) => Promise<LoadedDeliver
 )
 
 async function loadDeliveries(sql: Sql, keys: DeliveryKey[]): Promise<(LoadedDelivery | undefined)[]> {
-  const rows = await sql<(LoadedDelivery & { nth: number })[]>`
+  const rows = await sql<(Omit<LoadedDelivery, 'completing'> & { nth: number })[]>`
     select asked.nth, d.id, d.tenant_id, d.created_at, d.status, d.step, d.event_id, d.type, d.sequence,
-      d.event_created_at, coalesce(d.sample, e.data) as data, p.id as endpoint_id, p.url, p.headers,
+      d.event_created_at, d.sample, e.data as stored, p.id as endpoint_id, p.url, p.headers,
       p.deleted_at is not null as deleted, ${droppedAs(sql)} as dropped_as,
       array(select s ->> 'sealed' from jsonb_array_elements(p.secrets) with ordinality as each(s, nth)
         where coalesce((s ->> 'until')::timestamptz > now(), true) order by each.nth) as secrets
@@ -55,6 +61,9 @@ async function loadDeliveries(sql: Sql, keys: DeliveryKey[]): Promise<(LoadedDel
       select e.data from events e
       where e.sequenced and e.tenant_id = d.tenant_id and e.id = d.event_id and e.created_at = d.event_created_at
       offset 0) e on d.sample is null`
-  const found = new Map(rows.map(({ nth, ...row }) => [nth, row]))
+  const completing = await findCompletingRows(sql, rows, MOST_BYTES_OF_MANY)
+  const found = new Map(
+    rows.map(({ nth, ...row }, place) => [nth, { ...row, completing: completing[place]! }]),
+  )
   return keys.map((_key, nth) => found.get(nth))
 }

@@ -5,7 +5,10 @@ import { shownData } from '../events.ts'
 /** From this size on only the id of the data is sent. */
 const MOST_BYTES = 20_000
 
-/** An event as it is sent. `sequence`: null in a test. `created_at`: as answers carry it. */
+/**
+ * An event as it is sent. `sequence`: null in a test. `created_at`: as answers carry it. `omits`: its data lacks a value that is
+ * too long to be sent.
+ */
 export type SentEvent = {
   id: string
   type: string
@@ -13,12 +16,21 @@ export type SentEvent = {
   sequence: number | null
   tenant_id: string
   data: Json
+  omits?: boolean | undefined
 }
 
 /** The body of a request, as JSON of at most 20,000 bytes. */
-export function payloadOf({ id, type, created_at, sequence, tenant_id, data }: SentEvent): string {
+export function payloadOf({
+  id,
+  type,
+  created_at,
+  sequence,
+  tenant_id,
+  data,
+  omits = false,
+}: SentEvent): string {
   const about = { id, type, timestamp: created_at, sequence, tenant_id }
   const whole = JSON.stringify({ ...about, data: shownData(type, data) })
-  if (Buffer.byteLength(whole) <= MOST_BYTES) return whole
+  if (!omits && Buffer.byteLength(whole) <= MOST_BYTES) return whole
   return JSON.stringify({ ...about, data: { id: (data as { id: string }).id, truncated: true } })
 }

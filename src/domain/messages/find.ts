@@ -4,7 +4,7 @@ import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { findWithJobs, type AskedFor, type Found } from '../jobs/found.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { isOpenStatus, messageEventSchema, type MessageRow, type MessageStatus } from './message.ts'
+import { isOpenStatus, messageRowSchema, type MessageRow, type MessageStatus } from './message.ts'
 import { isOpenMessage } from './subject.ts'
 
 export type MessageFilters = ListPage & {
@@ -54,7 +54,7 @@ export function wholeMessage(sql: Sql): Fragment {
   return messageColumns(sql, ['envelope', 'content', 'recipients'])
 }
 
-/** The columns that events show too, and these. */
+/** The columns in clear, and these. */
 export function messageColumns(sql: Sql | Tx, more: (keyof MessageRow)[]): Fragment {
-  return columnList(sql, [...Object.keys(messageEventSchema.shape), ...more])
+  return columnList(sql, [...Object.keys(messageRowSchema.shape), ...more])
 }

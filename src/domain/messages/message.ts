@@ -57,69 +57,67 @@ const recipientSchema = z
   })
   .meta({ id: 'MessageRecipient', description: 'A recipient of an email.' })
 
-/** A message in events: without addresses and texts, which are personal and kept in one place only. */
-export const messageEventSchema = z
-  .object({
-    ...idFields('message', '0198f6f6-2b1d-7000-8000-123456789abc'),
-    idempotency_key: keyField('order-17-shipped').meta({
-      description: "The key that it was sent with; the provider's id of an SMS that you received.",
-    }),
-    channel: messageChannel,
-    status: messageStatus,
-    tags: z
-      .array(z.string())
-      .meta({ description: 'Tags of your own, to find the email by.', example: ['shipping'] }),
-    provider: z.string().meta({ description: 'The provider that sends it.', example: EMAIL.provider }),
-    provider_reference: z.string().nullable().meta({
-      description: "The provider's id of an SMS, or the Message-ID of an email; null until it was sent.",
-      example: EMAIL.examples.email,
-    }),
-    failure: z
-      .object({
-        code: z.enum(MESSAGE_FAILURES).meta({
-          id: 'MessageFailureCode',
-          description:
-            '`recipient_refused`, `sender_refused`, `content_refused`: what the server did not accept. `connection_failed`: the server could not be reached, or refused us. `invalid_number`, `opted_out`, `unreachable`: a problem with the number. `provider_error`: anything else. `not_resolved`: it could not be found out whether the message was sent.',
-          example: 'recipient_refused',
-        }),
-        message: z.string().meta({ description: 'A description for people.', example: 'No such mailbox.' }),
-        provider_code: z
-          .string()
-          .nullable()
-          .meta({ description: "The provider's own code.", example: '550 5.1.1' }),
-      })
-      .meta({ id: 'MessageFailure', description: 'Why a message was not sent or did not arrive.' })
-      .nullable()
-      .meta({ description: 'Why it was not sent or did not arrive; null otherwise.', example: null }),
-    segments: z.int().nullable().meta({
-      description: 'For an SMS: the number of segments. Each is charged.',
-      example: null,
-    }),
-    encoding: z
-      .enum(['GSM-7', 'UCS-2'])
-      .nullable()
-      .meta({ description: 'For an SMS: the encoding of its text.', example: null }),
-    price: z
-      .object({
-        amount: z.string().meta({ description: 'A decimal number.', example: '0.0075' }),
-        currency: z.string().meta({ description: 'In upper case.', example: 'USD' }),
-      })
-      .meta({ id: 'MessagePrice', description: 'What the provider charges.' })
-      .nullable()
-      .meta({ description: 'For an SMS: its price; null until the provider reports it.', example: null }),
-    send_at: timestamp
-      .nullable()
-      .meta({ description: 'When it will be sent; null means at once.', example: null }),
-    sent_at: timestamp.nullable().meta({ description: 'When the provider accepted it.' }),
-    delivered_at: timestamp
-      .nullable()
-      .meta({ description: 'When the provider says that it arrived.', example: null }),
-    redacted_at: timestamp
-      .nullable()
-      .meta({ description: 'When its text and attachments were erased.', example: null }),
-    ...lastFields('messages'),
-  })
-  .meta({ id: 'MessageEventData', description: 'The message as it was then, without addresses and texts.' })
+/** A message as its row has it in clear: addresses and texts are sealed. */
+export const messageRowSchema = z.object({
+  ...idFields('message', '0198f6f6-2b1d-7000-8000-123456789abc'),
+  idempotency_key: keyField('order-17-shipped').meta({
+    description: "The key that it was sent with; the provider's id of an SMS that you received.",
+  }),
+  channel: messageChannel,
+  status: messageStatus,
+  tags: z
+    .array(z.string())
+    .meta({ description: 'Tags of your own, to find the email by.', example: ['shipping'] }),
+  provider: z.string().meta({ description: 'The provider that sends it.', example: EMAIL.provider }),
+  provider_reference: z.string().nullable().meta({
+    description: "The provider's id of an SMS, or the Message-ID of an email; null until it was sent.",
+    example: EMAIL.examples.email,
+  }),
+  failure: z
+    .object({
+      code: z.enum(MESSAGE_FAILURES).meta({
+        id: 'MessageFailureCode',
+        description:
+          '`recipient_refused`, `sender_refused`, `content_refused`: what the server did not accept. `connection_failed`: the server could not be reached, or refused us. `invalid_number`, `opted_out`, `unreachable`: a problem with the number. `provider_error`: anything else. `not_resolved`: it could not be found out whether the message was sent.',
+        example: 'recipient_refused',
+      }),
+      message: z.string().meta({ description: 'A description for people.', example: 'No such mailbox.' }),
+      provider_code: z
+        .string()
+        .nullable()
+        .meta({ description: "The provider's own code.", example: '550 5.1.1' }),
+    })
+    .meta({ id: 'MessageFailure', description: 'Why a message was not sent or did not arrive.' })
+    .nullable()
+    .meta({ description: 'Why it was not sent or did not arrive; null otherwise.', example: null }),
+  segments: z.int().nullable().meta({
+    description: 'For an SMS: the number of segments. Each is charged.',
+    example: null,
+  }),
+  encoding: z
+    .enum(['GSM-7', 'UCS-2'])
+    .nullable()
+    .meta({ description: 'For an SMS: the encoding of its text.', example: null }),
+  price: z
+    .object({
+      amount: z.string().meta({ description: 'A decimal number.', example: '0.0075' }),
+      currency: z.string().meta({ description: 'In upper case.', example: 'USD' }),
+    })
+    .meta({ id: 'MessagePrice', description: 'What the provider charges.' })
+    .nullable()
+    .meta({ description: 'For an SMS: its price; null until the provider reports it.', example: null }),
+  send_at: timestamp
+    .nullable()
+    .meta({ description: 'When it will be sent; null means at once.', example: null }),
+  sent_at: timestamp.nullable().meta({ description: 'When the provider accepted it.' }),
+  delivered_at: timestamp
+    .nullable()
+    .meta({ description: 'When the provider says that it arrived.', example: null }),
+  redacted_at: timestamp
+    .nullable()
+    .meta({ description: 'When its text and attachments were erased.', example: null }),
+  ...lastFields('messages'),
+})
 
 const text = (description: string, example: string | null) =>
   z.string().nullable().meta({ description, example })
@@ -169,14 +167,34 @@ export const messageContent = z.object({
 })
 export type MessageContent = z.output<typeof messageContent>
 
-/** A message in answers. */
-export const messageSchema = messageEventSchema
+const TO = {
+  description: 'The recipients: addresses for an email, the number for an SMS.',
+  example: ['ada@example.com'],
+}
+const to = z.union([z.string(), z.array(z.string())]).meta(TO)
+
+/** A message in events. */
+export const messageEventSchema = messageRowSchema
   .extend({
     ...messageEnvelope.shape,
-    to: z.union([z.string(), z.array(z.string())]).meta({
-      description: 'The recipients: addresses for an email, the number for an SMS.',
-      example: ['ada@example.com'],
+    to: to.nullable().meta(TO),
+    from: messageEnvelope.shape.from.nullable(),
+    recipients: z.array(recipientSchema).nullable().meta({
+      description:
+        'For an email: each recipient with its outcome as it was then. In `message.bounced`, `message.complained` and `message.recipients_settled` only those that the event is about.',
     }),
+    body: text('The text of an SMS that you received, until it is erased; null in other events.', null),
+  })
+  .meta({
+    id: 'MessageEventData',
+    description: 'The message as it was then, without texts except that of an SMS that you received.',
+  })
+
+/** A message in answers. */
+export const messageSchema = messageRowSchema
+  .extend({
+    ...messageEnvelope.shape,
+    to,
     from: messageEnvelope.shape.from,
     ...messageContent.shape,
     recipients: z
@@ -191,23 +209,25 @@ export const messageSchema = messageEventSchema
 export type Message = z.output<typeof messageSchema>
 
 /** What a row says of a recipient; `address` is a hash. In the order of to, cc and bcc. */
-export type StoredRecipient = {
-  address: string
-  status: z.output<typeof recipientStatus> | null
-  code: string | null
-  message: string | null
+export const storedRecipient = recipientSchema.extend({
   /**
    * The server took the email for others, or refused it for them, and deferred this one: it waits for another attempt, is
    * being tried, or may have been accepted in one whose answer was lost.
    */
-  deferred?: 'waiting' | 'trying' | 'unknown'
-}
+  deferred: z.enum(['waiting', 'trying', 'unknown']).optional(),
+})
+export type StoredRecipient = z.output<typeof storedRecipient>
 
 /** A message as it is read from its row. */
-export type MessageRow = z.output<typeof messageEventSchema> & {
+export type MessageRow = z.output<typeof messageRowSchema> & {
   envelope: string
   content: string | null
   recipients: StoredRecipient[]
+}
+
+/** The addresses of an email, in the order in which its row has their hashes. */
+export function recipientAddresses({ to, cc, bcc }: MessageEnvelope): string[] {
+  return [...to, ...(cc ?? []), ...(bcc ?? [])]
 }
 
 /** The provider of each channel. */

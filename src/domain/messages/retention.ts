@@ -1,12 +1,13 @@
 // How long is kept what messages say, and how many there were.
 import type { Sql } from '#core/db.ts'
+import { erasingExcerpts } from '../deliveries/excerpts.ts'
 import { isOpenMessage } from './subject.ts'
 
 /** Longer than `SEARCHED_BEFORE` and the last look for an SMS together: until then its text is compared with others. */
 const LOOKED_FOR = '2 days'
 
 /**
- * Erases the texts and attachments of messages that are so many days old and settled, or `unknown`, as soon as nothing has
+ * Erases the texts and attachments of messages, and what receivers repeated of them, that are so many days old and settled, or `unknown`, as soon as nothing has
  * happened to them for two days. The oldest first, of at most `limit`. Returns of how many.
  */
 export async function eraseOldTexts(sql: Sql, days: number, limit: number): Promise<number> {
@@ -22,8 +23,10 @@ export async function eraseOldTexts(sql: Sql, days: number, limit: number): Prom
     ), erased as (
       update messages m set content = null, redacted_at = clock_timestamp(), updated_at = clock_timestamp()
       from old where m.tenant_id = old.tenant_id and m.id = old.id
-      returning m.id
-    )
+      returning m.tenant_id, m.id, m.status
+    ), received as (
+      select tenant_id, id from erased where status = 'received'
+    ), repeated as (${erasingExcerpts(sql, 'message.received', sql`received`)})
     select count(*) as erased from erased`
   return row!.erased
 }

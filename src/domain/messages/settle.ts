@@ -9,6 +9,7 @@ import { announce } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { filing } from '../notifications/settle.ts'
 import { suppressing } from '../suppressions/settle.ts'
+import { messageColumns } from './find.ts'
 import { OPEN_MESSAGE_STATUSES } from './message.ts'
 import { awaitsAnother, isOpenMessage } from './subject.ts'
 import { nothingTold, type MessageTold } from './told.ts'
@@ -95,7 +96,7 @@ export async function settleMessages(sql: Sql | Tx, settlements: MessageSettleme
           or s.recipients_after <> m.recipients then clock_timestamp() else m.updated_at end
       from step s where m.tenant_id = s.tenant_id and m.id = s.message_id
       returning m.*, s.job_id, s.moves, s.notification_id, s.state_event_id, s.word_event_id,
-        case when s.tells_word then s.word end as word
+        case when s.tells_word then s.word end as word, s.affected
     ),
     event as (${announce(sql, 'message', announced(sql))}),
     ${suppressing(sql, toSuppress(sql))},
@@ -168,11 +169,11 @@ function hearing(sql: Sql | Tx): Fragment {
         count(*) filter (where coalesce(is_now ->> 'status', '') not in ('refused', 'suppressed')) as lives,
         count(*) filter (where is_now ->> 'status' = 'delivered') as arrived,
         count(*) filter (where is_now ->> 'status' = 'bounced') as came_back,
-        bool_or(case word
+        jsonb_agg(is_now order by nth) filter (where case word
           when 'message.recipients_settled' then was ->> 'deferred' = 'trying'
             and is_now ->> 'deferred' is distinct from 'trying' and is_now ->> 'deferred' is distinct from 'waiting'
-          when 'message.complained' then is_now ->> 'status' = 'bounced' and was ->> 'code' is distinct from 'complaint'
-          else is_now ->> 'status' = 'bounced' and was ->> 'status' is distinct from 'bounced' end) as is_new
+          when 'message.complained' then is_now ->> 'code' = 'complaint' and was ->> 'code' is distinct from 'complaint'
+          else is_now ->> 'status' = 'bounced' and was ->> 'status' is distinct from 'bounced' end) as affected
       from became group by job_id
     )`
 }
@@ -194,7 +195,7 @@ function stepping(sql: Sql | Tx): Fragment {
     ), step as (
       select *, becomes <> before as moves, becomes in ('sent', 'delivered', 'undelivered') as is_taken,
         said = 'unresolved' and before = 'unknown' as gives_up,
-        has_left and word is not null and is_new as tells_word,
+        has_left and word is not null and affected is not null as tells_word,
         case when becomes = 'undelivered' then coalesce(failure, ${sql.json(CAME_BACK)}::jsonb)
           else failure end as failure_after
       from judged
@@ -218,15 +219,15 @@ function toSuppress(sql: Sql | Tx): Fragment {
       suppression_id uuid, suppression_event_id uuid, address text, sealed text, reason text)`
 }
 
-/** The event of the state that a message has reached, and that of the word about a recipient. */
+/** The event of the state that a message has reached, and that of the word about recipients, which has these alone. */
 function announced(sql: Sql | Tx): Fragment {
   return sql`
-    select m.*, e.event_id, e.event from m
+    select ${messageColumns(sql, [])}, e.event_id, e.event, e.recipients from m
     cross join lateral (values
       (m.state_event_id, 'message.' || m.status,
-        m.moves and m.status in ('sent', 'delivered', 'undelivered', 'failed', 'unknown')),
-      (m.word_event_id, m.word, m.word is not null)
-    ) as e(event_id, event, tells)
+        m.moves and m.status in ('sent', 'delivered', 'undelivered', 'failed', 'unknown'), m.recipients),
+      (m.word_event_id, m.word, m.word is not null, m.affected)
+    ) as e(event_id, event, tells, recipients)
     where e.tells`
 }
 

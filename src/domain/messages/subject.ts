@@ -2,11 +2,13 @@
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { checksOfMessages } from '../audit/messages.ts'
 import type { Subject } from '../subject.ts'
-import { MESSAGE_EVENTS, messageEventSchema } from './message.ts'
+import { messageCompletion, storedMessageSchema } from './event-data.ts'
+import { MESSAGE_EVENTS } from './message.ts'
 
 export const messageSubject = {
   table: 'messages',
-  view: messageEventSchema,
+  view: storedMessageSchema,
+  completes: messageCompletion,
   events: MESSAGE_EVENTS,
   checks: checksOfMessages,
   under_way: { open: (sql) => isOpenMessage(sql, 'p') },

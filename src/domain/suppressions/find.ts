@@ -2,7 +2,7 @@
 import { columnList, type Fragment, type Sql } from '#core/db.ts'
 import { findProtected, type Protected, type SentKey } from '../idempotency.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
-import { suppressionEventSchema, type Suppression } from './suppression.ts'
+import { suppressionRowSchema, type Suppression } from './suppression.ts'
 
 /** `addresses`: the hashes of one, by each channel that it may be of. */
 export type SuppressionFilters = ListPage & {
@@ -46,10 +46,11 @@ export async function findProtectedSuppression(
   sql: Sql,
   sent: SentKey,
 ): Promise<Protected<Omit<SuppressionRow, 'sealed'> & { sealed: string | null }> | undefined> {
+  const columns = sql`${clearColumns(sql)}, case when deleted_at is null then sealed end as sealed`
   const [found] = await findProtected<Omit<SuppressionRow, 'sealed'> & { sealed: string | null }>(
     sql,
     'suppression',
-    suppressionColumns(sql),
+    columns,
     [sent],
   )
   return found
@@ -57,5 +58,9 @@ export async function findProtectedSuppression(
 
 /** The columns of a row as it is read. */
 export function suppressionColumns(sql: Sql): Fragment {
-  return columnList(sql, [...Object.keys(suppressionEventSchema.shape), 'sealed'])
+  return sql`${clearColumns(sql)}, sealed`
+}
+
+function clearColumns(sql: Sql): Fragment {
+  return columnList(sql, Object.keys(suppressionRowSchema.shape))
 }

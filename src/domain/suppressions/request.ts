@@ -1,9 +1,9 @@
 // Suppresses an address by hand, and lifts suppressions.
-import { columnList, violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
+import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
 import { suppressionColumns, type SuppressionRow } from './find.ts'
-import { suppressionEventSchema, type Suppression } from './suppression.ts'
+import type { Suppression } from './suppression.ts'
 
 /** `address` is a hash; `sealed` the address, for the place of the new suppression. */
 export type SuppressRequest = IdempotentRequest &
@@ -55,8 +55,8 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
 }
 
 /**
- * Lifts a suppression: its address is erased. Others of the address stand. An opt-out word that was received before counts
- * no more. Returns it as it was; undefined when there is none.
+ * Lifts a suppression. Others of the address stand. An opt-out word that was received before counts no more. Its address
+ * is erased later, by `eraseLiftedAddresses`: the event of the lifting names it. Undefined when there is none.
  */
 export async function liftSuppression(
   sql: Sql,
@@ -64,7 +64,6 @@ export async function liftSuppression(
   id: string,
   event_id: string,
 ): Promise<SuppressionRow | undefined> {
-  const columns = Object.keys(suppressionEventSchema.shape).map((name) => `s.${name}`)
   const [row] = await sql<SuppressionRow[]>`
     with word as (
       -- Before the suppression is locked: so do opt-out words.
@@ -76,16 +75,16 @@ export async function liftSuppression(
         where (excluded.received_at, excluded.fact_id) > (w.received_at, w.fact_id)
       returning tenant_id
     ), before as (
-      select tenant_id, id, sealed from suppressions
+      select tenant_id, id from suppressions
       where tenant_id = ${tenant_id} and id = ${id} and deleted_at is null and (select count(*) from word) >= 0
       for update
     ), s as (
-      update suppressions s set sealed = null, deleted_at = clock_timestamp(), updated_at = clock_timestamp()
+      update suppressions s set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
       from before b where s.tenant_id = b.tenant_id and s.id = b.id
       returning s.*
     ),
     event as (${told(sql, sql`s`, 'deleted', event_id)})
-    select ${columnList(sql, columns)}, b.sealed from s join before b using (tenant_id, id)`
+    select ${suppressionColumns(sql)} from s`
   return row
 }
 

@@ -136,7 +136,7 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
       from word where opts_out`,
     )},
     lifted as (
-      update suppressions s set deleted_at = clock_timestamp(), sealed = null, updated_at = clock_timestamp()
+      update suppressions s set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
       from word t
       where not t.opts_out and s.tenant_id = t.tenant_id and s.channel = t.channel and s.address = t.address
         and s.reason = 'opt_out' and s.deleted_at is null

@@ -14,37 +14,51 @@ export const suppressionReason = z.enum(['hard_bounce', 'complaint', 'opt_out', 
   example: 'hard_bounce',
 })
 
-/** A suppression in events: without the address. */
-export const suppressionEventSchema = z
-  .object({
-    ...idFields('suppression', '0198f6f7-0a4e-7000-8000-123456789abc'),
-    idempotency_key: keyField('suppress-17').nullable(),
-    channel: messageChannel,
-    reason: suppressionReason,
-    message_id: z
-      .uuid()
-      .nullable()
-      .meta({ description: 'The message that caused it; null if none did.', example: null }),
-    ...lastFields('suppressions'),
+/** A suppression as its row has it in clear. */
+export const suppressionRowSchema = z.object({
+  ...idFields('suppression', '0198f6f7-0a4e-7000-8000-123456789abc'),
+  idempotency_key: keyField('suppress-17').nullable(),
+  channel: messageChannel,
+  reason: suppressionReason,
+  message_id: z
+    .uuid()
+    .nullable()
+    .meta({ description: 'The message that caused it; null if none did.', example: null }),
+  ...lastFields('suppressions'),
+})
+
+const address = z
+  .string()
+  .meta({ description: 'The email address, or the number.', example: 'grace@example.com' })
+
+/** A suppression in events. */
+const suppressionEventSchema = suppressionRowSchema
+  .extend({
+    address: address.nullable().meta({
+      description: 'The email address, or the number; null once it was erased.',
+      example: 'grace@example.com',
+    }),
   })
-  .meta({ id: 'SuppressionEventData', description: 'The suppression, without the address.' })
+  .meta({ id: 'SuppressionEventData', description: 'The suppression as it was then.' })
 
 /** A suppression in answers. */
-export const suppressionSchema = suppressionEventSchema
-  .extend({
-    address: z
-      .string()
-      .meta({ description: 'The email address, or the number.', example: 'grace@example.com' }),
-  })
-  .meta({
-    id: 'Suppression',
-    description: 'A suppression: an address or number that no longer gets messages.',
-  })
+export const suppressionSchema = suppressionRowSchema.extend({ address }).meta({
+  id: 'Suppression',
+  description: 'A suppression: an address or number that no longer gets messages.',
+})
 export type Suppression = z.output<typeof suppressionSchema>
 
 export const suppressionSubject = {
   table: 'suppressions',
-  view: suppressionEventSchema,
+  view: suppressionRowSchema,
+  completes: {
+    data: suppressionEventSchema,
+    fields: ['address'],
+    columns: (sql) => sql`p.sealed, false as omits`,
+    open: ({ tenant_id, id, sealed }, _stored, vault) => ({
+      address: typeof sealed === 'string' ? vault.open(sealed, suppressionPlace(tenant_id, id)) : null,
+    }),
+  },
   events: {
     created: 'An address or number no longer gets messages.',
     deleted: 'It gets messages again.',

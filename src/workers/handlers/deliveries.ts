@@ -9,6 +9,7 @@ import { loadDelivery, type DeliveryKey, type LoadedDelivery } from '#domain/del
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { retryDelayMs } from '#domain/deliveries/schedule.ts'
 import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle.ts'
+import { completedData } from '#domain/event-data.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
 import { replayDelivery, sendDelivery, testDelivery, type deliveryJobs } from '#jobs/deliveries.ts'
@@ -52,7 +53,7 @@ function attemptAs(how: How) {
     if (delivery.deleted) return ended(delivery, how, 'skipped')
     if (how === 'scheduled' && !recovers && delivery.dropped_as !== null)
       return ended(delivery, how, delivery.dropped_as)
-    if (delivery.data === null) return ended(delivery, how, 'exhausted')
+    if (delivery.stored === null && delivery.sample === null) return ended(delivery, how, 'exhausted')
     try {
       return judged(context, delivery, how, await post(context, delivery, signal))
     } catch (error) {
@@ -66,8 +67,8 @@ function attemptAs(how: How) {
 async function load({ sql }: WorkerContext, key: DeliveryKey): Promise<LoadedDelivery | undefined> {
   const delivery = await loadDelivery(sql, key)
   if (delivery === undefined) return undefined
-  const { endpoint_id, event_id, type, url, data } = delivery
-  addLogFacts({ endpoint_id, event_id, type, host: new URL(url).host, ...subjectId(type, data) })
+  const { endpoint_id, event_id, type, url, stored, sample } = delivery
+  addLogFacts({ endpoint_id, event_id, type, host: new URL(url).host, ...subjectId(type, stored ?? sample) })
   return delivery
 }
 
@@ -102,8 +103,18 @@ async function post(
 ): Promise<ReceiverAnswer | ReceiverFailure> {
   const permit = currentPermit()
   while (!permit.valid()) if (!(await permit.renew())) throw new NotStarted()
-  const { event_id, event_created_at, type, sequence, data, url, headers, secrets } = delivery
-  const body = payloadOf({ id: event_id, type, created_at: event_created_at, sequence, tenant_id, data })
+  const { event_id, event_created_at: created_at, type, sequence, url, headers, secrets } = delivery
+  const { stored, sample, completing } = delivery
+  const data = sample ?? completedData({ tenant_id, type, stored }, completing, vault)
+  const body = payloadOf({
+    id: event_id,
+    type,
+    created_at,
+    sequence,
+    tenant_id,
+    data,
+    omits: completing?.omits,
+  })
   const open = (sealed: string, column: 'secrets' | 'headers') =>
     vault.open(sealed, endpointPlace(tenant_id, endpoint_id, column))
   const own = headers === null ? {} : tenantHeaders.parse(JSON.parse(open(headers, 'headers')))

@@ -1,5 +1,6 @@
 // Keeps tables from growing: moves finished jobs into the history, makes and drops partitions, and deletes old
-// idempotency keys, counts of deliveries and deleted endpoints. It also erases personal data: of deleted customers from events, and old outputs of AI tasks.
+// idempotency keys, counts of deliveries and deleted endpoints. It also erases personal data: of deleted customers from events, old outputs of AI tasks, and
+// addresses of lifted suppressions.
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -17,6 +18,7 @@ import {
 } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { endRun, inRun, renewRun, type Run } from '#domain/jobs/recurring.ts'
+import { eraseLiftedAddresses } from '#domain/suppressions/retention.ts'
 import { forgetVerificationLinks } from '#domain/verifications/links.ts'
 import {
   forgetDeletedEndpoints,
@@ -125,6 +127,14 @@ export function retain(context: WorkerContext, days: Config['RETENTION_DAYS'] & 
       () => FORGET_EVERY_MS,
       async () => {
         while ((await eraseOldOutputs(sql, days.ai_tasks, AT_ONCE)) === AT_ONCE && !closed());
+      },
+    ),
+    every(
+      log,
+      'addresses of lifted suppressions',
+      () => FORGET_EVERY_MS,
+      async () => {
+        while ((await eraseLiftedAddresses(sql, days.events, AT_ONCE)) === AT_ONCE && !closed());
       },
     ),
     every(

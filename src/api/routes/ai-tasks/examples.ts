@@ -1,6 +1,6 @@
-// How an AI task differs, by its status, from the examples of its fields; answers have its output too, events do not.
+// How an AI task differs, by its status, from the examples of its fields.
 
-const UNFINISHED = { usage: null, finished_at: null }
+const UNFINISHED = { output: null, usage: null, finished_at: null }
 
 export const AI_TASK_QUEUED = {
   ...UNFINISHED,
@@ -14,9 +14,7 @@ export const AI_TASK_QUEUED = {
 export const AI_TASK_RUNNING = { ...UNFINISHED, status: 'running', model: null, max_output_tokens: null }
 
 export const AI_TASK_FAILED = {
+  output: null,
   status: 'failed',
   failure: { code: 'ai_refused', message: 'The model declined.' },
 }
-
-/** Of answers, where there is none yet. */
-export const NO_OUTPUT = { output: null }

@@ -7,6 +7,7 @@ import { findMessages } from '#domain/messages/find.ts'
 import {
   messageContent,
   messageEnvelope,
+  recipientAddresses,
   type Message,
   type MessageContent,
   type MessageEnvelope,
@@ -58,15 +59,14 @@ export function openedMessage(vault: Vault, { envelope, content, ...row }: Messa
 /** The same of one whose parts are known. The row has the recipients in the order of the envelope. */
 export function shownMessage(
   { recipients, ...row }: Omit<MessageRow, 'envelope' | 'content'>,
-  { to, ...envelope }: MessageEnvelope,
+  envelope: MessageEnvelope,
   content: MessageContent,
 ): Message {
-  if (row.channel === 'sms') return { ...row, ...envelope, to: to[0]!, ...content, recipients: null }
-  const addresses = [...to, ...(envelope.cc ?? []), ...(envelope.bcc ?? [])]
+  if (row.channel === 'sms') return { ...row, ...envelope, to: envelope.to[0]!, ...content, recipients: null }
+  const addresses = recipientAddresses(envelope)
   return {
     ...row,
     ...envelope,
-    to,
     ...content,
     recipients: recipients.map(({ status, code, message }, nth) => ({
       address: bareAddress(addresses[nth]!),

@@ -1,11 +1,13 @@
 // How messages look in the examples of the OpenAPI document, where they differ from the examples of their fields.
 import { SMS } from '#core/config/providers.ts'
 
-const NOT_SENT = {
-  provider_reference: null,
-  sent_at: null,
-  recipients: [{ address: 'ada@example.com', status: null, code: null, message: null }],
+/** A recipient with this outcome. */
+export function recipientsOf(status: string | null, { code = null, message = null }: Why = {}) {
+  return { recipients: [{ address: 'ada@example.com', status, code, message }] }
 }
+type Why = { code?: string | null; message?: string | null }
+
+const NOT_SENT = { provider_reference: null, sent_at: null, ...recipientsOf(null) }
 export const MESSAGE_QUEUED = { status: 'queued', ...NOT_SENT }
 export const MESSAGE_CANCELED = { status: 'canceled', ...NOT_SENT }
 /** In lists. */
@@ -31,6 +33,11 @@ export const OF_SMS = {
 export const SMS_RECEIVED = {
   channel: 'sms',
   status: 'received',
+  from: '+4915112345678',
+  to: '+15005550006',
+  subject: null,
+  body: 'Is it blue?',
+  recipients: null,
   tags: [],
   segments: 1,
   encoding: 'GSM-7',

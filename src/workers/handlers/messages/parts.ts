@@ -48,11 +48,6 @@ function parsed<T>(schema: z.ZodType<T>, text: string, what: string): T {
   return data
 }
 
-/** The addresses of an email, in the order in which its row has their hashes. */
-export function recipientAddresses({ to, cc, bcc }: MessageEnvelope): string[] {
-  return [...to, ...(cc ?? []), ...(bcc ?? [])]
-}
-
 /** The Message-ID of an email: the same for each attempt, so that whoever gets it twice can tell. */
 export function messageIdOf(message_id: string, { from }: MessageEnvelope): string {
   return `<${message_id}@${bareAddress(from).split('@').at(-1)}>`

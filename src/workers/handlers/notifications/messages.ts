@@ -14,7 +14,12 @@ import {
   type Writer,
 } from '#domain/messages/heard.ts'
 import { createInboundVault, inboundPlace, inboundText, type InboundText } from '#domain/messages/inbound.ts'
-import type { MessageContent, MessageEnvelope, StoredRecipient } from '#domain/messages/message.ts'
+import {
+  recipientAddresses,
+  type MessageContent,
+  type MessageEnvelope,
+  type StoredRecipient,
+} from '#domain/messages/message.ts'
 import { messagePlace } from '#domain/messages/sealed.ts'
 import { messageTerm } from '#domain/messages/terms.ts'
 import { messageNews, nothingTold, type MessageNews, type MessageTold } from '#domain/messages/told.ts'
@@ -24,7 +29,7 @@ import type { WorkerContext } from '../../context.ts'
 import { done, retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
-import { recipientAddresses, messageIdOf, openEnvelope, suppressionOf } from '../messages/parts.ts'
+import { messageIdOf, openEnvelope, suppressionOf } from '../messages/parts.ts'
 import { settlingMessage } from '../messages/outcomes.ts'
 import { over, parkFor } from './parked.ts'
 

@@ -70,8 +70,9 @@ export class MessagesSuppressionsResource extends Resource {
   /**
    * Lift a suppression.
    *
-   * The address gets messages again, unless it has another suppression, and is erased here. The provider
-   * refuses a number that answered STOP until it answers START. The answer is the suppression as it was.
+   * The address gets messages again, unless it has another suppression. It is erased when the event
+   * `suppression.deleted` is no longer kept. The provider refuses a number that answered STOP until it
+   * answers START. The answer is the suppression as it was.
    *
    * Needs the scope `messaging:write`.
    *

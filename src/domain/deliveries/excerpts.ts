@@ -1,0 +1,22 @@
+// What receivers repeated of an event goes with what it repeats.
+import type { Fragment, Sql } from '#core/db.ts'
+import type { EventType } from '../events.ts'
+
+/** A statement that erases excerpts of answers to the events of this type of `rows`, a part with `tenant_id, id`. */
+export function erasingExcerpts(sql: Sql, type: EventType, rows: Fragment): Fragment {
+  return sql`
+    update webhook_deliveries d set excerpts_erased = true, attempts_log = (
+      select coalesce(jsonb_agg(attempt || '{"response_excerpt": null}' order by nth), '[]')
+      from jsonb_array_elements(d.attempts_log) with ordinality as logged(attempt, nth))
+    from (
+      -- By their indexes, so that no rows cost no time.
+      select d.tenant_id, d.id, d.created_at from ${rows} r
+      cross join lateral (
+        select e.id from events e
+        where e.tenant_id = r.tenant_id and e.subject_id = r.id and e.type = ${type} offset 0) e
+      cross join lateral (
+        select * from webhook_deliveries d
+        where d.tenant_id = r.tenant_id and d.event_id = e.id and not d.excerpts_erased offset 0) d
+    ) x
+    where d.tenant_id = x.tenant_id and d.id = x.id and d.created_at = x.created_at`
+}

@@ -1,0 +1,70 @@
+// What events of messages say: whom a message is from and goes to is opened from its row, which alone has it, sealed.
+import { z } from 'zod'
+import { bareAddress } from '#core/addresses.ts'
+import type { Vault } from '#core/secrets.ts'
+import type { Subject } from '../subject.ts'
+import {
+  messageContent,
+  messageEnvelope,
+  messageEventSchema,
+  messageRowSchema,
+  recipientAddresses,
+  storedRecipient,
+  type MessageEnvelope,
+} from './message.ts'
+import { messagePlace } from './sealed.ts'
+
+/** What an event stores: of its recipients the hashes, with the outcome of each. */
+export const storedMessageSchema = messageRowSchema.extend({ recipients: z.array(storedRecipient) })
+
+const completingRow = z.object({
+  tenant_id: z.string(),
+  id: z.string(),
+  channel: messageRowSchema.shape.channel,
+  envelope: z.string(),
+  content: z.string().nullable(),
+  recipients: z.array(storedRecipient.pick({ address: true })),
+})
+type EventRecipients = z.output<typeof messageEventSchema>['recipients']
+
+export const messageCompletion = {
+  data: messageEventSchema,
+  fields: [...Object.keys(messageEnvelope.shape), 'recipients', 'body'],
+  // Of an email the content is neither shown nor read: it may be long.
+  columns: (sql) => sql`
+    p.channel, p.envelope, p.recipients, case when p.status = 'received' then p.content end as content,
+    false as omits`,
+  open(columns, stored, vault) {
+    const { content, channel, ...row } = completingRow.parse(columns)
+    const envelope = openPart(vault, row, 'envelope', row.envelope, messageEnvelope)
+    const body = content === null ? null : openPart(vault, row, 'content', content, messageContent).body
+    if (channel === 'sms') return { ...envelope, to: envelope.to[0]!, recipients: null, body }
+    return { ...envelope, recipients: recipientsOf(row.recipients, envelope, stored), body }
+  },
+} as const satisfies Subject['completes']
+
+function openPart<Part>(
+  vault: Vault,
+  { tenant_id, id }: { tenant_id: string; id: string },
+  column: 'envelope' | 'content',
+  sealed: string,
+  schema: z.ZodType<Part>,
+): Part {
+  return schema.parse(JSON.parse(vault.open(sealed, messagePlace(tenant_id, id, column))))
+}
+
+/** The recipients that an event has stored, by their addresses; null if it is of an earlier version, which stored none. */
+function recipientsOf(
+  of_row: { address: string }[],
+  envelope: MessageEnvelope,
+  stored: unknown,
+): EventRecipients {
+  const { recipients } = z.object({ recipients: z.array(storedRecipient).nullish() }).parse(stored)
+  if (recipients === undefined || recipients === null) return null
+  const addresses = recipientAddresses(envelope)
+  const places = new Map(of_row.map(({ address }, nth) => [address, nth]))
+  return recipients.map(({ address: hash, status, code, message }) => {
+    const address = bareAddress(addresses[places.get(hash)!]!)
+    return { address, status, code, message }
+  })
+}

@@ -1,0 +1,252 @@
+// What events say: also what only the row has that they are about, sealed or long, until it is erased there.
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { newId } from '#core/ids.ts'
+import { connectDatabase } from '#core/pool.ts'
+import { eraseOldOutputs } from '#domain/ai-tasks/retention.ts'
+import { eraseOldTexts } from '#domain/messages/retention.ts'
+import { eraseLiftedAddresses } from '#domain/suppressions/retention.ts'
+import { freshKey, type Client } from '#test/client.ts'
+import { everyRow } from '#test/databases.ts'
+import { deliveriesOf, LOOPBACK, makeEndpoint, openHook, type Arrived, type Hook } from '#test/deliveries.ts'
+import { postEmail } from '#test/messages.ts'
+import { capturedPayment, eventually } from '#test/payments.ts'
+import { urlAs } from '#test/users.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+const SECRET = `whsec_${randomBytes(32).toString('base64')}`
+
+let world: World
+beforeAll(async () => {
+  world = await createWorld({ env: { ...LOOPBACK, EMAIL_WEBHOOK_SECRET: SECRET } })
+})
+afterAll(async () => await world?.close())
+
+type Shop = Client & { tenant_id: string }
+
+let made = 0
+/** Of nobody else. */
+const freshAddress = () => `witness-${(made += 1)}@example.com`
+const sendEmail = async (client: Client, fields: object): Promise<any> => {
+  const said = { idempotency_key: freshKey(), subject: 'Shipped', text: 'It is on its way.' }
+  return (await client.post('/v1/messages/email', { ...said, ...fields })).body
+}
+const feedOf = async (client: Client, query = ''): Promise<any[]> =>
+  (await client.get(`/v1/events?limit=100${query}`)).body
+/** The events of a type as they are in the feed, when there are so many. */
+const eventsOf = (client: Client, type: string, count = 1): Promise<any[]> =>
+  eventually(async () => {
+    const events = await feedOf(client, `&type=${type}`)
+    expect(events).toHaveLength(count)
+    return events
+  })
+
+/** A tenant with an endpoint for everything, and a receiver that takes it. */
+async function shopWithHook(): Promise<{ shop: Shop; hook: Hook; endpoint: any }> {
+  const shop = await world.clientOf()
+  const hook = await openHook()
+  onTestFinished(() => hook.close())
+  return { shop, hook, endpoint: await makeEndpoint(shop, { url: hook.url }) }
+}
+
+/** What the receiver got of an event, when that has come. */
+const arrivedAt = (hook: Hook, event_id: string): Promise<Arrived> =>
+  eventually(async () => {
+    const arrived = hook.arrived.filter(({ body }) => body.id === event_id)
+    expect(arrived).not.toHaveLength(0)
+    return arrived[0]!
+  })
+
+/** The data of an event, which the feed, the event by itself, what was sent of it and its delivery show alike. */
+async function dataOf({ shop, hook, endpoint }: Awaited<ReturnType<typeof shopWithHook>>, type: string) {
+  const [event] = await eventsOf(shop, type)
+  expect((await shop.get(`/v1/events/${event.id}`)).body).toEqual(event)
+  const sent = await arrivedAt(hook, event.id)
+  expect(sent.body.data).toEqual(event.data)
+  const [delivery] = (await deliveriesOf(shop, endpoint.id)).filter(({ event_id }) => event_id === event.id)
+  expect(delivery.payload).toEqual(sent.body)
+  return event.data
+}
+
+test('events of an email name whom it goes to, and what became of whom they are about', async () => {
+  const there = await shopWithHook()
+  const { shop } = there
+  const [ada, grace, joan] = [freshAddress(), freshAddress(), freshAddress()]
+  const { id: message_id } = await sendEmail(shop, { to: [`Ada <${ada}>`, grace], bcc: [joan] })
+  const accepted = { status: 'accepted', code: null, message: null }
+  const whom = { to: [`Ada <${ada}>`, grace], cc: null, bcc: [joan], subject: 'Shipped', body: null }
+  expect(await dataOf(there, 'message.sent')).toMatchObject({
+    ...whom,
+    id: message_id,
+    from: expect.stringContaining('@'),
+    status: 'sent',
+    recipients: [ada, grace, joan].map((address) => ({ address, ...accepted })),
+  })
+  for (const [type, address, more] of [
+    ['email.bounced', joan, { bounce: 'hard', diagnostic: '550 5.1.1 no such user' }],
+    ['email.complained', grace, {}],
+    // Nothing new.
+    ['email.complained', grace, {}],
+  ] as const) {
+    const data = { message_id, address, ...more }
+    expect((await postEmail(world, { type, data }, { secret: SECRET })).status).toBe(200)
+    await world.drain()
+  }
+  expect(await dataOf(there, 'message.bounced')).toMatchObject({
+    ...whom,
+    recipients: [{ address: joan, status: 'bounced', code: '550 5.1.1' }],
+  })
+  expect(await dataOf(there, 'message.complained')).toMatchObject({
+    recipients: [{ address: grace, status: 'bounced', code: 'complaint' }],
+  })
+  const suppressed = await eventsOf(shop, 'suppression.created', 2)
+  expect(suppressed.map(({ data }) => [data.reason, data.address])).toEqual([
+    ['hard_bounce', joan],
+    ['complaint', grace],
+  ])
+  const stored = (await everyRow(world.sql)).toLowerCase()
+  for (const address of [ada, grace, joan]) expect(stored).not.toContain(address)
+})
+
+test('the event of an SMS that somebody sent has its text until that is erased, and so has what a receiver repeats', async () => {
+  const shop = await world.clientOf()
+  const hook = await openHook(() => 500)
+  onTestFinished(() => hook.close())
+  const endpoint = await makeEndpoint(shop, { url: hook.url, types: ['message.received'] })
+  const [number, body] = [`+1415555${3000 + (made += 1)}`, 'Is it blue?']
+  await shop.post('/v1/messages/sms', { idempotency_key: freshKey(), to: number, body: 'It has shipped.' })
+  const inbound = { from: number, to: world.env['TWILIO_FROM'], body }
+  await world.provider('twilio').control('POST', '/inbound', inbound)
+  const [event] = await eventsOf(shop, 'message.received')
+  expect(event.data).toMatchObject({
+    from: number,
+    to: inbound.to,
+    body,
+    recipients: null,
+    status: 'received',
+  })
+  const [sent] = await eventsOf(shop, 'message.sent')
+  expect(sent.data).toMatchObject({ from: inbound.to, to: number, body: null })
+  const delivery = await eventually(async () => {
+    const [only] = await deliveriesOf(shop, endpoint.id)
+    expect(only.attempts_log).toHaveLength(1)
+    return only
+  })
+  expect([delivery.payload.data.body, delivery.attempts_log[0].response_excerpt]).toEqual([
+    body,
+    'answer of 500',
+  ])
+  await world.sql`
+    update messages set created_at = created_at - interval '91 days', updated_at = updated_at - interval '3 days'
+    where id = ${event.data.id}`
+  await eventually(async () => {
+    await eraseOldTexts(world.sql, 90, 100)
+    expect((await eventsOf(shop, 'message.received'))[0].data).toEqual({ ...event.data, body: null })
+  })
+  const [after] = await deliveriesOf(shop, endpoint.id)
+  expect([after.payload.data.body, after.attempts_log[0].response_excerpt]).toEqual([null, null])
+})
+
+test('the event of a task that succeeded has its output until that is erased', async () => {
+  const there = await shopWithHook()
+  const { shop, hook } = there
+  const run = async (kind: string, input: object): Promise<any> => {
+    const task = { idempotency_key: freshKey(), kind, input }
+    return (await shop.post('/v1/ai/tasks', task, { prefer: 'wait=30' })).body
+  }
+  const { id } = await run('generate', { prompt: 'Of Ada.' })
+  expect(await dataOf(there, 'ai_task.succeeded')).toMatchObject({
+    id,
+    output: { text: 'You said: Of Ada.' },
+  })
+  expect((await eventsOf(shop, 'ai_task.created'))[0].data.output).toBeNull()
+  // What is long is shown by the event alone: a page of them would be too large, and a webhook is cut.
+  const long = await run('extract', {
+    text: 'x',
+    schema: { type: 'string', minLength: 30_000, maxLength: 30_000 },
+  })
+  const [, event] = await eventsOf(shop, 'ai_task.succeeded', 2)
+  expect(event.data).toMatchObject({ id: long.id, output: null })
+  expect((await shop.get(`/v1/events/${event.id}`)).body.data.output).toEqual(long.output)
+  const sent = await arrivedAt(hook, event.id)
+  expect(sent.body.data).toEqual({ id: long.id, truncated: true })
+  await world.sql`update ai_tasks set finished_at = now() - interval '90 days' where id = ${id}`
+  await eventually(async () => {
+    await eraseOldOutputs(world.sql, 90, 100)
+    expect((await eventsOf(shop, 'ai_task.succeeded', 2))[0].data.output).toBeNull()
+  })
+})
+
+test('the events of a suppression name its address, also once it was lifted, for as long as they are kept', async () => {
+  const there = await shopWithHook()
+  const { shop } = there
+  const address = freshAddress()
+  const { body } = await shop.post('/v1/messages/suppressions', { channel: 'email', address })
+  await shop.delete(`/v1/messages/suppressions/${body.id}`)
+  for (const type of ['suppression.created', 'suppression.deleted'])
+    expect(await dataOf(there, type)).toMatchObject({ id: body.id, address })
+  await world.sql`update suppressions set deleted_at = now() - interval '90 days' where id = ${body.id}`
+  await eventually(async () => {
+    await eraseLiftedAddresses(world.sql, 90, 100)
+    for (const { data } of await feedOf(shop, '&type=suppression.*')) expect(data.address).toBeNull()
+  })
+})
+
+test('a row completes events of its own tenant alone', async () => {
+  const [shop, other] = [await world.clientOf(), await world.clientOf()]
+  const { id } = await sendEmail(shop, { to: [freshAddress()] })
+  await world.sql`
+    insert into events (tenant_id, id, type, subject_id, data)
+    select ${other.tenant_id}, ${newId()}, type, subject_id, data from events
+    where subject_id = ${id} and type = 'message.created'`
+  const [theirs] = await eventsOf(other, 'message.created')
+  expect(theirs.data).toMatchObject({ id, from: null, to: null, subject: null, recipients: null })
+})
+
+test('a message that does not open hides neither its event nor the others', async () => {
+  const { shop, hook } = await shopWithHook()
+  const { id } = await sendEmail(shop, { to: [freshAddress()] })
+  const whole = await eventsOf(shop, 'message.sent')
+  await world.sql`update messages set envelope = '2.ffffffff.' where id = ${id}`
+  const payment = await capturedPayment(shop)
+  const [event] = await eventsOf(shop, 'message.sent')
+  expect(event).toMatchObject({ id: whole[0].id, data: { id, to: null, recipients: null } })
+  await eventually(async () => expect(hook.arrived.map(({ body }) => body.data.id)).toContain(payment.id))
+})
+
+test('a page takes one more statement for each resource that completes events, and none without such events', async () => {
+  const shop = await world.clientOf()
+  const address = freshAddress()
+  await shop.post('/v1/messages/suppressions', { channel: 'email', address })
+  const messages = Array.from({ length: 30 }, () => ({
+    idempotency_key: freshKey(),
+    to: [address],
+    subject: 'Shipped',
+    text: 'It is on its way.',
+  }))
+  await shop.post('/v1/messages/email/batch', { messages })
+  await capturedPayment(shop)
+  await eventsOf(shop, 'message.created', 30)
+  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  onTestFinished(() => server.end())
+  const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
+  const user = new URL(urlAs('api', world.config.DATABASE_URL!)).username
+  /** How often the API read rows to complete events. */
+  const completing = async () => {
+    const [row] = await server<{ calls: number }[]>`
+      select coalesce(sum(calls), 0)::integer as calls from pg_stat_statements
+      where dbid = (select oid from pg_database where datname = ${database})
+        and userid = (select oid from pg_roles where rolname = ${user})
+        and query like '%jsonb_agg(a.nth)%' and query not like '%pg_stat_statements%'`
+    return row!.calls
+  }
+  const before = await completing()
+  const page = await feedOf(shop)
+  expect(page.length).toBeGreaterThan(31)
+  expect(
+    page.filter(({ type }) => type === 'message.created').every(({ data }) => data.to[0] === address),
+  ).toBe(true)
+  expect(await completing()).toBe(before + 2)
+  expect(await feedOf(shop, '&type=payment.*')).not.toEqual([])
+  expect(await completing()).toBe(before + 2)
+})
