@@ -5,7 +5,9 @@ import { newId } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import type { Scope } from '#domain/areas.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
-import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
+import { storeNotifications } from '#domain/notifications/store.ts'
+import { followUnknownJobs } from '#domain/reconciliation/unknown-jobs.ts'
+import { lookAt } from '#domain/reconciliation/looks.ts'
 import { PROVIDER_NOUNS } from '#domain/subjects.ts'
 import { beginRun, endRun, renewRun } from '#domain/jobs/recurring.ts'
 import { startWorker } from '#workers/main.ts'
@@ -517,6 +519,61 @@ describe.concurrent('a drift', () => {
     await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
     await world.drain()
     expect([...(await world.sql`select * from drifts where payment_id = ${id}`)]).toEqual([])
+  })
+
+  test.each([
+    ['applied', 0],
+    ['asked for again', 1],
+  ])('is not closed by an answer that is older than the one that opened it: %s', async (_which, answers) => {
+    const { id, processor_reference: reference } = await capturedPayment(client)
+    const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
+    const look = async (name: string) => {
+      const arrival = lookAt('stripe', { subject: 'payment', reference }, name)
+      await storeNotifications(world.sql, [arrival])
+      return async () =>
+        await eventually(async () => {
+          const [stored] = await world.sql`select state from notifications where id = ${arrival.id}`
+          expect(stored).toMatchObject({ state: 'applied' })
+        })
+    }
+    if (answers > 0) await fault(world, { match, times: answers, fault: 'still_processing' })
+    const older = await fault(world, { match, fault: { hold: 'after' } })
+    const olderEnds = await look('older')
+    await older.hit()
+    const working = await fault(world, { match, times: 1000, fault: 'still_processing' })
+    const newerEnds = await look('newer')
+    await newerEnds()
+    const drifts = async () => [
+      ...(await world.sql`select state, theirs ->> 'status' as there from drifts where subject_id = ${id} and mended_at is null`),
+    ]
+    expect(await drifts()).toEqual([{ state: 'differs', there: 'processing' }])
+    await older.remove()
+    await olderEnds()
+    expect(await drifts()).toEqual([{ state: 'differs', there: 'processing' }])
+    await working.remove()
+    await mended(id)
+  })
+
+  test('is not opened by an answer that is older than the one that closed it', async () => {
+    const { id, processor_reference: reference } = await heldPayment(client)
+    const match = { method: 'GET', path: `^/v1/payment_intents/${reference}$` }
+    const look = async (name: string) =>
+      await storeNotifications(world.sql, [lookAt('stripe', { subject: 'payment', reference }, name)])
+    await world.sql`update payments set status = 'canceled', amount_capturable_minor = 0 where id = ${id}`
+    await look('opens')
+    expect(await onlyDrift(byPayment(id))).toMatchObject({ theirs: { status: 'authorized' } })
+    const older = await fault(world, { match: { ...match, nth: 2 }, fault: { hold: 'after' } })
+    await look('older')
+    await older.hit()
+    await world.provider('stripe').control('POST', `/payment_intents/${reference}/cancel`)
+    await look('closes')
+    await eventually(async () => expect(await driftsOf(client, byPayment(id))).toEqual([]))
+    await older.remove()
+    await world.drain()
+    expect(await driftsOf(client, byPayment(id))).toEqual([])
+    await world.sql`update payments set status = 'authorized', amount_capturable_minor = 1000 where id = ${id}`
+    await look('ends')
+    await paymentIn(client, id, 'canceled')
   })
 
   test('cannot be opened for a job of an unknown noun, which is logged instead', async () => {

@@ -104,6 +104,7 @@ export async function drift({ sql, tenant_id }: World, payment_id: string): Prom
     sql,
     { tenant_id, subject: 'payment', subject_id: payment_id },
     {
+      as_of: 'infinity',
       payment_id,
       state: 'differs',
       ours,

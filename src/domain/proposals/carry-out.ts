@@ -65,7 +65,9 @@ async function showDrift(tx: Tx, { tenant_id, id, processor, processor_reference
   const theirs = reference === null ? null : { ...ours, status: 'processing' }
   const there = reference === null ? 'may still pay it' : 'is paying it'
   const detail = `the payout has failed here, and the processor ${there} all the same`
-  await openDrift(tx, of, { payment_id: null, state: 'differs', ours, theirs, detail, since })
+  // No answer of the processor is the reason, so none is later.
+  const as_of = 'infinity'
+  await openDrift(tx, of, { as_of, payment_id: null, state: 'differs', ours, theirs, detail, since })
   // What the processor says of it now is written there too.
   if (reference !== null)
     await storeNotifications(tx, [lookAt(processor, { subject: 'payout', reference }, `forced:${id}`)])

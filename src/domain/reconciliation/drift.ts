@@ -2,18 +2,15 @@
 import { z } from 'zod'
 import { newId } from '#core/ids.ts'
 import { timestamp } from '#core/time.ts'
-import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import type { Credentials } from '../api-keys.ts'
 import { createdWithin, type ListPage } from '../pages.ts'
 import {
   filedBy,
-  NOUNS,
   objectOf,
   paymentOf,
   PROVIDER_NOUNS,
   providerSubjectOf,
-  statusesOfCalls,
-  subjectOf,
   type ProviderNoun,
 } from '../subjects.ts'
 import { AMOUNT_SIDE, type Side, type SideSchema } from './side.ts'
@@ -122,11 +119,15 @@ export async function countDrifts(
 /** A row of a noun that a provider keeps records of. */
 export type ComparedRow = { tenant_id: string; subject: ProviderNoun; subject_id: string }
 
-/** Opens a drift, or updates the open one with what the processor says now. */
+/**
+ * Opens a drift, or updates the open one with what the processor says now. `as_of`: when the processor was asked for
+ * this, by the database's clock. Returns false, and writes nothing, if a later answer has been written since.
+ */
 export async function openDrift(
   sql: Sql | Tx,
   of: ComparedRow,
   drift: {
+    as_of: string
     payment_id: string | null
     state: 'stale' | 'differs'
     ours: Side
@@ -134,26 +135,43 @@ export async function openDrift(
     detail: string | null
     since: string
   },
-): Promise<void> {
-  await sql`
+): Promise<boolean> {
+  const { tenant_id, subject, subject_id } = of
+  const written = await sql`
     insert into drifts (tenant_id, id, subject, subject_id, payment_id, state, ours, theirs, detail, since, checked_at)
-    values (${of.tenant_id}, ${newId()}, ${of.subject}, ${of.subject_id}, ${drift.payment_id}, ${drift.state},
-      ${sql.json(drift.ours)}, nullif(${sql.json(drift.theirs)}::jsonb, 'null'), ${drift.detail}, ${drift.since}, now())
+    select ${tenant_id}::uuid, ${newId()}::uuid, ${subject}, ${subject_id}::uuid, ${drift.payment_id}::uuid,
+      ${drift.state}, ${sql.json(drift.ours)}::jsonb, nullif(${sql.json(drift.theirs)}::jsonb, 'null'),
+      ${drift.detail}, ${drift.since}::timestamptz, now()
+    where not exists (
+      select from drifts closed
+      where closed.tenant_id = ${tenant_id} and closed.subject = ${subject} and closed.subject_id = ${subject_id}
+        and closed.mended_at > ${drift.as_of}::timestamptz)
     on conflict (tenant_id, subject, subject_id) where mended_at is null do update set state = excluded.state,
-      ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at`
+      ours = excluded.ours, theirs = excluded.theirs, detail = excluded.detail, checked_at = excluded.checked_at
+      where ${isBefore(sql, sql`drifts.checked_at`, drift.as_of)}
+    returning id`
+  return written.length > 0
 }
 
-/** Closes the drift of a row on which both sides agree, unless its noun keeps it open. */
+/**
+ * Closes the drift of a row on which both sides agree, unless its noun keeps it open. `as_of`: when the processor was
+ * asked for its side, by the database's clock; an answer from before the drift was written does not close it.
+ */
 export async function mendDrift(
   sql: Sql,
   { tenant_id, subject, subject_id }: ComparedRow,
-  ours: Side,
+  { ours, as_of }: { ours: Side; as_of: string },
 ): Promise<void> {
   const { at_provider } = providerSubjectOf(subject)
   await sql`
     update drifts set mended_at = now(), checked_at = now()
     where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null
-      and ${at_provider.closesDrift?.(sql, ours) ?? sql`true`}`
+      and ${isBefore(sql, sql`checked_at`, as_of)} and ${at_provider.closesDrift?.(sql, ours) ?? sql`true`}`
+}
+
+/** Whether the answer that a drift shows was written before the provider was asked for this one; null: it shows none. */
+function isBefore(sql: Sql | Tx, checked_at: Fragment, as_of: string): Fragment {
+  return sql`coalesce(${checked_at} <= ${as_of}::timestamptz, true)`
 }
 
 /** Closes the drift of a row that its provider has no record of, and never will. */
@@ -167,73 +185,17 @@ export async function closeDrift(
 }
 
 /**
- * Brings the drifts in state `unknown` in line with the jobs: one is open for each job whose effect is unknown, and
- * closed when it is known. (These jobs look again by themselves.) A drift in state `differs` is left alone, because
- * it may outlast the job. Returns the names of unknown jobs whose noun is not compared with a provider, so that no
- * drift can be opened for them, and does not say by itself that it is unknown.
- */
-export async function followUnknownJobs(sql: Sql): Promise<string[]> {
-  const ours = PROVIDER_NOUNS.map((noun) => {
-    const { table, at_provider } = providerSubjectOf(noun)
-    return sql`
-      select u.*, ${paymentOf(sql, noun, 'r')} as payment_id, ${sideOf(sql, 'r', at_provider.side)} as ours
-      from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.subject_id
-      where u.subject = ${noun}`
-  })
-  // The jobs of a part are filed under what it is a part of.
-  const whole = PROVIDER_NOUNS.flatMap((noun) => {
-    const { table, part_of } = providerSubjectOf(noun)
-    if (part_of === undefined) return []
-    return sql`
-      select r.${sql(part_of.by)} from ${sql(table)} r
-      where d.subject = ${noun} and r.tenant_id = d.tenant_id and r.id = d.subject_id`
-  })
-  const saying = NOUNS.filter((noun) => statusesOfCalls(noun).includes('unknown')).map(
-    (noun) => sql`
-      select from ${sql(subjectOf(noun).table)} r
-      where unknown.subject = ${noun} and r.tenant_id = unknown.tenant_id and r.id = unknown.subject_id
-        and r.status = 'unknown'`,
-  )
-  const rows = await sql<{ name: string }[]>`
-    with unknown as (
-      select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
-        split_part(j.name, '.', 1) as subject,
-        u.subject_id::uuid as subject_id,
-        j.name || ': ' || (j.last_error ->> 'message') as detail
-      from jobs j cross join lateral (select j.payload ->> (split_part(j.name, '.', 1) || '_id') as subject_id) u
-      where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
-        and pg_input_is_valid(u.subject_id, 'uuid')
-      order by j.tenant_id, subject, subject_id, j.unknown_since
-    ), mended as (
-      update drifts d set mended_at = now()
-      where d.mended_at is null and d.state = 'unknown' and not exists (
-        select from jobs j
-        where j.tenant_id = d.tenant_id and j.subject_id = coalesce((${unionAll(sql, whole)}), d.subject_id)
-          and j.finished_at is null and j.unknown_since is not null
-          and split_part(j.name, '.', 1) = d.subject and j.payload ->> (d.subject || '_id') = d.subject_id::text)
-    ), ours as (${unionAll(sql, ours)}),
-    opened as (
-      insert into drifts as d (tenant_id, id, subject, subject_id, payment_id, state, ours, detail, since)
-      select tenant_id, gen_random_uuid(), subject, subject_id, payment_id, 'unknown', ours, detail, since from ours
-      on conflict (tenant_id, subject, subject_id) where mended_at is null do update
-        set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
-        where d.state <> 'differs'
-          and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
-    )
-    select distinct name from unknown
-    where subject <> all(${[...PROVIDER_NOUNS]}::text[]) and not exists (${unionAll(sql, saying)}) order by name`
-  return rows.map(({ name }) => name)
-}
-
-/**
- * Our side of a row, the provider's id of it, its payment, since when it has been so, whether a job works on it, and
- * notifications that do not fit into our books.
+ * Our side of a row, the provider's id of it, its payment, since when it has been so, whether a drift of it is open,
+ * whether a job works on it, and notifications that do not fit into our books.
  */
 export type Ours = {
   ours: Side
   reference: string | null
   payment_id: string | null
   since: string
+  /** When all of this was read, by the database's clock. */
+  read_at: string
+  is_drifting: boolean
   worked_on: boolean
   /** Notifications about it that wait for an operator, or that have not fitted for more than `WAITS_MS`. */
   parked: ParkedNews[]
@@ -256,7 +218,11 @@ export async function findOurs(
   const { table, at_provider } = providerSubjectOf(subject)
   const [row] = await sql<Ours[]>`
     select ${sideOf(sql, 'p', at_provider.side)} as ours, ${sql(`p.${at_provider.reference}`)} as reference,
-      ${paymentOf(sql, subject, 'p')} as payment_id, p.updated_at as since,
+      ${paymentOf(sql, subject, 'p')} as payment_id, p.updated_at as since, clock_timestamp() as read_at,
+      exists (
+        select from drifts d
+        where d.tenant_id = p.tenant_id and d.subject = ${subject} and d.subject_id = p.id and d.mended_at is null
+      ) as is_drifting,
       ${parkedNews(sql, subject, news)} as parked,
       exists (
         select from jobs j
@@ -280,7 +246,7 @@ export function parkedNews(sql: Sql | Tx, subject: ProviderNoun, besides: string
         or (n.reason = 'does_not_fit' and n.parked_at <= now() - ${WAITS_MS} * interval '1 millisecond')))`
 }
 
-// Our side of the row `row` as JSON.
-function sideOf(sql: Sql | Tx, row: string, { shape }: SideSchema): Fragment {
+/** Our side of the row `row` as JSON. */
+export function sideOf(sql: Sql | Tx, row: string, { shape }: SideSchema): Fragment {
   return objectOf(sql, row, Object.keys(shape))
 }

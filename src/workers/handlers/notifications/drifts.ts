@@ -1,7 +1,7 @@
 // Compares a row with its provider's record of it, and opens or closes its drift.
 import type { Outcome } from '#core/outcome.ts'
 import { disagreement, sideFrom } from '#domain/reconciliation/compare.ts'
-import { findOurs, mendDrift, openDrift } from '#domain/reconciliation/drift.ts'
+import { findOurs, mendDrift, openDrift, type Ours } from '#domain/reconciliation/drift.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProviderNoun } from '#domain/subjects.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -24,7 +24,8 @@ export function sided<T>(looked: Outcome<T | null>, sideOf: (record: T) => Side)
 
 /**
  * Opens, updates or closes the drift of a row. `said` is the provider's side, after it was applied here. It may be
- * older than our row by now, so before a drift is opened the provider is asked again while our row does not change.
+ * older by now than our row, or than the answer that opened a drift: so before a drift is opened or closed the provider
+ * is asked again while our row does not change, and what was asked for later counts.
  * Returns `done` when the result is written; with any other outcome the comparison must be repeated.
  *
  * `patient`: when a difference may soon pass, opens nothing and returns since when our row has been as it is, so that
@@ -47,23 +48,24 @@ export async function compare(
   let found = await findOurs(sql, { ...of, news })
   if (found === undefined) return COMPARED
   const first = disagreement(noun, found, said)
-  if (first === null) {
-    await mendDrift(sql, of, found.ours)
-    return COMPARED
-  }
-  if (first.passing && patient) return { kind: 'done', value: { since: found.since } }
+  if (first === null && !found.is_drifting) return COMPARED
+  if (first?.passing === true && patient) return { kind: 'done', value: { since: found.since } }
   for (let tries = 0; tries < TRIES; tries++) {
+    const { since: before, read_at: as_of }: Ours = found
     const reference: string | null = found.reference ?? named
-    if (reference === null) return COMPARED
+    if (reference === null) {
+      // It was never sent, so no provider can have another side of it.
+      if (first === null) await mendDrift(sql, of, { ours: found.ours, as_of })
+      return COMPARED
+    }
     const asked = await ask(context, reference)
     if (asked.kind !== 'done') return asked
     const theirs = asked.value && sideFrom(noun, asked.value)
-    const before = found.since
     found = await findOurs(sql, { ...of, news })
     if (found === undefined) return COMPARED
     const differs = disagreement(noun, found, theirs)
     if (differs === null) {
-      await mendDrift(sql, of, found.ours)
+      await mendDrift(sql, of, { ours: found.ours, as_of })
       return COMPARED
     }
     const { ours, payment_id, since } = found
@@ -71,9 +73,12 @@ export async function compare(
     if (differs.passing && patient) return { kind: 'done', value: { since } }
     const { state, detail } = differs
     const drift = { payment_id, state, ours, theirs, detail, since }
-    await openDrift(sql, of, drift)
+    if (!(await openDrift(sql, of, { ...drift, as_of }))) continue
     log.error({ ...of, ...drift }, 'our books and the provider differ')
     return COMPARED
   }
-  return { kind: 'retry', reason: `the ${noun} changed each time while the provider was asked` }
+  return {
+    kind: 'retry',
+    reason: `the ${noun}, or its drift, changed each time while the provider was asked`,
+  }
 }

@@ -1,0 +1,70 @@
+// The drifts of jobs of which it is not known whether their call took effect.
+import { unionAll, type Sql } from '#core/db.ts'
+import {
+  NOUNS,
+  paymentOf,
+  PROVIDER_NOUNS,
+  providerSubjectOf,
+  statusesOfCalls,
+  subjectOf,
+} from '../subjects.ts'
+import { sideOf } from './drift.ts'
+
+/**
+ * Brings the drifts in state `unknown` in line with the jobs: one is open for each job whose effect is unknown, and
+ * closed when it is known. (These jobs look again by themselves.) A drift in state `differs` is left alone, because
+ * it may outlast the job. Returns the names of unknown jobs whose noun is not compared with a provider, so that no
+ * drift can be opened for them, and does not say by itself that it is unknown.
+ */
+export async function followUnknownJobs(sql: Sql): Promise<string[]> {
+  const ours = PROVIDER_NOUNS.map((noun) => {
+    const { table, at_provider } = providerSubjectOf(noun)
+    return sql`
+      select u.*, ${paymentOf(sql, noun, 'r')} as payment_id, ${sideOf(sql, 'r', at_provider.side)} as ours
+      from unknown u join ${sql(table)} r on r.tenant_id = u.tenant_id and r.id = u.subject_id
+      where u.subject = ${noun}`
+  })
+  // The jobs of a part are filed under what it is a part of.
+  const whole = PROVIDER_NOUNS.flatMap((noun) => {
+    const { table, part_of } = providerSubjectOf(noun)
+    if (part_of === undefined) return []
+    return sql`
+      select r.${sql(part_of.by)} from ${sql(table)} r
+      where d.subject = ${noun} and r.tenant_id = d.tenant_id and r.id = d.subject_id`
+  })
+  const saying = NOUNS.filter((noun) => statusesOfCalls(noun).includes('unknown')).map(
+    (noun) => sql`
+      select from ${sql(subjectOf(noun).table)} r
+      where unknown.subject = ${noun} and r.tenant_id = unknown.tenant_id and r.id = unknown.subject_id
+        and r.status = 'unknown'`,
+  )
+  const rows = await sql<{ name: string }[]>`
+    with unknown as (
+      select distinct on (j.tenant_id, subject, subject_id) j.tenant_id, j.name, j.unknown_since as since,
+        split_part(j.name, '.', 1) as subject,
+        u.subject_id::uuid as subject_id,
+        j.name || ': ' || (j.last_error ->> 'message') as detail
+      from jobs j cross join lateral (select j.payload ->> (split_part(j.name, '.', 1) || '_id') as subject_id) u
+      where j.finished_at is null and j.unknown_since is not null and j.subject_id is not null
+        and pg_input_is_valid(u.subject_id, 'uuid')
+      order by j.tenant_id, subject, subject_id, j.unknown_since
+    ), mended as (
+      update drifts d set mended_at = now()
+      where d.mended_at is null and d.state = 'unknown' and not exists (
+        select from jobs j
+        where j.tenant_id = d.tenant_id and j.subject_id = coalesce((${unionAll(sql, whole)}), d.subject_id)
+          and j.finished_at is null and j.unknown_since is not null
+          and split_part(j.name, '.', 1) = d.subject and j.payload ->> (d.subject || '_id') = d.subject_id::text)
+    ), ours as (${unionAll(sql, ours)}),
+    opened as (
+      insert into drifts as d (tenant_id, id, subject, subject_id, payment_id, state, ours, detail, since)
+      select tenant_id, gen_random_uuid(), subject, subject_id, payment_id, 'unknown', ours, detail, since from ours
+      on conflict (tenant_id, subject, subject_id) where mended_at is null do update
+        set state = 'unknown', ours = excluded.ours, detail = coalesce(excluded.detail, d.detail)
+        where d.state <> 'differs'
+          and (d.state, d.detail) is distinct from ('unknown', coalesce(excluded.detail, d.detail))
+    )
+    select distinct name from unknown
+    where subject <> all(${[...PROVIDER_NOUNS]}::text[]) and not exists (${unionAll(sql, saying)}) order by name`
+  return rows.map(({ name }) => name)
+}
