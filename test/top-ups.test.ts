@@ -4,7 +4,7 @@ import { newId } from '#core/ids.ts'
 import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
 import { postings } from '#domain/ledger.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
-import { followUnknownJobs } from '#domain/reconciliation/drift.ts'
+import { followUnknownJobs } from '#domain/reconciliation/unknown-jobs.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -422,6 +422,34 @@ describe('told when the test tells it', () => {
     await tried(world, events)
     expect((await shop.get('/v1/reconciliation')).body).toEqual([])
   })
+
+  test.each(['failed', 'canceled'])(
+    'one that is %s at the processor does not bring money later',
+    async (end) => {
+      const shop = await world.clientOf()
+      const { id, processor_reference: reference } = await taken(shop)
+      await settleTopUp(world, reference, end)
+      await tell(reference)
+      await inStatus(shop, id, end)
+      const before = await storyOf(shop, world, id)
+      const match = { method: 'GET', path: `^/v1/topups/${reference}$` }
+      const strange = { still_processing: true, status: 'succeeded' }
+      const answers = await fault(world, { match, times: 1000, fault: strange })
+      const told = (await listEvents(world)).findLast(({ data }) => data.object.id === reference)!
+      const object = { ...told.data.object, status: 'succeeded' }
+      const late = { ...told, id: `${told.id}_late`, type: 'topup.succeeded', data: { object } }
+      expect((await deliver(world, late)).status).toBe(200)
+      await tried(world, [late])
+      expect(await storyOf(shop, world, id)).toEqual(before)
+      expect(before.moved).toEqual([])
+      expect(await driftsOf(shop, id)).toMatchObject([
+        { state: 'differs', ours: { status: end }, theirs: { status: 'succeeded' } },
+      ])
+      await answers.remove()
+      await lookLater(world, 'top_up', id)
+      await eventually(async () => expect(await driftsOf(shop, id)).toEqual([]))
+    },
+  )
 
   test.concurrent.each(ordersOf(['succeeded', 'reversed']))(
     'told as %s, %s before our own call is answered',

@@ -7,7 +7,7 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
   const posted = sql`
     select finding.problem, p.tenant_id, 'top_up' as subject, p.id as subject_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
-      (finding.found - finding.expected)::bigint as off_by
+      (finding.found - finding.expected)::bigint as off_by, upper(p.currency) as currency
     from ${scope.rowsOf('top_up')} p
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up')}) taken
     cross join lateral (${postedFor(sql, sql`p.id`, 'top_up_reversed')}) given
@@ -17,6 +17,10 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
         -p.reversed_minor, given.posted),
       ('a top-up is posted in another currency', upper(p.currency) <> any(array[taken.currency, given.currency]),
         null, null),
+      ('a top-up succeeded at the processor and is not posted',
+        p.processor_status in ('succeeded', 'reversed') and p.came_minor = 0, p.amount_minor, p.came_minor),
+      ('a top-up is posted and did not succeed at the processor',
+        p.processor_status not in ('succeeded', 'reversed') and p.came_minor > 0, 0, p.came_minor),
       -- The drift is opened soon after.
       ('a top-up has ended here, its money has come, and no drift says so',
         p.status in ('failed', 'canceled') and p.came_minor > p.reversed_minor

@@ -22,6 +22,18 @@ export type TopUpTold = {
 export type TopUpSettlement = Settlement & { told: TopUpTold; notification_id: string | null }
 
 /**
+ * How far the processor has come: what it says of a top-up moves only forward. Of the ends that are no reversal the first
+ * stays: the processor knows no way from one to another.
+ */
+const FURTHER: Readonly<Record<TopUpTold['said'], number>> = {
+  pending: 1,
+  succeeded: 2,
+  failed: 2,
+  canceled: 2,
+  reversed: 3,
+}
+
+/**
  * Settles jobs that were told something of a top-up, in one statement: it moves from pending to its end, or from
  * succeeded to failed when the money was taken back. One that is reversed before we heard of its success has both
  * behind it, and both are posted and announced. What the processor did and what the top-up is here are two facts: money is
@@ -38,6 +50,8 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
       change: {
         ...told,
         becomes: told.said === 'reversed' ? 'failed' : told.said,
+        // What has no record there was never made.
+        rank: told.processor_reference === null ? 0 : FURTHER[told.said],
         notification_id,
         came_event_id,
         event_id,
@@ -64,22 +78,24 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
-        tenant_id uuid, top_up_id uuid, said text, becomes text, processor_reference text, failure jsonb,
-        came_event_id uuid, event_id uuid, came_id uuid, went_id uuid, notification_id uuid)
+        tenant_id uuid, top_up_id uuid, said text, becomes text, rank integer, processor_reference text,
+        failure jsonb, came_event_id uuid, event_id uuid, came_id uuid, went_id uuid, notification_id uuid)
     ), seen as (
-      select told.*, t.was, t.before, (t.was).processor, (t.was).processor_reference as known_reference,
-        said in ('succeeded', 'reversed') and (t.was).came_minor = 0 as comes,
-        said = 'reversed' and (t.was).reversed_minor = 0 as goes,
+      select told.*, t.was, t.before, (t.was).processor, (t.was).processor_reference as known_reference, t.further,
+        t.further and said in ('succeeded', 'reversed') and (t.was).came_minor = 0 as comes,
+        t.further and said = 'reversed' and (t.was).reversed_minor = 0 as goes,
         becomes <> before and (before = 'pending' or (before = 'succeeded' and said = 'reversed')) as moves
       from (select * from told order by tenant_id, top_up_id) told
       cross join lateral (
-        select t as was, t.status as before from top_ups t
-        where t.tenant_id = told.tenant_id and t.id = told.top_up_id
+        select t as was, t.status as before,
+          rank > coalesce((${sql.json(FURTHER)}::jsonb ->> t.processor_status)::integer, 0) as further
+        from top_ups t where t.tenant_id = told.tenant_id and t.id = told.top_up_id
         for update
       ) t
     ), ${withoutSeconds(sql)}, t as (
       update top_ups t set updated_at = clock_timestamp(),
         processor_reference = coalesce(l.known_reference, l.processor_reference),
+        processor_status = case when l.further then l.said else (l.was).processor_status end,
         came_minor = case when l.comes then (l.was).amount_minor else (l.was).came_minor end,
         reversed_minor = case when l.goes then (l.was).amount_minor else (l.was).reversed_minor end,
         status = case when l.moves then l.becomes else l.before end,
@@ -89,7 +105,7 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
         failed_at = case when l.moves and l.becomes = 'failed' then clock_timestamp() else (l.was).failed_at end
       from locked l
       where t.tenant_id = l.tenant_id and t.id = l.top_up_id
-        and (l.moves or l.comes or l.goes or (l.known_reference is null and l.processor_reference is not null))
+        and (l.moves or l.further or (l.known_reference is null and l.processor_reference is not null))
       returning t.*, l.before, l.said, l.comes, l.goes, l.came_event_id, l.event_id, l.came_id, l.went_id
     ), changed as (
       select * from t where status <> before

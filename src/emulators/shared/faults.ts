@@ -50,6 +50,8 @@ export type Fault = {
   retry_after_s: number | null
   /** Of a 400; null: what the emulator refuses with unless told. */
   code: string | null
+  /** Of an answer that says another status; null: that it is still being processed. */
+  status: string | null
   random: () => number
   /** Requests that matched. */
   seen: number
@@ -81,6 +83,7 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
     delay_ms = 0,
     retry_after_s,
     code,
+    status,
     ...named
   } = typeof fault === 'string' ? { [fault]: true } : objectOf(fault, 'fault', refuse)
   const entries = Object.entries(named)
@@ -109,6 +112,7 @@ export function scriptFault(faults: Faults, script: unknown, { id, refuse }: Scr
         : (known?.when ?? 'before'),
     retry_after_s: typeof retry_after_s === 'number' ? retry_after_s : null,
     code: typeof code === 'string' ? code : null,
+    status: typeof status === 'string' ? status : null,
     random: typeof seed === 'number' ? seeded(seed) : Math.random,
     seen: 0,
     hits: 0,

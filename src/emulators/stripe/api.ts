@@ -113,7 +113,7 @@ function execute(emulator: Emulator, { exchange, request_id, key }: Ask, route: 
     const object = route.one(emulator, { source: 'api', request_id, idempotency_key: key }, ids, params)
     return { status: 200, content: show(emulator.store, object, expand) }
   }
-  if ('event' in route) return { status: 200, content: JSON.stringify(route.event(emulator, ids)) }
+  if ('rendered' in route) return { status: 200, content: JSON.stringify(route.rendered(emulator, ids)) }
   const list = route.many(emulator, params, ids)
   expandList(list.data, expand, emulator.store, emulator.url)
   return { status: 200, content: JSON.stringify(list) }
@@ -256,7 +256,12 @@ function misanswer(emulator: Emulator, ask: Ask, fault: Fault, answer: () => Ans
     // It is done, and says so only later.
     case 'still_processing':
       return reply(emulator, ask, answer(), (to, status, headers, body) =>
-        send(to, status, headers, JSON.stringify({ ...JSON.parse(body), status: 'processing' })),
+        send(
+          to,
+          status,
+          headers,
+          JSON.stringify({ ...JSON.parse(body), status: fault.status ?? 'processing' }),
+        ),
       )
     case 'empty_200':
       return send(response, 200, ids, '{}')
