@@ -9,6 +9,7 @@ import {
   heldPayment,
   paymentIn,
   refund,
+  unknownRefund,
 } from './support/payments.ts'
 import {
   deliver,
@@ -294,7 +295,7 @@ describe('where the processor shows a released hold as a refund', () => {
 })
 
 describe('our ids on something that is not ours', () => {
-  test('change nothing: a copied payment is parked, a copied refund is imported as another refund', async () => {
+  test('change nothing: a copied payment is parked, a copied refund is imported as another, and other money is a drift', async () => {
     const other = await createWorld({ notifications: false })
     try {
       const api = async (path: string, form: Record<string, string>): Promise<any> => {
@@ -342,6 +343,29 @@ describe('our ids on something that is not ours', () => {
         [250, true],
       ])
       expect(story.postings).toEqual(['capture 1000', 'refund -250', 'refund -100'])
+
+      // It bears the ids of a refund whose own never took effect, and is of another amount.
+      const { payment, refund_id } = await unknownRefund(other, 300)
+      const strange = await api('refunds', {
+        payment_intent: payment.processor_reference,
+        amount: '200',
+        'metadata[sluice_refund_id]': refund_id,
+        'metadata[sluice_payment_id]': payment.id,
+        'metadata[sluice_tenant_id]': other.tenant_id,
+      })
+      const told = await listEvents(other, payment.processor_reference)
+      for (const event of told) await deliver(other, event)
+      await tried(other, told)
+      expect((await storyOf(other, payment.id)).postings).toEqual(['capture 1000'])
+      const drifts = (await other.client.get(`/v1/reconciliation?payment_id=${payment.id}&subject=refund`))
+        .body
+      expect(drifts).toMatchObject([
+        {
+          state: 'differs',
+          ours: { status: 'pending', amount_minor: 300, processor_reference: null },
+          theirs: { status: 'succeeded', amount_minor: 200, processor_reference: strange.id },
+        },
+      ])
     } finally {
       await other.close()
     }

@@ -6,7 +6,10 @@ import { createdWithin, type ListPage } from '../pages.ts'
 import { refundSchema, type Refund } from './refund.ts'
 
 /** What is needed of a refund to apply what a processor says of it. */
-export type KnownRefund = Pick<Refund, 'tenant_id' | 'payment_id' | 'id' | 'status'>
+export type KnownRefund = Pick<
+  Refund,
+  'tenant_id' | 'payment_id' | 'id' | 'status' | 'amount_minor' | 'currency'
+>
 
 /** The refund, of any tenant, that a processor knows by `reference`. */
 export async function findRefundByReference(
@@ -15,7 +18,7 @@ export async function findRefundByReference(
   reference: string,
 ): Promise<KnownRefund | undefined> {
   const [row] = await sql<KnownRefund[]>`
-    select tenant_id, payment_id, id, status from refunds
+    select tenant_id, payment_id, id, status, amount_minor, currency from refunds
     where processor = ${processor} and processor_reference = ${reference}`
   return row
 }
@@ -27,7 +30,7 @@ export async function findRefundByIds(
   reference: string,
 ): Promise<KnownRefund | undefined> {
   const [row] = await sql<KnownRefund[]>`
-    select tenant_id, payment_id, id, status from refunds
+    select tenant_id, payment_id, id, status, amount_minor, currency from refunds
     where tenant_id = ${tenant_id} and id = ${id} and payment_id = ${payment_id}
       and coalesce(processor_reference, ${reference}) = ${reference}`
   return row

@@ -8,7 +8,8 @@ import { done, failed, rotate, unanswered, undone, unknown, type Decision } from
 import { IRREVERSIBLE, NEVER_TOOK_EFFECT, untilAbsent } from './absence.ts'
 import { mayHideAnEffect, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
-import { refundTold, settlingRefund } from './notifications/refunds.ts'
+import { compare } from './notifications/drifts.ts'
+import { comparedRefund, refundTold, settlingRefund, sideOfRefund } from './notifications/refunds.ts'
 
 type RefundJob = JobOf<typeof createRefund>
 
@@ -17,22 +18,22 @@ export const refundHandlers = {
 }
 
 /** Refunds a captured payment at the processor. */
-async function create({ processor }: WorkerContext, job: RefundJob): Promise<Decision> {
+async function create(context: WorkerContext, job: RefundJob): Promise<Decision> {
+  const { processor } = context
   const { call } = job
   const sent: Outcome<ProcessorRefund> = call.look_only
     ? TOO_LATE
     : await processor.refund(call.request, call.key)
-  if (sent.kind === 'done') return tell(job, sent.value)
+  if (sent.kind === 'done') return await created(context, job, sent.value)
 
   if (mayHideAnEffect(call, sent)) {
     const looked = await look(processor, job)
     if (looked.kind !== 'done') return unanswered(looked)
     const found = looked.value
-    if (found !== null && !isOurs(found, job)) return unknown(`${found.reference} is another refund`)
-    if (found !== null) return tell(job, found)
+    if (found !== null) return await created(context, job, found)
     if (sent.kind !== 'declined' || sent.failure.code === 'processor_error') {
       if (call.reference !== null) return unknown(`the processor does not know ${call.reference}`)
-      return untilAbsent(job.sendings, processor.credentials, IRREVERSIBLE) ?? rotate(NEVER_TOOK_EFFECT)
+      return (await untilAbsent(context, job.sendings, processor, IRREVERSIBLE)) ?? rotate(NEVER_TOOK_EFFECT)
     }
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)
@@ -45,6 +46,18 @@ async function look(processor: WorkerContext['processor'], { call, payload }: Re
   return call.reference === null
     ? await processor.searchRefund(call.request.payment_reference, payload.refund_id)
     : await processor.findRefund(call.reference)
+}
+
+// What the processor has for this refund. If that is not what was asked for, nothing is settled with it, and it is shown.
+async function created(context: WorkerContext, job: RefundJob, found: ProcessorRefund): Promise<Decision> {
+  if (isOurs(found, job)) return tell(job, found)
+  const { reference } = found
+  if (found.amount_minor !== job.call.request.amount_minor) {
+    const ours = { tenant_id: job.tenant_id, id: job.payload.refund_id }
+    const compared = await compare(context, comparedRefund, ours, sideOfRefund(found), { reference })
+    if (compared.kind !== 'done') return unanswered(compared)
+  }
+  return unknown(`${reference} is another refund`)
 }
 
 function isOurs(found: ProcessorRefund, { call }: RefundJob): boolean {

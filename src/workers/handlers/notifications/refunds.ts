@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { KnownPayment } from '#domain/payments/find.ts'
 import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/find.ts'
+import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import {
   importRefund,
@@ -23,9 +24,9 @@ import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
 import { comparedPayment, filedUnder } from './payments.ts'
 import { findRowBehind, paymentBehind, waitForRoom } from './parts.ts'
 
-const comparedRefund: ComparedNoun = {
+export const comparedRefund: ComparedNoun = {
   noun: 'refund',
-  ask: async ({ processor }, reference) => sided(await processor.findRefund(reference), sideOf),
+  ask: async ({ processor }, reference) => sided(await processor.findRefund(reference), sideOfRefund),
 }
 
 /** No two of one payment in one statement. */
@@ -57,7 +58,7 @@ function refundFailure(refund: ProcessorRefund): RefundTold['failure'] {
 }
 
 /** The processor's refund as one side of a comparison. */
-function sideOf(refund: ProcessorRefund): Side {
+export function sideOfRefund(refund: ProcessorRefund): Side {
   return {
     status: refund.status,
     amount_minor: refund.amount_minor,
@@ -109,19 +110,22 @@ async function applyRefund(
   const filed = filedUnder(ids)
   addLogFacts(ids)
   const told = refundTold(ids, refund)
-  const tells = settlingRefund({ told, notification_id: notification.id })
-  const may_differ = is_look || ours?.status === 'failed'
+  const theirs = sideOfRefund(refund)
+  // One of other money is not what was asked for, although it bears our ids: nothing is posted for it.
+  const other = ours !== undefined && isOfOtherMoney(ours, theirs)
+  const tells = other ? undefined : settlingRefund({ told, notification_id: notification.id })
+  const may_differ = is_look || other || ours?.status === 'failed'
   const was_drift = wasDrift(notification)
-  if (!may_differ && !was_drift) return await applied(notification, filed, { tells })
+  if (!may_differ && !was_drift) return await applied(notification, filed, { ...(tells && { tells }) })
   const compareAfter = async () => {
     const compared = may_differ
-      ? await compare(context, comparedRefund, { tenant_id, id }, sideOf(refund), { reference })
+      ? await compare(context, comparedRefund, { tenant_id, id }, theirs, { reference })
       : COMPARED
     if (compared.kind !== 'done' || !was_drift) return compared
     const payment = { tenant_id, id: payment_id }
     return await compare(context, comparedPayment, payment, null, { news: notification.id })
   }
-  return await applied(notification, filed, { tells, compareAfter })
+  return await applied(notification, filed, { ...(tells && { tells }), compareAfter })
 }
 
 async function ourRefund(
