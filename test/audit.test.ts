@@ -443,7 +443,7 @@ test('the command names the row, exits with an error code, and changes nothing',
   const { code, stdout } = await audit()
   expect(code).toBe(1)
   expect(stdout).toMatch(/^payments +1 PROBLEMS/m)
-  const facts = `tenant_id=${world.tenant_id} id=${payment.id} expected=998 found=1000 off_by=2`
+  const facts = `tenant_id=${world.tenant_id} id=${payment.id} expected=USD 9.98 found=USD 10.00 off_by=USD 0.02`
   expect(stdout).toContain(`payments: what was captured is not what was posted (captured) ${facts}`)
   const json = await audit(['--json'])
   expect(json.code).toBe(1)

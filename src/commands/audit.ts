@@ -1,6 +1,7 @@
 // `npm run audit`: whether the books hold, and every row where they do not. It reads and changes nothing.
 import { parseArgs } from 'node:util'
 import { ConfigError, loadConfig } from '#core/config.ts'
+import { moneyText } from '#core/money.ts'
 import { errorText } from '#core/startup.ts'
 import { auditEverything, CHECK_NAMES, type AuditReport } from '#domain/audit/audit.ts'
 import type { Problem } from '#domain/audit/checks.ts'
@@ -64,9 +65,14 @@ function show({ checks, problems }: AuditReport, head: Awaited<ReturnType<typeof
   if (head !== null) print(`The record of what people did ends with entry ${head.seq}, ${head.hash}.`)
 }
 
-function lineOf({ check, problem, what, tenant_id, subject, subject_id, ...facts }: Problem): string {
-  const of = subject === null || subject_id === facts.id ? {} : { [`${subject}_id`]: subject_id }
-  const shown = Object.entries({ tenant_id, ...of, ...facts }).filter(([, value]) => value !== null)
+function lineOf(each: Problem): string {
+  const { check, problem, what, tenant_id, subject, subject_id, id, currency } = each
+  const of = subject === null || subject_id === id ? {} : { [`${subject}_id`]: subject_id }
+  const inWords = (value: number | null) =>
+    value === null || currency === null ? value : moneyText(value, currency)
+  const { expected, found, off_by } = each
+  const compared = { expected: inWords(expected), found: inWords(found), off_by: inWords(off_by) }
+  const shown = Object.entries({ tenant_id, ...of, id, ...compared }).filter(([, value]) => value !== null)
   const rest = shown.map(([name, value]) => `${name}=${value}`).join(' ')
   return `${check}: ${problem}${what === null ? '' : ` (${what})`} ${rest}`
 }

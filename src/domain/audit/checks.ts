@@ -1,7 +1,7 @@
 // The invariants as SQL: each check selects the rows that contradict it, so none when the invariant holds.
 import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 
-/** A contradiction and where it is. Amounts are in the smallest unit; `off_by` is found minus expected. */
+/** A contradiction and where it is. `off_by` is found minus expected. */
 export type Problem = {
   /** The name of the check, as in `index.ts`. */
   check: string
@@ -17,6 +17,8 @@ export type Problem = {
   expected: number | null
   found: number | null
   off_by: number | null
+  /** Of amounts, which are in its smallest unit; null where the numbers count something else. */
+  currency: string | null
 }
 
 /** A check selects the fields of `Problem` without `check`, in that order. */
@@ -70,7 +72,8 @@ export function transfers(sql: Sql | Tx, { ledger_transfers, subjects }: AuditSc
   return sql`
     select 'a running balance does not follow from the one before it' as problem, t.tenant_id, of.subject,
       of.subject_id, t.id::text as id, t.kind || ' ' || t.currency as what, t.expected,
-      t.balance_after_minor as found, t.balance_after_minor - t.expected as off_by
+      t.balance_after_minor as found, t.balance_after_minor - t.expected as off_by,
+      t.currency
     from (
       select t.*, follows.expected from ${ledger_transfers} t
       left join lateral (
@@ -94,7 +97,7 @@ export function ofNone(sql: Sql | Tx): Fragment {
 
 /** The numbers of a problem that has none. */
 export function noNumbers(sql: Sql | Tx): Fragment {
-  return sql`null::bigint as expected, null::bigint as found, null::bigint as off_by`
+  return sql`null::bigint as expected, null::bigint as found, null::bigint as off_by, null::text as currency`
 }
 
 /** Each balance is the sum of its transfers, and what is reserved is the sum of what asks for it. */
@@ -112,7 +115,7 @@ export function balances(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragme
   return sql`
     select finding.problem, tenant_id, ${ofNone(sql)}, null::text as id, currency || ' ' || account as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
-      (finding.found - finding.expected)::bigint as off_by
+      (finding.found - finding.expected)::bigint as off_by, case when is_money then currency end as currency
     from (select *, name as account from ledger_accounts where ${whose}) a
     full join (
       select tenant_id, currency, leg.account, sum(leg.delta) as balance, count(*) as transfers from ledger_transfers
@@ -124,10 +127,11 @@ export function balances(sql: Sql | Tx, { whose, subjects }: AuditScope): Fragme
       from (${unionAll(sql, [nothing, ...reservations])}) asking group by 1, 2
     ) r using (tenant_id, currency, account)
     cross join lateral (values
-      ('a balance is not the sum of its transfers', coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
-      ('an account counts other transfers than it has', coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
-      ('an account reserves another amount than is asked for', coalesce(r.reserved, 0), coalesce(a.reserved_minor, 0))
-    ) as finding(problem, expected, found)
+      ('a balance is not the sum of its transfers', true, coalesce(t.balance, 0), coalesce(a.balance_minor, 0)),
+      ('an account counts other transfers than it has', false, coalesce(t.transfers, 0), coalesce(a.last_seq, 0)),
+      ('an account reserves another amount than is asked for', true, coalesce(r.reserved, 0),
+        coalesce(a.reserved_minor, 0))
+    ) as finding(problem, is_money, expected, found)
     where finding.found <> finding.expected`
 }
 

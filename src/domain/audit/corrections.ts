@@ -7,7 +7,8 @@ export function corrections(sql: Sql | Tx, _scope: AuditScope, limits: Limits): 
   const posted = sql`case t.credit_account when 'available' then t.amount_minor else -t.amount_minor end`
   return sql`
     select 'a correction is posted that two operators did not agree on' as problem, t.tenant_id, ${ofNone(sql)},
-      t.id::text as id, t.currency as what, 0::bigint as expected, ${posted} as found, ${posted} as off_by
+      t.id::text as id, t.currency as what, 0::bigint as expected, ${posted} as found, ${posted} as off_by,
+      t.currency
     from ledger_transfers t
     where t.kind = 'correction' and ${arrived(sql, sql`t.created_at`, limits)} and not exists (
       select from proposals p
@@ -15,7 +16,7 @@ export function corrections(sql: Sql | Tx, _scope: AuditScope, limits: Limits): 
         and p.amount_minor = ${posted} offset 0)
     union all
     select 'a correction was carried out and is not posted', p.tenant_id, ${ofNone(sql)}, p.id::text, p.currency,
-      p.amount_minor, 0, -p.amount_minor
+      p.amount_minor, 0, -p.amount_minor, p.currency
     from proposals p
     where ${isCarriedOut(sql)} and ${arrived(sql, sql`p.carried_out_at`, limits)} and not exists (
       select from ledger_transfers t

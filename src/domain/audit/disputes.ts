@@ -16,7 +16,7 @@ function disputes(sql: Sql | Tx, scope: AuditScope): Fragment {
   return sql`
     select finding.problem, d.tenant_id, 'payment' as subject, d.payment_id as subject_id, d.id::text as id,
       d.status as what, finding.expected::bigint as expected, finding.found::bigint as found,
-      (finding.found - finding.expected)::bigint as off_by
+      (finding.found - finding.expected)::bigint as off_by, d.currency
     from ${disputesOf(sql, scope)}
     cross join lateral (${postedFor(sql, sql`d.id`, 'dispute_withdrawn')}) taken
     cross join lateral (${postedFor(sql, sql`d.id`, 'dispute_reinstated')}) given
@@ -39,7 +39,7 @@ function won(sql: Sql | Tx, { whose }: AuditScope): Fragment {
   return sql`
     select 'a dispute is won and nothing came back' as problem, d.tenant_id, 'payment' as subject,
       d.payment_id as subject_id, d.id::text as id, d.status as what, d.amount_withdrawn_minor as expected,
-      0::bigint as found, -d.amount_withdrawn_minor as off_by
+      0::bigint as found, -d.amount_withdrawn_minor as off_by, d.currency
     from disputes d
     where ${whose} and d.status = 'won' and d.amount_withdrawn_minor > 0 and d.amount_reinstated_minor = 0
       and d.closed_at < now() - interval '1 day'`
@@ -53,7 +53,8 @@ function disputeEvents(sql: Sql | Tx, scope: AuditScope): Fragment {
       d.tenant_id, 'payment' as subject, d.payment_id as subject_id, d.id::text as id,
       coalesce(compared.expected, compared.type) as what,
       (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
-      coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by
+      coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by,
+      null::text as currency
     from ${disputesOf(sql, scope)}
     cross join lateral (
       select seen.type, seen.times, wanted.type from (

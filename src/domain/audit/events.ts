@@ -18,7 +18,8 @@ export function announcedOnce(
       p.tenant_id, ${noun}::text as subject, p.id as subject_id, p.id::text as id,
       coalesce(compared.expected, compared.type) as what,
       (compared.expected is not null)::integer::bigint as expected, coalesce(compared.times, 0) as found,
-      coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by
+      coalesce(compared.times, 0) - (compared.expected is not null)::integer as off_by,
+      null::text as currency
     from ${rowsOf(noun)} p
     cross join lateral (
       select told.type, told.times, e.type from (
@@ -45,7 +46,7 @@ export function announcedTimes(
   return sql`
     select 'a row has another number of events than changes' as problem, p.tenant_id, ${noun}::text as subject,
       p.id as subject_id, p.id::text as id, reached.type as what, reached.times as expected, told.times as found,
-      told.times - reached.times as off_by
+      told.times - reached.times as off_by, null::text as currency
     from ${rowsOf(noun)} p
     cross join lateral (${reached}) as reached(type, times, most)
     cross join lateral (

@@ -24,7 +24,8 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
     select case when other.id is null then 'a sequence is missing'
         else 'two events have one sequence' end as problem,
       e.tenant_id, ${ofNone(sql)}, e.id::text as id, 'sequence ' || e.sequence as what, e.sequence - 1 as expected,
-      coalesce(lower.sequence, 0) as found, coalesce(lower.sequence, 0) - (e.sequence - 1) as off_by
+      coalesce(lower.sequence, 0) as found, coalesce(lower.sequence, 0) - (e.sequence - 1) as off_by,
+      null::text as currency
     from (
       select * from (
         select e.*, lag(e.sequence) over (partition by e.tenant_id order by e.sequence, e.id) as before from ${told} e
@@ -44,7 +45,7 @@ export function feed(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragmen
     union all
     select 'the last sequence is not that of the last event', tenant.tenant_id, ${ofNone(sql)},
       tenant.tenant_id::text, 'last sequence', coalesce(s.last_sequence, 0), coalesce(highest.sequence, 0),
-      coalesce(highest.sequence, 0) - coalesce(s.last_sequence, 0)
+      coalesce(highest.sequence, 0) - coalesce(s.last_sequence, 0), null
     from (${tenants}) tenant
     left join event_sequences s on s.tenant_id = tenant.tenant_id
     left join lateral (

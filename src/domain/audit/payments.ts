@@ -7,7 +7,7 @@ function payments(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select finding.problem, p.tenant_id, 'payment' as subject, p.id as subject_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
-      (finding.found - finding.expected)::bigint as off_by
+      (finding.found - finding.expected)::bigint as off_by, p.currency
     from ${rowsOf('payment')} p
     cross join lateral (
       select coalesce(sum(r.out_minor), 0) as refunded,
@@ -41,7 +41,7 @@ function events(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
       p.tenant_id, 'payment' as subject, p.id as subject_id, coalesce(e.id, t.id) as id,
       coalesce(e.type, t.type) as what,
       (e.type is not null)::integer::bigint as expected, coalesce(t.times, 0) as found,
-      coalesce(t.times, 0) - (e.type is not null)::integer as off_by
+      coalesce(t.times, 0) - (e.type is not null)::integer as off_by, null::text as currency
     from ${rowsOf('payment')} p
     cross join lateral (
       select * from (

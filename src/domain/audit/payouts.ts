@@ -8,7 +8,7 @@ function payouts(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
   return sql`
     select finding.problem, p.tenant_id, 'payout' as subject, p.id as subject_id, p.id::text as id, p.status as what,
       finding.expected::bigint as expected, finding.found::bigint as found,
-      (finding.found - finding.expected)::bigint as off_by
+      (finding.found - finding.expected)::bigint as off_by, upper(p.currency) as currency
     from ${rowsOf('payout')} p
     cross join lateral (${postedFor(sql, sql`p.id`, 'payout_paid')}) paid
     cross join lateral (${postedFor(sql, sql`p.id`, 'payout_returned')}) returned

@@ -18,7 +18,7 @@ export function people(sql: Sql | Tx, _scope: AuditScope, limits: Limits): Fragm
       or e.previous is distinct from case when e.seq = 1 then sha256('sluice') else before.hash end)
     union all
     select 'the end of the record was cut off or written anew', null, ${ofNone(sql)}, head.seq::text, null,
-      head.seq, coalesce(last.seq, 0), coalesce(last.seq, 0) - head.seq
+      head.seq, coalesce(last.seq, 0), coalesce(last.seq, 0) - head.seq, null
     from audit_head head
     left join lateral (select e.seq, e.hash from audit_entries e order by e.seq desc limit 1) last on true
     -- Once in an audit that goes step by step.

@@ -8,7 +8,7 @@ function refunds(sql: Sql | Tx, { rowsOf }: AuditScope): Fragment {
     select 'what was refunded is not what was posted' as problem, r.tenant_id, 'payment' as subject,
       r.payment_id as subject_id, r.id::text as id, r.status as what, r.expected,
       (taken.posted + given.posted)::bigint as found,
-      (taken.posted + given.posted - r.expected)::bigint as off_by
+      (taken.posted + given.posted - r.expected)::bigint as off_by, r.currency
     from ${rowsOf('payment')} p
     cross join lateral (
       select r.*, -r.out_minor as expected
