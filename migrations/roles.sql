@@ -210,6 +210,7 @@ begin
     ('sluice_worker', 'notifications', 'select, insert, update'),
     ('sluice_worker', 'recurring_work', 'select, insert, update'),
     ('sluice_worker', 'drifts', 'select, insert, update'),
+    ('sluice_worker', 'provider_accounts', 'select, insert'),
     ('sluice_worker', 'idempotency_keys', 'select, insert, delete'),
     -- Written and forgotten by the functions below only.
     ('sluice_worker', 'job_history', 'select'),
@@ -292,7 +293,7 @@ begin
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
-        'operator_act_cancellations', 'job_rollups', 'provider_failures', 'provider_outages')
+        'operator_act_cancellations', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),

@@ -1,5 +1,6 @@
 // A provider that answers with stored errors: every call ends by itself, once. Its lists decide what never took effect.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { createLog } from '#core/log.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import {
@@ -11,6 +12,7 @@ import {
   paymentIn,
   refund,
 } from '#test/payments.ts'
+import { startHere } from '#test/parts.ts'
 import { accountOf, payOut, payoutIn, recipient, rich } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -58,6 +60,8 @@ async function later(job_id: string, interval: string): Promise<void> {
         last_sent_at = last_sent_at - ${interval}::interval, run_at = now(), rung_at = null
       where id = ${job_id} and state = 'unknown' returning id`
     expect(moved).toHaveLength(1)
+    await world.sql`
+      update job_attempts set last_sent_at = last_sent_at - ${interval}::interval where job_id = ${job_id}`
   })
 }
 
@@ -273,6 +277,26 @@ describe('a stored error before the effect', () => {
     expect(await happened(kind, id)).toBe(1)
   })
 
+  test('of a hold, under its second key: the list begins with the last sending of the first', async () => {
+    const { id } = await askedPayment('error_500_before', 3)
+    const { id: job_id } = await unknownJob(id, HOLD.job)
+    await later(job_id, '11 minutes')
+    await eventually(async () =>
+      expect(await unknownJob(id, HOLD.job)).toMatchObject({ state: 'unknown', generation: 2 }),
+    )
+    const [before] = await world.sql<{ from_s: number }[]>`
+      select floor(extract(epoch from last_sent_at))::integer - 660 as from_s from job_attempts
+      where job_id = ${job_id} and generation = 1`
+    const listed = await fault(world, {
+      match: { method: 'GET', path: '/payment_intents$', contains: `=${before!.from_s}` },
+      fault: { delay_ms: 1 },
+    })
+    await later(job_id, '11 minutes')
+    await listed.hit(1, 10_000)
+    await paymentIn(client, id, 'authorized')
+    expect(await happened(HOLD, id)).toBe(1)
+  })
+
   test('of a payout that is canceled meanwhile: it is not made, and its amount is free', async () => {
     const { id, owner } = await askedPayout('ba_manual')('error_500_before')
     const { tenant_id } = owner
@@ -325,6 +349,47 @@ test('a list that gives no answer proves nothing', async () => {
   expect(await jobOf(id, HOLD.job)).toMatchObject({ generation: 1 })
   await list.remove()
   expect(await effectsOf(HOLD, id)).toBe(0)
+})
+
+describe('after the secret key was replaced', () => {
+  test.each([
+    ['of the same account: what never took effect is made again', {}, { state: 'succeeded', generation: 2 }],
+    [
+      'of another account: the call stays unknown',
+      { id: 'acct_1Another' },
+      { state: 'unknown', generation: 1, reason: expect.stringContaining('other credentials') },
+    ],
+  ])('by one %s', async (_, account, becomes) => {
+    const rolled = await createWorld({ parts: ['api'], notifications: false })
+    onTestFinished(() => rolled.close())
+    const log = createLog('silent', 'test')
+    const first = await startHere('worker', rolled.env, log)
+    const description = freshKey()
+    await fault(rolled, { match: { method: 'POST', contains: description }, fault: 'error_500_before' })
+    const { body } = await createPayment(rolled.client, { description }, ASYNC)
+    const job = async () => {
+      const [row] = await rolled.sql<Job[]>`
+        select id, state, generation, last_error ->> 'message' as reason from jobs where subject_id = ${body.id}`
+      return row!
+    }
+    await eventually(async () => expect(await job()).toMatchObject({ state: 'unknown' }))
+    const accounts = async () =>
+      (await rolled.sql<{ account: string }[]>`select account from provider_accounts`).map(
+        (each) => each.account,
+      )
+    await eventually(async () => expect(await accounts()).toHaveLength(1))
+    await first.close()
+
+    const api_key = 'sk_test_replaced'
+    await rolled.provider('stripe').control('POST', '/account', { api_key, ...account })
+    const second = await startHere('worker', { ...rolled.env, STRIPE_SECRET_KEY: api_key }, log)
+    onTestFinished(() => second.close())
+    await eventually(async () => expect(await accounts()).toHaveLength(2))
+    await rolled.sql`
+      update jobs set first_sent_at = first_sent_at - interval '3 minutes', run_at = now(), rung_at = null,
+        created_at = created_at - interval '3 minutes', last_sent_at = last_sent_at - interval '3 minutes'`
+    await eventually(async () => expect(await job()).toMatchObject(becomes))
+  })
 })
 
 test('after all of these the books balance and agree with the processor', async () => {

@@ -443,6 +443,7 @@ describe('readers', () => {
     'audit_head',
     // Of the installation.
     'job_rollups',
+    'provider_accounts',
     'provider_failures',
     'provider_outages',
     'processes',

@@ -4,6 +4,7 @@ import { ConfigError, need, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import { AI, EMAIL, IDENTITY, PAYMENTS, PAYOUTS, SMS, TOP_UPS } from '#core/config/providers.ts'
 import type { Json } from '#core/db.ts'
+import type { Outcome } from '#core/outcome.ts'
 import { openAi } from './ai/client.ts'
 import type { EndedCall } from './http.ts'
 import type { News } from './news.ts'
@@ -90,8 +91,10 @@ export type Providers = { readonly [Each in Role]: ReturnType<(typeof PROVIDERS)
 const BY_ROLE: {
   readonly [Each in Role]: { provider: string; open(config: Config, onCall: OnCall): Providers[Each] }
 } = PROVIDERS
-/** By provider, a fingerprint of the credentials that calls are sent with; only where it is recorded with them. */
-type Fingerprints = Readonly<Record<string, string>>
+/** By provider, what is recorded of the credentials that calls are sent with; only where it is. */
+export type ProviderCredentials = Readonly<
+  Record<string, { fingerprint: string; findAccount: () => Promise<Outcome<string>> }>
+>
 type Opened<Each extends Role> = { -readonly [One in Each]?: Providers[One] }
 
 /** The roles of the providers that jobs of these queues ask. */
@@ -107,7 +110,7 @@ export function openProviders(
   config: Config,
   queues: readonly string[],
   onCall: (provider: string, call: EndedCall) => void,
-): { providers: Providers; credentials: Fingerprints; close(): Promise<void> } {
+): { providers: Providers; credentials: ProviderCredentials; close(): Promise<void> } {
   const asked = rolesIn(queues)
   const providers: Opened<Role> = {}
   function add<Each extends Role>(role: Each, to: Opened<Each>): void {
@@ -116,9 +119,10 @@ export function openProviders(
   }
   ROLES.forEach((role) => add(role, providers))
   assert(isComplete(providers), 'each role was added')
-  const credentials = asked.flatMap((role): [string, string][] => {
+  const credentials = asked.flatMap((role): [string, ProviderCredentials[string]][] => {
     const opened = providers[role]
-    return opened !== null && 'credentials' in opened ? [[opened.name, opened.credentials]] : []
+    if (opened === null || !('credentials' in opened)) return []
+    return [[opened.name, { fingerprint: opened.credentials, findAccount: () => opened.findAccount() }]]
   })
   return {
     providers,

@@ -26,6 +26,8 @@ export type IdentityProvider = {
   readonly name: string
   /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
   readonly credentials: string
+  /** The id of the account that they are of. */
+  findAccount(): Promise<Outcome<string>>
   /** For how long a page is there. */
   readonly url_lives_ms: number
   openSession(request: SessionCall, key: string): Promise<Outcome<IdentitySession>>

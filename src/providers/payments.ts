@@ -86,6 +86,8 @@ export type PaymentProcessor = {
   readonly name: string
   /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
   readonly credentials: string
+  /** The id of the account that they are of. */
+  findAccount(): Promise<Outcome<string>>
   authorize(request: AuthorizeCall, key: string): Promise<Outcome<ProcessorPayment>>
   capture(request: CaptureCall, key: string): Promise<Outcome<ProcessorPayment>>
   cancel(request: CancelCall, key: string): Promise<Outcome<ProcessorPayment>>

@@ -32,6 +32,8 @@ export type PayoutProcessor = {
   readonly name: string
   /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
   readonly credentials: string
+  /** The id of the account that they are of. */
+  findAccount(): Promise<Outcome<string>>
   payOut(request: PayoutCall, key: string): Promise<Outcome<ProcessorPayout>>
   /** Only what has not left the processor yet can be canceled. */
   cancelPayout(reference: string, key: string): Promise<Outcome<ProcessorPayout>>

@@ -27,6 +27,8 @@ export type TopUpProcessor = {
   readonly name: string
   /** A fingerprint of the credentials: calls that were sent with others may be of another account. */
   readonly credentials: string
+  /** The id of the account that they are of. */
+  findAccount(): Promise<Outcome<string>>
   topUp(request: TopUpCall, key: string): Promise<Outcome<ProcessorTopUp>>
   /** Null: the processor knows no such top-up. */
   findTopUp(reference: string): Promise<Outcome<ProcessorTopUp | null>>

@@ -4,7 +4,7 @@ import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import type { Log } from '#core/log.ts'
 import type { Vault } from '#core/secrets.ts'
-import type { Providers } from '#providers/configured.ts'
+import type { ProviderCredentials, Providers } from '#providers/configured.ts'
 import type { Receivers } from '#providers/receivers.ts'
 import type { JobLog } from './job-log.ts'
 import type { ProviderWatch } from './provider-watch.ts'
@@ -14,8 +14,7 @@ export type WorkerContext = Providers & {
   log: Log
   vault: Vault
   config: Config
-  /** By provider, a fingerprint of the credentials that calls are sent with. */
-  credentials: Readonly<Record<string, string>>
+  credentials: ProviderCredentials
   /** Only where messages are sent, or heard of. */
   hashOf: AddressHash
   job_log: JobLog

@@ -16,6 +16,7 @@ import { openProviders, rolesIn } from '#providers/configured.ts'
 import { openReceivers } from '#providers/receivers.ts'
 import { openConfiguredQueue } from '#queue/configured.ts'
 import type { Consumer } from '#queue/consumer.ts'
+import { learnAccounts } from './recurring/accounts.ts'
 import { audits } from './recurring/audit.ts'
 import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
@@ -105,6 +106,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     gauge(recurring),
     provider_watch.report(recurring_sql, worker),
     carryOutActs(recurring),
+    learnAccounts(recurring),
     rollUp(recurring),
     retain(recurring, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
     audits(recurring, config.AUDIT_EVERY_S),

@@ -82,7 +82,7 @@ export function createPerformer(
   const credentials = Object.fromEntries(
     CALLS.flatMap(({ job, provider }) => {
       const used = context.credentials[provider]
-      return used === undefined ? [] : [[job, used]]
+      return used === undefined ? [] : [[job, used.fingerprint]]
     }),
   )
 

@@ -34,6 +34,18 @@ export type CallSendings = {
   was_absent: boolean
 }
 
+/** When the call of a job was last sent under the key of this generation, which is used up, in Unix time; undefined: never. */
+export async function findLastSending(
+  sql: Sql,
+  { tenant_id, id }: { tenant_id: string; id: string },
+  generation: number,
+): Promise<number | undefined> {
+  const [row] = await sql<{ last_s: number }[]>`
+    select extract(epoch from last_sent_at)::float8 as last_s from job_attempts
+    where tenant_id = ${tenant_id} and job_id = ${id} and generation = ${generation} and last_sent_at is not null`
+  return row?.last_s
+}
+
 /** Whether the call of the job `j` may not be sent again: a provider keeps a key for 24 hours. */
 export function keyIsTooOld(sql: Sql | Tx): Fragment {
   return sql`j.first_sent_at < now() - interval '23 hours'`

@@ -1,4 +1,5 @@
 // What only an emulator has: the buyer, the dashboard, time, faults and its own record, under `/_emulator/`.
+import { ACCOUNT_CONTROLS } from './account.ts'
 import { authenticate } from './confirmation.ts'
 import { EFFECT_FILTERS, findEffects } from '../shared/effects.ts'
 import { BALANCE_CONTROLS } from './control-balance.ts'
@@ -92,6 +93,7 @@ const CONTROLS = new Map<string, StripeControl>([
 
   ...Object.entries(BALANCE_CONTROLS),
   ...Object.entries(IDENTITY_CONTROLS),
+  ...Object.entries(ACCOUNT_CONTROLS),
 
   // The buttons of the page.
   ['POST page/:id', pressButton],

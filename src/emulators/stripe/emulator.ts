@@ -13,6 +13,8 @@ export type Emulator = {
   url: string
   /** Null: any key will do. */
   api_key: string | null
+  /** The id of the account that the key is of. */
+  account: string
   capture_window_ms: number
   search_lag_ms: number
   /** How long a payment out stays paid before its bank sends it back. */

@@ -6,6 +6,7 @@ import { list } from '#core/config/list.ts'
 import { runUntilStopped, type Started } from '#core/run.ts'
 import { portError } from '#core/startup.ts'
 import { isSupervised } from '#core/supervised.ts'
+import { ACCOUNT } from './account.ts'
 import { answerApi } from './api.ts'
 import { openAppendFile } from '../shared/append-file.ts'
 import { answerControl } from './control.ts'
@@ -69,6 +70,7 @@ export async function startStripeEmulator(options: StripeEmulatorOptions): Promi
   const emulator: Emulator = {
     url: '',
     api_key: options.api_key ?? null,
+    account: ACCOUNT,
     capture_window_ms: options.capture_window_ms ?? CAPTURE_WINDOW_MS,
     search_lag_ms: options.search_lag_ms ?? 0,
     late_return_ms: options.late_return_ms ?? LATE_RETURN_MS,

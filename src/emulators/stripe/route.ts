@@ -10,12 +10,12 @@ import type { Version } from './versions.ts'
 
 export type Route = {
   known: Known
-  /** What it answers with, or a list of; null: events, where nothing can be expanded. */
+  /** What it answers with, or a list of; null: events and the account, where nothing can be expanded. */
   object: Version['object'] | null
 } & (
   | { one: (emulator: Emulator, call: Call, ids: PathIds, params: Params) => Version }
   | { many: (emulator: Emulator, params: Params, ids: PathIds) => Page | SearchResult }
-  | { event: (emulator: Emulator, ids: PathIds) => Rendered }
+  | { rendered: (emulator: Emulator, ids: PathIds) => Rendered }
 )
 
 /** `/v1/transfers/{id}/reversals/{part}`; empty where the path has none. */

@@ -1,4 +1,5 @@
 // The endpoints of the API: which parameters they know and which operation they are.
+import { ACCOUNT_ROUTES } from './account.ts'
 import { DISPUTE_ROUTES } from './disputes.ts'
 import { findEvent, listEvents, renderEvent } from './events.ts'
 import { IDENTITY_ROUTES } from './identity.ts'
@@ -125,7 +126,7 @@ const PAYMENT_ROUTES: Routes = {
   'GET events/:id': {
     object: null,
     known: words('expand'),
-    event: (emulator, { id }) => renderEvent(emulator, findEvent(emulator, id)),
+    rendered: (emulator, { id }) => renderEvent(emulator, findEvent(emulator, id)),
   },
 }
 
@@ -137,6 +138,7 @@ const ROUTES = new Map(
     ...TRANSFER_ROUTES,
     ...TOPUP_ROUTES,
     ...IDENTITY_ROUTES,
+    ...ACCOUNT_ROUTES,
   }),
 )
 

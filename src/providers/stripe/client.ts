@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { Stripe } from 'stripe'
 import type { Outcome } from '#core/outcome.ts'
+import { believe, isId } from './answers.ts'
 import { causeOf, classify } from './classify.ts'
 import { guardClient } from './guard.ts'
 import type { EndedCall } from '../http.ts'
@@ -25,6 +26,8 @@ export type StripeClient = {
   deadline_ms: number
   /** Asks, and classifies what comes of it. */
   call: <T>(operation: string, ask: () => Promise<T>) => Promise<Outcome<T>>
+  /** The id of the account that the secret key is of. Not a call of a job: a restricted key may be refused it, which is no outage. */
+  findAccount: () => Promise<Outcome<string>>
   close: () => Promise<void>
 }
 
@@ -47,8 +50,17 @@ export function openStripe(options: StripeOptions): StripeClient {
     return outcome
   }
 
+  async function findAccount(): Promise<Outcome<string>> {
+    const ask = async () => {
+      const account = await stripe.accounts.retrieveCurrent()
+      believe(account.object === 'account' && isId(account.id, 'acct_'), 'not an account')
+      return account.id
+    }
+    return await ask().then((value): Outcome<string> => ({ kind: 'done', value }), classifyStarted)
+  }
+
   const credentials = fingerprintOf(new URL(api_base).href, options.secret_key)
-  return { stripe, credentials, deadline_ms, call, close: () => client.close() }
+  return { stripe, credentials, deadline_ms, call, findAccount, close: () => client.close() }
 }
 
 /** Too short to be of use to anyone who has a part of the key, and long enough to tell two keys apart. */

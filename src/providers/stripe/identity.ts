@@ -10,12 +10,13 @@ import { SESSION_STATUS } from './statuses.ts'
 
 /** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
 export function stripeIdentity(options: StripeOptions): IdentityProvider & { close(): Promise<void> } {
-  const { stripe, credentials, deadline_ms, call, close } = openStripe(options)
+  const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
   const sessions = stripe.identity.verificationSessions
 
   return {
     name: 'stripe',
     credentials,
+    findAccount,
     url_lives_ms: 48 * 3_600_000,
 
     openSession: async (request, key) =>

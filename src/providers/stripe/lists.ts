@@ -23,7 +23,10 @@ export async function findInList<Listed extends { id: string; metadata?: Stripe.
   return null
 }
 
-/** The pages of a list, from the first to the last; all of them together take `deadline_ms` at most. */
+/** Of 100 objects each. */
+const MOST_PAGES = 500
+
+/** The pages of a list, from the first to the last, `MOST_PAGES` at most; all of them together take `deadline_ms` at most. */
 export async function* pagesOf<Listed extends { id: string }>(
   deadline_ms: number,
   list: (
@@ -33,7 +36,7 @@ export async function* pagesOf<Listed extends { id: string }>(
 ): AsyncGenerator<Listed[]> {
   const until = performance.now() + deadline_ms
   let starting_after: string | undefined
-  for (;;) {
+  for (let pages = 0; pages < MOST_PAGES; pages++) {
     const timeout = Math.ceil(until - performance.now())
     if (timeout <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true })
     const page = await list({ limit: 100, starting_after }, { timeout })
@@ -43,4 +46,5 @@ export async function* pagesOf<Listed extends { id: string }>(
     starting_after = page.data.at(-1)?.id
     believe(typeof starting_after === 'string', 'more to come after an empty page')
   }
+  throw new NoAnswer(`the list has more than ${MOST_PAGES} pages`, { sent: true })
 }

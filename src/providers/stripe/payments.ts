@@ -19,11 +19,12 @@ import { EVENT_TYPES, readEvent } from './news.ts'
  * bytes.
  */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
-  const { stripe, credentials, deadline_ms, call, close } = openStripe(options)
+  const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
 
   return {
     name: 'stripe',
     credentials,
+    findAccount,
     events_kept_s: EVENTS_KEPT_S,
     authorize: async (request, key) =>
       withoutToken(
@@ -137,7 +138,7 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
   }
 }
 
-/** For all payments of a time: a day of 600,000 is 6,000 pages, which is too many; two minutes of 100 a second are 120. */
+/** For all payments of a time. Two minutes of 100 a second are 120 pages; a day of 600,000 is 6,000, which is too many. */
 const LISTED_WITHIN_MS = 60_000
 
 function isOf(metadata: Stripe.Metadata | null, payment_id: string): boolean {

@@ -11,11 +11,12 @@ import { PAYOUT_STATUS } from './statuses.ts'
 
 /** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
 export function stripePayouts(options: StripeOptions): PayoutProcessor & { close(): Promise<void> } {
-  const { stripe, credentials, deadline_ms, call, close } = openStripe(options)
+  const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
 
   return {
     name: 'stripe',
     credentials,
+    findAccount,
     payOut: async (request, key) =>
       refusal(
         request.destination,

@@ -9,11 +9,12 @@ import { TOP_UP_STATUS } from './statuses.ts'
 
 /** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
 export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close(): Promise<void> } {
-  const { stripe, credentials, deadline_ms, call, close } = openStripe(options)
+  const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
 
   return {
     name: 'stripe',
     credentials,
+    findAccount,
     topUp: async (request, key) =>
       withoutToken(
         request.source,

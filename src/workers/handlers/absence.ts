@@ -1,6 +1,8 @@
 // What it means that a provider's complete list shows no effect of a call. Lists are consistent where a search is not:
 // what is in none of them, long enough after the call was last sent, never took effect.
-import type { CallSendings } from '#domain/jobs/calls.ts'
+import { areOfOneAccount } from '#domain/jobs/accounts.ts'
+import { findLastSending, type CallSendings } from '#domain/jobs/calls.ts'
+import type { WorkerContext } from '../context.ts'
 import { unknown, type Decision } from '../decision.ts'
 
 /** How long after the last sending an absence counts, and how many lookups must show it. */
@@ -15,43 +17,62 @@ const BETWEEN_MS = 60_000
 /** The clocks of a provider and of the database differ by less than this, and a call leaves within it after its claim. */
 const MARGIN_S = 60
 
-/**
- * Whether each sending of the call is on record, and was made with the credentials of today. Lists of another account
- * say nothing about it.
- */
-export function wasSentWith({ credentials, last_s }: CallSendings, ours: string): boolean {
-  return last_s !== null && credentials?.split(' ').every((each) => each === ours) === true
-}
+/** The provider of a call, and a fingerprint of our credentials there. */
+type AskedProvider = { name: string; credentials: string }
 
 /**
- * The time in which the provider can have made the object of a call, in Unix time. After a rotation it begins with the
- * job: should the object of an earlier key show up, it is taken instead of a second one.
+ * Whether each sending of the call is on record, and was made with the credentials of today or with others that are known
+ * to be of the same account. Lists of another account say nothing about it.
  */
-export function sendingTimes({
-  call,
-  sendings,
-  age_ms,
-}: {
+export async function wasSentHere(
+  { sql }: Pick<WorkerContext, 'sql'>,
+  { credentials, last_s }: CallSendings,
+  { name, credentials: ours }: AskedProvider,
+): Promise<boolean> {
+  if (last_s === null || credentials === null) return false
+  const used = credentials.split(' ')
+  return used.every((each) => each === ours) || (await areOfOneAccount(sql, name, [ours, ...used]))
+}
+
+type SentJob = {
+  tenant_id: string
+  id: string
   call: { generation: number }
   sendings: CallSendings
   age_ms: number
-}): { from_s: number; to_s: number } {
+}
+
+/**
+ * The time in which the provider can have made the object of a call, in Unix time. After a rotation it begins where the
+ * complete list of the key before was read to: should the object of an earlier key show up after that, it is taken instead
+ * of a second one.
+ */
+export async function sendingTimes(
+  { sql }: Pick<WorkerContext, 'sql'>,
+  job: SentJob,
+): Promise<{ from_s: number; to_s: number }> {
+  const { sendings, age_ms } = job
+  const { generation } = job.call
   const last_s = sendings.last_s ?? 0
   const created_s = last_s + ((sendings.last_ms ?? 0) - age_ms) / 1000
-  const begins_s = call.generation === 1 ? (sendings.first_s ?? created_s) : created_s
-  return { from_s: Math.floor(begins_s) - MARGIN_S, to_s: Math.ceil(last_s) + MARGIN_S }
+  const first_s = sendings.first_s ?? created_s
+  const to_s = Math.ceil(last_s) + MARGIN_S
+  if (generation === 1) return { from_s: Math.floor(first_s) - MARGIN_S, to_s }
+  const before_s = await findLastSending(sql, job, generation - 1)
+  return { from_s: Math.floor(Math.min(before_s ?? created_s - MARGIN_S, first_s)), to_s }
 }
 
 /**
  * Judges a call that its provider's complete list does not show. Undefined: it never took effect. Else the decision that
  * waits until that is certain.
  */
-export function untilAbsent(
+export async function untilAbsent(
+  context: Pick<WorkerContext, 'sql'>,
   sendings: CallSendings,
-  credentials: string,
+  provider: AskedProvider,
   { after_ms, lookups }: AbsenceRule,
-): Decision | undefined {
-  if (!wasSentWith(sendings, credentials)) return unknown(OTHER_CREDENTIALS)
+): Promise<Decision | undefined> {
+  if (!(await wasSentHere(context, sendings, provider))) return unknown(OTHER_CREDENTIALS)
   const left_ms = after_ms - (sendings.last_ms ?? 0)
   if (left_ms > 0) return unknown('the provider does not show it yet', { within_ms: left_ms })
   if (lookups === 2 && !sendings.was_absent)
@@ -63,6 +84,7 @@ export function untilAbsent(
 }
 
 /** Why a call stays unknown. */
-export const OTHER_CREDENTIALS = 'the call was sent with other credentials, so what these show proves nothing'
+export const OTHER_CREDENTIALS =
+  'the call was sent with other credentials that are not known to be of this account, so what these show proves nothing'
 /** Why a call gets a new key. */
 export const NEVER_TOOK_EFFECT = 'the provider has no record of it: it never took effect'

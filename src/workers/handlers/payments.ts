@@ -8,7 +8,7 @@ import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { NEVER_TOOK_EFFECT, sendingTimes, UNDOABLE, untilAbsent, wasSentWith } from './absence.ts'
+import { NEVER_TOOK_EFFECT, sendingTimes, UNDOABLE, untilAbsent, wasSentHere } from './absence.ts'
 import { mayHideAnEffect, MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { declineOf, paymentTold, settlingPayment } from './notifications/payments.ts'
@@ -88,7 +88,7 @@ async function search(
   if (found === null && refusal !== undefined) return refusedInDoubt(job, refusal)
   if (found === null && reference !== null) return unknown(`the processor does not know ${reference}`)
   if (found === null)
-    return untilAbsent(job.sendings, processor.credentials, UNDOABLE) ?? rotate(NEVER_TOOK_EFFECT)
+    return (await untilAbsent(context, job.sendings, processor, UNDOABLE)) ?? rotate(NEVER_TOOK_EFFECT)
   const { amount_minor, currency, payment_method, sealed } = job.call.request
   // An operator may have given the reference of another payment.
   const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
@@ -106,11 +106,12 @@ async function search(
 
 // A search lags and proves nothing when it is empty, but it spares reading the list of a long time, and it is all there is
 // where the call was sent with other credentials.
-async function lookUp({ processor }: WorkerContext, job: AuthorizeJob, reference: string | null) {
+async function lookUp(context: WorkerContext, job: AuthorizeJob, reference: string | null) {
+  const { processor } = context
   const { payment_id } = job.payload
   if (reference !== null) return await processor.findPayment(reference)
-  const times = sendingTimes(job)
-  const listed = wasSentWith(job.sendings, processor.credentials)
+  const times = await sendingTimes(context, job)
+  const listed = await wasSentHere(context, job.sendings, processor)
   if (!listed || times.to_s - times.from_s > LONG_S) {
     const searched = await processor.searchPayment(payment_id)
     if (!listed || searched.kind !== 'done' || searched.value !== null) return searched

@@ -31,7 +31,9 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
     if (found !== null) return tell(job, found)
     if (sent.kind !== 'declined' || sent.failure.code === 'processor_error') {
       if (call.reference !== null) return unknown(`the processor does not know ${call.reference}`)
-      return untilAbsent(job.sendings, context.top_ups.credentials, IRREVERSIBLE) ?? rotate(NEVER_TOOK_EFFECT)
+      return (
+        (await untilAbsent(context, job.sendings, context.top_ups, IRREVERSIBLE)) ?? rotate(NEVER_TOOK_EFFECT)
+      )
     }
   }
   if (sent.kind === 'declined') return refused(job, sent.failure)

@@ -17,7 +17,7 @@ import {
   unknown,
   type Decision,
 } from '../decision.ts'
-import { NEVER_TOOK_EFFECT, OTHER_CREDENTIALS, wasSentWith } from './absence.ts'
+import { NEVER_TOOK_EFFECT, OTHER_CREDENTIALS, wasSentHere } from './absence.ts'
 import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
 import { cancelDuplicate } from './notifications/duplicates.ts'
@@ -66,7 +66,7 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
       const reference = call.reference ?? verification?.provider_reference
       if (reference != null) return unknown(`the provider does not know ${reference}`)
       // At once: the person waits, nobody ever gets the page of a session that shows up later, and it is canceled.
-      return wasSentWith(job.sendings, identity.credentials)
+      return (await wasSentHere(context, job.sendings, identity))
         ? rotate(NEVER_TOOK_EFFECT)
         : unknown(OTHER_CREDENTIALS)
     }

@@ -1,0 +1,32 @@
+// Which account the credentials of a provider are of.
+import type { Sql } from '#core/db.ts'
+
+/** Credentials by their fingerprint. */
+type CredentialsOf = { provider: string; credentials: string }
+
+/** Whether it is known of which account they are. */
+export async function isAccountKnown(sql: Sql, { provider, credentials }: CredentialsOf): Promise<boolean> {
+  const rows = await sql`
+    select from provider_accounts where provider = ${provider} and credentials = ${credentials}`
+  return rows.length > 0
+}
+
+/** Records of which account they are, for good: providers give each account keys of its own. */
+export async function keepAccount(
+  sql: Sql,
+  { provider, credentials }: CredentialsOf,
+  account: string,
+): Promise<void> {
+  await sql`
+    insert into provider_accounts (provider, credentials, account) values (${provider}, ${credentials}, ${account})
+    on conflict do nothing`
+}
+
+/** Whether all of these credentials of a provider, by their fingerprints, are known to be of one account. */
+export async function areOfOneAccount(sql: Sql, provider: string, credentials: string[]): Promise<boolean> {
+  const asked = [...new Set(credentials)]
+  const [row] = await sql<{ known: number; accounts: number }[]>`
+    select count(*)::integer as known, count(distinct account)::integer as accounts from provider_accounts
+    where provider = ${provider} and credentials = any(${asked}::text[])`
+  return row?.known === asked.length && row.accounts === 1
+}

@@ -1,0 +1,38 @@
+// The account that the secret key is of.
+import { textOf } from '../shared/controls.ts'
+import type { StripeControl } from './control-parts.ts'
+import type { Emulator } from './emulator.ts'
+import type { Rendered } from './rendered.ts'
+import type { Routes } from './route.ts'
+import { words } from './rules.ts'
+
+export const ACCOUNT = 'acct_1SluiceEmulator'
+
+/** What is asked of it; Stripe says more. */
+function renderAccount({ account }: Emulator): Rendered {
+  return {
+    id: account,
+    object: 'account',
+    type: 'standard',
+    country: 'US',
+    default_currency: 'usd',
+    email: null,
+    charges_enabled: true,
+    details_submitted: true,
+    payouts_enabled: true,
+    metadata: {},
+  }
+}
+
+export const ACCOUNT_ROUTES: Routes = {
+  'GET account': { object: null, known: words('expand'), rendered: renderAccount },
+}
+
+export const ACCOUNT_CONTROLS: Record<string, StripeControl> = {
+  // In the dashboard: another key, of this account unless another is given. The key before it is not taken any more.
+  'POST account': (emulator, _id, body) => {
+    emulator.api_key = textOf(body, 'api_key') ?? emulator.api_key
+    emulator.account = textOf(body, 'id') ?? emulator.account
+    return renderAccount(emulator)
+  },
+}
