@@ -1,4 +1,5 @@
 // Tenants: what is another's does not exist, on every route of the document.
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
@@ -202,6 +203,20 @@ test("each table with tenants' rows belongs to a noun, so that the audit and the
       and c.relname not like '%\\_history' order by 1`
   const nouns = Object.values(SUBJECTS).map(({ table }) => table)
   expect(tables.map(({ name }) => name)).toEqual([...Object.keys(NO_NOUN), ...nouns].toSorted())
+})
+
+test('each column that names a row has a foreign key, or the documentation says what keeps it true', async () => {
+  const columns = await world.sql<{ name: string }[]>`
+    select c.relname || '.' || a.attname as name from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      and c.relname not like '%\\_history' and a.attnum > 0 and a.atttypid = 'uuid'::regtype
+      and a.attname like '%\\_id' and a.attname <> 'tenant_id'
+      and not exists (
+        select from pg_constraint k where k.conrelid = c.oid and k.contype = 'f' and a.attnum = any(k.conkey))`
+  const page = await readFile(new URL('../docs/architecture.md', import.meta.url), 'utf8')
+  const [, section = ''] = /## References without a foreign key\n(.*?)\n## /s.exec(page) ?? []
+  const listed = [...section.matchAll(/`(\w+\.\w+_id)`/g)].map(([, name]) => name!)
+  expect(listed.toSorted()).toEqual(columns.map(({ name }) => name).toSorted())
 })
 
 test('lists show nothing of another tenant, whatever they filter by', async () => {
