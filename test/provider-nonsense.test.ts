@@ -1,0 +1,238 @@
+// Providers that answer what no provider should: whoever waits and whoever does not gets an answer of ours that is in the
+// catalogue, never a 500, and no job ends in an exception.
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { capturedPayment, createPayment, heldPayment, refund } from '#test/payments.ts'
+import { fund, payOut, recipient } from '#test/payouts.ts'
+import { topUp } from '#test/top-ups.ts'
+import { party, startVerification } from '#test/verifications.ts'
+import { createWorld, type World } from '#test/world.ts'
+
+type Http = { status?: number; type?: string; body: string } | 'not http' | 'cut'
+const json = (body: unknown, status = 200): Http => ({ status, body: JSON.stringify(body) })
+const LONG = 'x'.repeat(200_000)
+const ODD = 'NUL \u0000 and half \ud83d'
+const SAME_SID = `SM${'0'.repeat(32)}`
+
+const HTTP: Record<string, Http> = {
+  page: { type: 'text/html', body: '<html><body>Welcome to the hotel</body></html>' },
+  empty: { body: '' },
+  truncated: { body: '{"id":"pi_1","object":"payment_intent","sid":"SM' },
+  huge: { body: JSON.stringify({ id: 'x'.repeat(9 * 1024 * 1024) }) },
+  list: json([]),
+  moved: { status: 302, body: '' },
+  raw: 'not http',
+  cut: 'cut',
+  strange: json({ id: 7, object: [], sid: {}, status: { a: 1 }, amount: 'all', choices: 'no', metadata: 3 }),
+  same: json({
+    id: 'pi_same',
+    object: 'refund',
+    sid: SAME_SID,
+    status: 'sent',
+    choices: [{ message: null }],
+  }),
+  twilio_odd: json({
+    sid: SAME_SID,
+    status: ODD,
+    error_code: ODD,
+    error_message: LONG,
+    price: '1e9',
+    price_unit: 7,
+  }),
+  text_error: json({ error: 'nonsense' }, 400),
+  strange_error: json({ error: { type: 7, code: {}, message: [] }, code: 'x' }, 400),
+  long_error: json(
+    { error: { type: 'invalid_request_error', code: LONG, message: LONG }, code: 21211, message: LONG },
+    400,
+  ),
+  odd_error: json(
+    { error: { type: 'card_error', code: ODD, decline_code: ODD, message: ODD }, code: 21999, message: ODD },
+    402,
+  ),
+  huge_code: json({ error: { type: 'card_error', message: '' }, code: 1e21, message: '' }, 400),
+  odd_500: json({ error: { type: 'api_error', message: LONG } }, 500),
+  status_999: { status: 999, body: '{}' },
+}
+const SMTP: Record<string, (socket: Socket) => void> = {
+  page: (socket) => void socket.write('<html><body>Welcome</body></html>\r\n'),
+  empty: (socket) => void socket.write('\r\n'),
+  cut: (socket) => void socket.end('25'),
+  strange: (socket) => void socket.write('999 what\r\n'),
+  long_error: (socket) => void socket.write(`550 5.1.1 ${'x'.repeat(100_000)}\r\n`),
+  odd_error: (socket) => void socket.write('451 4.3.0 NUL \u0000 and \ufffd\r\n'),
+  odd_500: (socket) => void socket.write('554\r\n'),
+}
+
+/** What is asked with this text in it is answered with that nonsense. */
+const marker = (kind: string) => `nonsense-${kind.replaceAll('_', '-')}-x`
+const marked = new Map<string, string>(Object.keys(HTTP).map((kind) => [marker(kind), kind]))
+const kindOf = (asked: string) => [...marked].find(([mark]) => asked.includes(mark))?.[1]
+
+let emulators: (path: string) => string | undefined = () => undefined
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const body = await text(request)
+  const kind = kindOf(`${request.url}\n${decodeURIComponent(body.replaceAll('+', ' '))}`)
+  if (kind === undefined) {
+    const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers
+    const passed = await fetch(emulators(request.url!)!, {
+      method: request.method!,
+      headers: headers as Record<string, string>,
+      ...(body !== '' && { body }),
+    })
+    response.writeHead(passed.status, { 'content-type': 'application/json' }).end(await passed.text())
+    return
+  }
+  const nonsense = HTTP[kind]!
+  if (nonsense === 'cut')
+    return void request.socket.end('HTTP/1.1 200 OK\r\ncontent-length: 90\r\n\r\n{"id":')
+  if (nonsense === 'not http') return void request.socket.end('* OK IMAP4 ready\r\n')
+  const { status = 200, type = 'application/json', body: said } = nonsense
+  response.writeHead(status, { 'content-type': type, location: 'https://other.example/' }).end(said)
+}
+
+/** An SMTP server that takes everything up to the text, and then answers as the recipient's name says. */
+function converse(socket: Socket): void {
+  let kind = ''
+  let in_data = false
+  socket.on('error', () => {})
+  socket.write('220 nonsense\r\n')
+  socket.on('data', (chunk) => {
+    const said = chunk.toString()
+    if (in_data) {
+      if (!said.endsWith('\r\n.\r\n')) return
+      in_data = false
+      return SMTP[kind]!(socket)
+    }
+    for (const line of said.split('\r\n').filter((each) => each !== '')) {
+      const named = /^RCPT TO:<nonsense-([a-z0-9-]+)-x@/i.exec(line)?.[1]
+      if (named !== undefined) kind = named.replaceAll('-', '_')
+      in_data = line.toUpperCase() === 'DATA'
+      socket.write(in_data ? '354 go on\r\n' : line.toUpperCase() === 'QUIT' ? '221 bye\r\n' : '250 ok\r\n')
+    }
+  })
+}
+
+let world: World
+let client: Client
+const servers: Server[] = []
+async function listening(server: Server): Promise<number> {
+  servers.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
+}
+
+beforeAll(async () => {
+  const server = createHttpServer((request, response) => {
+    answer(request, response).catch(() => request.socket.destroy())
+  })
+  const url = `http://127.0.0.1:${await listening(server)}`
+  const smtp_port = await listening(createServer(converse))
+  world = await createWorld({
+    notifications: false,
+    env: {
+      STRIPE_API_BASE: `${url}/stripe`,
+      TWILIO_API_BASE: `${url}/twilio`,
+      AI_BASE_URL: `${url}/ai/v1`,
+      SMTP_URL: `smtp://127.0.0.1:${smtp_port}`,
+    },
+  })
+  emulators = (path) => {
+    const [, name, rest] = /^\/(stripe|twilio|ai)(\/.*)$/.exec(path) ?? []
+    return name === undefined ? undefined : `${world.provider(name as 'stripe').url}${rest}`
+  }
+  client = world.client
+}, 60_000)
+afterAll(async () => {
+  await world?.close()
+  for (const server of servers) server.close()
+})
+
+type Ask = (kind: string, headers: Record<string, string>) => Promise<Answer>
+
+async function asks(): Promise<Record<string, Ask>> {
+  await fund(client, 100_000)
+  const to = await recipient(client, 'ba_manual')
+  const verified = await party(client, 'customer')
+  const keyed = () => ({ idempotency_key: freshKey() })
+  /** All that is asked of the payment from now on is answered with nonsense. */
+  const spoilt = ({ id, processor_reference }: { id: string; processor_reference: string }, kind: string) => {
+    marked.set(processor_reference, kind)
+    return id
+  }
+  return {
+    payment: (kind, headers) => createPayment(client, { description: marker(kind) }, headers),
+    capture: async (kind, headers) =>
+      await client.post(
+        `/v1/payments/${spoilt(await heldPayment(client), kind)}/capture`,
+        undefined,
+        headers,
+      ),
+    cancel: async (kind, headers) =>
+      await client.post(`/v1/payments/${spoilt(await heldPayment(client), kind)}/cancel`, undefined, headers),
+    refund: async (kind, headers) =>
+      await refund(client, spoilt(await capturedPayment(client), kind), { amount_minor: 100 }, headers),
+    top_up: (kind, headers) => topUp(client, { description: marker(kind) }, headers),
+    payout: (kind, headers) => payOut(client, to, { description: marker(kind) }, headers),
+    verification: (kind, headers) =>
+      startVerification(client, { ...verified, return_url: `https://shop.example/${marker(kind)}` }, headers),
+    sms: (kind, headers) =>
+      client.post('/v1/messages/sms', { ...keyed(), to: '+15555550100', body: marker(kind) }, headers),
+    email: (kind, headers) =>
+      client.post(
+        '/v1/messages/email',
+        { ...keyed(), to: [`${marker(kind)}@example.com`], subject: 'Hi', text: 'Hi' },
+        headers,
+      ),
+    ai_task: (kind, headers) =>
+      client.post('/v1/ai/tasks', { ...keyed(), kind: 'generate', input: { prompt: marker(kind) } }, headers),
+  }
+}
+
+test('nonsense of a provider is never an internal error, and ends no job in an exception', async () => {
+  const all = await asks()
+  const strange: unknown[] = []
+  const told = async (what: string, kind: string, headers: Record<string, string>) => {
+    const { status, body } = await all[what]!(kind, headers)
+    const known = [200, 201, 202, 402, 409, 422, 502].includes(status)
+    if (!known && body?.error?.code !== 'email_send_failed') strange.push([what, kind, headers, status, body])
+    if (status >= 300) return
+    // What was accepted can be read.
+    const read = await client.get(PATHS[what]!(body.id))
+    if (read.status !== 200) strange.push([what, kind, headers, read.status, read.body])
+  }
+  await Promise.all(
+    Object.keys(all).flatMap((what) => {
+      const kinds = Object.keys(what === 'email' ? SMTP : HTTP)
+      const waited = CHANGES.has(what) ? kinds.filter((kind) => FEW.has(kind)) : kinds
+      // Who does not wait is answered before the provider is asked.
+      const left = kinds.filter((kind) => FEW.has(kind))
+      return [
+        ...waited.map((kind) => told(what, kind, { prefer: 'wait=1' })),
+        ...left.map((kind) => told(what, kind, { prefer: 'respond-async' })),
+      ]
+    }),
+  )
+  expect(strange).toEqual([])
+  const threw = await world.sql`
+    select name, last_error from jobs where last_error ->> 'message' ~ '^[A-Za-z]*Error: |^threw'`
+  expect([...threw]).toEqual([])
+})
+
+const CHANGES = new Set(['capture', 'cancel', 'refund'])
+const FEW = new Set(['page', 'strange', 'long_error'])
+const PATHS: Record<string, (id: string) => string> = {
+  payment: (id) => `/v1/payments/${id}`,
+  capture: (id) => `/v1/payments/${id}`,
+  cancel: (id) => `/v1/payments/${id}`,
+  refund: (id) => `/v1/refunds/${id}`,
+  payout: (id) => `/v1/payouts/${id}`,
+  top_up: (id) => `/v1/wallet/top_ups/${id}`,
+  verification: (id) => `/v1/compliance/kyc/${id}`,
+  sms: (id) => `/v1/messages/${id}`,
+  email: (id) => `/v1/messages/${id}`,
+  ai_task: (id) => `/v1/ai/tasks/${id}`,
+}
