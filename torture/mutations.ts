@@ -5,6 +5,7 @@ import { EVENT_LOST, OVERTAKEN } from './verdict/deliveries.ts'
 import { GAP } from './events/follower.ts'
 import { SENT_TWICE } from './verdict/messages.ts'
 import { OVERDRAWN } from './verdict/money.ts'
+import { OVERRULED } from './verdict/words.ts'
 
 export type Mutation = {
   name: string
@@ -208,6 +209,19 @@ alter table events alter column sequence set default nextval('event_numbers');`,
         file: 'src/domain/jobs/claim.ts',
         from: 'select from pauses p where (p.queue is null or p.queue = j.queue)',
         to: 'select from pauses p where false and (p.queue is null or p.queue = j.queue)',
+      },
+    ],
+  },
+  {
+    name: 'last-word',
+    about: 'the opt-out word that is noted last counts, whenever it was received',
+    expect: OVERRULED,
+    faults: ['stop-worker'],
+    patches: [
+      {
+        file: 'src/domain/suppressions/settle.ts',
+        from: 'where (excluded.received_at, excluded.fact_id) > (w.received_at, w.fact_id)`\n}',
+        to: 'where excluded.fact_id <> w.fact_id`\n}',
       },
     ],
   },

@@ -1,10 +1,22 @@
 // Stories of messages: sent at once or later, canceled, refused, lost, in batches, and to whom nothing goes any more.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CHANNELS, type Channel } from '#core/addresses.ts'
-import { AGAIN_MS, insist, type Story } from '../calls.ts'
-import { addressOf, ASYNC, begunBy, bodyOf, ENDS, noteMessage, readSome, REFUSED, send } from './send.ts'
+import type { Answer } from '#test/client.ts'
+import { AGAIN_MS, insist, isForGood, type Story } from '../calls.ts'
+import {
+  addressOf,
+  ASYNC,
+  begunBy,
+  bodyOf,
+  ENDS,
+  noteMessage,
+  readSome,
+  REFUSED,
+  send,
+  wasNotAccepted,
+} from './send.ts'
 import { astray, change, endsAs, leaves } from './steps.ts'
-import { bouncesStory, optOutStory, tellOfEmail } from './suppressions.ts'
+import { bouncesStory, optOutStory, tellOfEmail, wordsStory } from './suppressions.ts'
 
 type Way = (story: Story, channel: Channel) => Promise<void>
 
@@ -26,6 +38,7 @@ const WAYS: Way[] = [
   batch,
   async (story, channel) => await (channel === 'email' ? severalStory : optOutStory)(story),
   async (story, channel) => await (channel === 'email' ? bouncesStory : optOutStory)(story),
+  async (story, channel) => await (channel === 'email' ? steersStory : wordsStory)(story),
 ]
 
 async function sent(story: Story, channel: Channel): Promise<void> {
@@ -127,6 +140,29 @@ async function batch(story: Story, channel: Channel): Promise<void> {
     if (nth !== wrong) noteMessage(story, key, said)
     else if (status !== 400) astray(story, key, said)
   }
+}
+
+/** What steers relays: some obey it, and send to others or report nothing. */
+const STEERING = [
+  'X-SMTPAPI',
+  'X-MC-BccAddress',
+  'X-MSYS-API',
+  'X-SES-CONFIGURATION-SET',
+  'X-PM-Bounce-Type',
+  'x-mailgun-drop-message',
+]
+
+/** An email with such a header is refused, and nothing is on record of it. */
+async function steersStory(story: Story): Promise<void> {
+  const key = `${story.key}-message`
+  const headers = { [story.random.pick(STEERING)]: '{"to":["other@example.com"]}' }
+  const body = { ...bodyOf('email', key, addressOf(story, 'email')), headers }
+  // There is no status in which it may be found.
+  leaves(story, key)
+  const refused = ({ status }: Answer) => status === 400 || isForGood({ status, body: {} } as Answer)
+  const answer = await insist(story, '/v1/messages/email', body, undefined, undefined, refused)
+  if (answer.status !== 400) return astray(story, key, answer)
+  await wasNotAccepted(story, key)
 }
 
 /** One of them is refused, the others get it. */

@@ -61,11 +61,10 @@ function isTooLate({ status, body }: Answer): boolean {
   return status === 400 && body.error.param === 'send_at'
 }
 
-/** What was accepted is repeated whenever it is asked for again. */
-async function wasNotAccepted(story: Story, key: string): Promise<void> {
+/** What was accepted is repeated whenever it is asked for again: what is refused was not. */
+export async function wasNotAccepted(story: Story, key: string): Promise<void> {
   const answer = await ask(story, story.first, (client) => client.get(`/v1/idempotency_keys/${key}`))
-  if (answer?.status === 200)
-    story.seen.problems.push({ problem: 'a repetition of what was accepted is refused', key })
+  if (answer?.status === 200) story.seen.problems.push({ problem: 'what is refused was accepted', key })
 }
 
 /** Keeps that a message is on record: it was accepted, also where its provider failed. */

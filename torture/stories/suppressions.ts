@@ -11,6 +11,10 @@ import { astray, endsAs } from './steps.ts'
 /** An inbound SMS is not told of twice; somebody who is still written to repeats it. */
 const SAY_AGAIN_MS = 3000
 
+/** As people write them. */
+const OPT_OUT = ['STOP', ' stop ', 'Stop.', 'opt out', 'Opt-Out!', 'Unsubscribe', 'QUIT']
+const OPT_IN = ['START', 'Start.', 'yes', '"Unstop"']
+
 /** Delivered, it comes back after all; nothing is sent there again. */
 export async function bouncesStory(story: Story): Promise<void> {
   const { random } = story
@@ -43,15 +47,25 @@ export async function optOutStory(story: Story): Promise<void> {
   const answer = await send(story, 'sms', bodyOf('sms', key, number), ENDS.sms)
   if (begunBy(key, answer) === null) return
   const { from } = answer.body as { from: string }
-  await say(
-    story,
-    { from: number, to: from, body: random.pick(['STOP', ' stop ', 'Unsubscribe', 'QUIT']) },
-    true,
-  )
+  await say(story, { from: number, to: from, body: random.pick(OPT_OUT) }, true)
   await getsNothing(story, 'sms', number)
   if (random.next() < 0.5) return
-  await say(story, { from: number, to: from, body: random.pick(['START', 'yes', 'Unstop']) }, false)
+  await say(story, { from: number, to: from, body: random.pick(OPT_IN) }, false)
   // What was said before may be heard of later.
+  await send(story, 'sms', bodyOf('sms', `${key}-again`, number), [...ENDS.sms, 'suppressed'])
+}
+
+/** Several words at once, in any order: the one that was received last counts, which the verdict checks. */
+export async function wordsStory(story: Story): Promise<void> {
+  const { random } = story
+  const number = addressOf(story, 'sms')
+  const key = `${story.key}-message`
+  const answer = await send(story, 'sms', bodyOf('sms', key, number), ENDS.sms)
+  if (begunBy(key, answer) === null) return
+  const { from: to } = answer.body as { from: string }
+  const words = Array.from({ length: random.between(2, 6) }, () => random.pick([...OPT_OUT, ...OPT_IN]))
+  const twilio = story.provider('twilio')
+  await Promise.all(words.map((body) => twilio.control('POST', '/inbound', { from: number, to, body })))
   await send(story, 'sms', bodyOf('sms', `${key}-again`, number), [...ENDS.sms, 'suppressed'])
 }
 

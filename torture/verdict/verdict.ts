@@ -16,6 +16,7 @@ import { announcedBackwards, endsOf, type Ends } from './ends.ts'
 import { hasOpenEvents, judgeAllEvents, type EventCounts } from './events.ts'
 import { lookForAll, messagesOf, type MessageCounts } from './messages.ts'
 import { moneyProblems } from './money.ts'
+import { overruledWords } from './words.ts'
 
 /** Later than this, a job waits on purpose: its effect is not known, or it is parked. */
 const SOON_S = 15
@@ -73,6 +74,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     backwards,
     elsewhere,
     messages,
+    words,
     events,
   ] = await Promise.all([
     problemsLeft(system),
@@ -86,6 +88,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
     announcedBackwards(system),
     elsewhereOtherwise(system),
     messagesOf(system),
+    overruledWords(system),
     judgeAllEvents(system),
   ])
   const { problems: unexplained, ...histories } = checkHistories(seen.histories)
@@ -107,6 +110,7 @@ export async function judge(system: System, seen: Seen): Promise<Verdict> {
       ...backwards,
       ...elsewhere,
       ...messages.problems,
+      ...words,
       ...events.problems,
       ...checkSightings(seen.sightings),
       ...(unknown!.count > MOST_UNKNOWN
