@@ -15,7 +15,8 @@ type Http = { status?: number; type?: string; body: string } | 'not http' | 'cut
 const json = (body: unknown, status = 200): Http => ({ status, body: JSON.stringify(body) })
 const LONG = 'x'.repeat(200_000)
 const ODD = 'NUL \u0000 and half \ud83d'
-const SAME_SID = `SM${'0'.repeat(32)}`
+/** Each answers with another: two messages cannot have one id. */
+const sid = (digit: string) => `SM${digit.repeat(32)}`
 
 const HTTP: Record<string, Http> = {
   page: { type: 'text/html', body: '<html><body>Welcome to the hotel</body></html>' },
@@ -30,18 +31,19 @@ const HTTP: Record<string, Http> = {
   same: json({
     id: 'pi_same',
     object: 'refund',
-    sid: SAME_SID,
+    sid: sid('1'),
     status: 'sent',
     choices: [{ message: null }],
   }),
   twilio_odd: json({
-    sid: SAME_SID,
+    sid: sid('2'),
     status: ODD,
     error_code: ODD,
     error_message: LONG,
     price: '1e9',
     price_unit: 7,
   }),
+  twilio_failed: json({ sid: sid('3'), status: 'failed', error_code: -1.5, error_message: ODD + LONG }),
   text_error: json({ error: 'nonsense' }, 400),
   strange_error: json({ error: { type: 7, code: {}, message: [] }, code: 'x' }, 400),
   long_error: json(
@@ -154,6 +156,7 @@ afterAll(async () => {
 type Ask = (kind: string, headers: Record<string, string>) => Promise<Answer>
 
 async function asks(): Promise<Record<string, Ask>> {
+  let next = 2_300_000
   await fund(client, 100_000)
   const to = await recipient(client, 'ba_manual')
   const verified = await party(client, 'customer')
@@ -180,7 +183,7 @@ async function asks(): Promise<Record<string, Ask>> {
     verification: (kind, headers) =>
       startVerification(client, { ...verified, return_url: `https://shop.example/${marker(kind)}` }, headers),
     sms: (kind, headers) =>
-      client.post('/v1/messages/sms', { ...keyed(), to: '+15555550100', body: marker(kind) }, headers),
+      client.post('/v1/messages/sms', { ...keyed(), to: `+1415${(next += 1)}`, body: marker(kind) }, headers),
     email: (kind, headers) =>
       client.post(
         '/v1/messages/email',
