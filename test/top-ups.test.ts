@@ -325,6 +325,8 @@ describe('with a processor that tells', () => {
         moved: [],
       })
       const by_hand = await unknownTopUp(world, shop)
+      // Nor will its job look it up before the operator says so.
+      await world.sql`update jobs set run_at = now() + interval '1 hour' where id = ${by_hand.job_id}`
       // Somebody made it in the dashboard, and noted which.
       const reference = await topUpElsewhere(world, marksOf(by_hand.id, shop.tenant_id))
       expect((await resolve(by_hand.job_id, 'done')).stderr).toContain('--reference')
