@@ -225,6 +225,27 @@ test('a long line of SQL would be found, and a long comment behind it would not'
   expect(sqlLines(text).filter((line) => line.length > MOST_SQL_COLUMNS)).toEqual([`${inner}\``])
 })
 
+/** An expression that is tried anew at each place of a text, over fifty characters or more of it. */
+const LONG_SEARCH =
+  /[(=!:,?&|] ?\/(?!\^)(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n[])*\{(?:[5-9]\d|\d{3,})(?:,\d*)?\}(?:\\.|[^/\\\n])*\//
+/** A check of a text that may be too long: without `abort`, zod goes on to the next one. */
+const UNBOUNDED_CHECK =
+  /z\s*\.string\(\)(?:\s*\.\w+\([^(){}]*\))*?\s*\.max\([^(){}]*\)\s*\.(?:regex|refine|superRefine|overwrite)\(/
+
+test('no text of a caller is searched in a time that grows faster than it', async () => {
+  const files = await sources(['src'])
+  const found = (pattern: RegExp) =>
+    Array.from(files)
+      .filter(([path, text]) => path.endsWith('.ts') && pattern.test(text))
+      .map(([path]) => path)
+  expect(found(LONG_SEARCH)).toEqual([])
+  expect(found(UNBOUNDED_CHECK)).toEqual([])
+  for (const wrong of ['line(998).refine((value) => !/[\\x21-\\x7e]{991}/.test(value))', 'x = /[^a/]{50,}b/'])
+    expect(LONG_SEARCH.test(wrong)).toBe(true)
+  expect(LONG_SEARCH.test('(/^[0-9a-f]{64}$/i.test(value))')).toBe(false)
+  expect(UNBOUNDED_CHECK.test('z\n  .string()\n  .min(1)\n  .max(most)\n  .refine(isLine)')).toBe(true)
+})
+
 test('only the ledger writes accounts and transfers', async () => {
   const writes = /\b(?:insert into|update|delete from) ledger_/
   const writers = [...(await sources(['src']))].filter(([, text]) => writes.test(text)).map(([file]) => file)

@@ -349,6 +349,8 @@ test('what is kept of what Twilio says is bounded, and can be stored', async () 
   expect(await (await answering(http(400, { code: 21211, message }))).sendSms(SMS)).toMatchObject({
     failure: { message: `No such thing ${'a'.repeat(484)}😀` },
   })
+  // However long, and whatever it repeats.
+  expect(twilioFailure(21211, '('.repeat(8_000_000)).message).toBe('('.repeat(500))
   expect(twilioFailure(21211, `\u0000 ${'a'.repeat(499)}😀`).message).toBe(`${'a'.repeat(499)}\ufffd`)
 })
 

@@ -7,7 +7,7 @@ const WORD = '[^\\s\\p{C}@<>()\\[\\]:;,"\\\\]'
 /** An email address without a name. */
 export const bareEmail = z
   .string()
-  .max(320)
+  .max(320, { abort: true })
   .regex(new RegExp(`^${WORD}+@${WORD}+$`, 'u'), { error: 'must be an email address, without a name' })
 
 /** A number in E.164, as far as its form shows. */

@@ -146,7 +146,7 @@ export const name = z.string().min(1).max(256)
 /** An email address, as far as its form shows. */
 export const emailAddress = z
   .string()
-  .max(320)
+  .max(320, { abort: true })
   .regex(/^[^\s@\p{C}]+@[^\s@\p{C}]+$/u, { error: 'must be an email address' })
 
 /** A URL of the web, without blanks, control characters, a user or a password. */

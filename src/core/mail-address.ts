@@ -10,6 +10,11 @@ export function isOneLine(text: string): boolean {
   return !CONTROL.test(text)
 }
 
+/** Whether more than `most` visible characters stand together, without a blank at which a header can be folded. */
+export function hasLongWord(text: string, most: number): boolean {
+  return text.split(/[^\x21-\x7e]/).some(({ length }) => length > most)
+}
+
 const MOST_NAME = 256
 const MOST_LOCAL_PART = 64
 const MOST_DOMAIN = 253

@@ -14,7 +14,7 @@ export const timestamp = z.string().meta({
 /** A timestamp as a caller sends it: `Z` or an offset, and any number of digits of a second, cut to microseconds. */
 export const dateTime = z
   .string()
-  .max(64)
+  .max(64, { abort: true })
   .regex(DATE_TIME, { error: 'must be an ISO 8601 date-time, e.g. 2026-11-20T10:15:30.123456Z' })
   .refine(isRealDate, { error: 'must be a date that exists' })
   .overwrite((text) => text.replace(/(\.\d{6})\d+/, '$1'))

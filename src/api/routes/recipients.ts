@@ -41,7 +41,7 @@ const createBody = z
       .transform((code) => code.toLowerCase())
       .meta({ example: 'usd' }),
     country: countryCode.transform((code) => code.toUpperCase()),
-    destination: z.string().max(255).regex(DESTINATION, NO_TOKEN).meta({
+    destination: z.string().max(255, { abort: true }).regex(DESTINATION, NO_TOKEN).meta({
       description:
         "The processor's token for where the money goes: `ba_...` with `bank_account`, `card_...` with `card`, `acct_...` with `account`. Never an account or card number: that is refused and not stored.",
       example: 'acct_success',

@@ -21,7 +21,7 @@ import { timelineRoute } from '../timeline.ts'
 /** Digits alone would be the number of an account or a card. */
 const token = z
   .string()
-  .max(255)
+  .max(255, { abort: true })
   .regex(/^[a-z]+_[0-9_]*[A-Za-z][A-Za-z0-9_]*$/, {
     error: 'must be a token of the processor, such as src_...',
   })

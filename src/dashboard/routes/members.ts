@@ -53,7 +53,7 @@ const inviteBody = z.strictObject({
   email: z
     .string()
     .trim()
-    .max(320)
+    .max(320, { abort: true })
     .refine((text) => isMailAddress(text), { error: 'must be an email address' })
     .transform((text) => bareAddress(text).toLowerCase()),
   role: roleSchema,

@@ -8,7 +8,7 @@ export const personName = z
   .string()
   .trim()
   .min(1)
-  .max(255)
+  .max(255, { abort: true })
   .regex(/^[^\u202a-\u202e\u2066-\u2069]*$/, 'must not contain marks of text direction')
 
 /**

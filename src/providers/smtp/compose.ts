@@ -5,10 +5,14 @@ import { createPrivateKey } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { bareAddress } from '#core/addresses.ts'
 import { ConfigError } from '#core/config.ts'
+import { hasLongWord } from '#core/mail-address.ts'
 import type { OutgoingEmail } from '../email.ts'
 import { inAscii } from './envelope.ts'
 
 export type Dkim = { domain: string; selector: string; private_key: string }
+
+/** Of a subject: the name of the header stands in the same line, which has at most 998 bytes. */
+const LONGEST_WORD = 899
 
 /** Whoever may change one of them on the way could make another email of it. */
 const SIGNED = [
@@ -98,7 +102,7 @@ function mailbox(address: string): { name: string; address: string } {
 
 /** A word that is longer than a line may be is written in parts, as encoded words (RFC 2047), which readers join again. */
 function foldable(subject: string): string {
-  if (!/[\x21-\x7e]{900}/.test(subject)) return subject
+  if (!hasLongWord(subject, LONGEST_WORD)) return subject
   const parts = Array.from(subject.matchAll(/.{1,10}/gsu), ([part]) => Buffer.from(part).toString('base64'))
   return parts.map((part) => `=?UTF-8?B?${part}?=`).join(' ')
 }

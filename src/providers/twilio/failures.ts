@@ -10,6 +10,8 @@ const CODES: Readonly<Record<string, Pick<MessageFailure, 'code' | 'message'>>> 
   30003: { code: 'unreachable', message: 'The phone cannot be reached.' },
 }
 const LONGEST_TEXT = 500
+/** So much of Twilio's text is read: to find numbers takes time that grows faster than it. */
+const LONGEST_SAID = 2_000
 /** However it is written: a plus, brackets, spaces, hyphens and dots between the digits. */
 const NUMBER = /[+(]*\d[\d\s().\-/]{4,}\d/g
 
@@ -28,6 +30,7 @@ export function twilioFailure(code: number | null, said = ''): MessageFailure {
 /** Without numbers, and as it can be stored. */
 function scrubbed(text: string): string {
   return text
+    .slice(0, LONGEST_SAID)
     .replaceAll(/\p{Cc}+/gu, ' ')
     .replaceAll(NUMBER, '[number]')
     .trim()

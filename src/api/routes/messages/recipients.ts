@@ -9,7 +9,7 @@ export const line = (most: number) =>
   z
     .string()
     .min(1)
-    .max(most)
+    .max(most, { abort: true })
     .refine((text) => isOneLine(text), { error: 'must be one line, without control characters' })
 
 /** An email address, with or without a name. */

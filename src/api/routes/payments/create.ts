@@ -30,7 +30,7 @@ const paymentMethod = z
     error: ({ input }) =>
       typeof input === 'number' && CARD_NUMBER.test(String(input)) ? NO_CARD_NUMBER : undefined,
   })
-  .max(255)
+  .max(255, { abort: true })
   .refine((token) => !CARD_NUMBER.test(token), { error: NO_CARD_NUMBER })
   .nullish()
   .transform((token) => token ?? null)
