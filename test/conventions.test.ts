@@ -118,6 +118,18 @@ test('all keys of a tenant together have a limit, and its people another; other 
   expect((await createClient(own, second!.key).get(nothing)).status).toBe(429)
 })
 
+test('what a key owes, its tenant and the other keys of it do not', async () => {
+  const [weak, other] = await Promise.all([0, 1].map(() => world.clientOf({ tenant: 'one-in-debt' })))
+  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 20 })
+  const body = `"${'x'.repeat(250 * 1024)}`
+  const headers = { 'content-type': 'application/json' }
+  const flood = createClient(url, weak!.key)
+  await Promise.all(Array.from({ length: 18 }, () => flood.send('POST', '/v1/customers', { body, headers })))
+  const nothing = '/v1/customers/0198f6f0-0000-7000-8000-000000000000'
+  expect((await flood.get(nothing)).status).toBe(429)
+  expect((await createClient(url, other!.key).get(nothing)).status).toBe(404)
+})
+
 test('a large answer counts as several requests', async () => {
   const greedy = await world.clientOf()
   const client = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 40 }), greedy.key)
@@ -387,6 +399,77 @@ test('a request that never ends keeps nothing from being closed', async () => {
   })
   await app.close()
   expect(app.server.listening).toBe(false)
+})
+
+/** A connection from an address of this machine, `127.0.0.1` unless said otherwise, and what has come over it. */
+function rawConnection(url: string, localAddress = '127.0.0.1') {
+  const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress })
+  const said = { text: '', closed: once(socket, 'close') }
+  socket.on('error', () => {}).on('data', (bytes) => (said.text += bytes.toString('latin1')))
+  onTestFinished(() => void socket.destroy())
+  return { socket, said }
+}
+
+test('of a connection that is refused nothing is handled', async () => {
+  const app = createListener('test', {
+    ...LISTENER,
+    trusted_proxies: ['127.0.0.1'],
+    most_connections: 2,
+    errorBody: (code) => ({ code }),
+  })
+  const handled: string[] = []
+  const { promise: late, resolve: go } = Promise.withResolvers<void>()
+  app.get('/:name', ({ url }) => {
+    handled.push(url)
+    return late.then(() => 'at last')
+  })
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  onTestFinished(() => app.close())
+  const request = (path: string) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`
+  const under_way = ['/first', '/second'].map((path) => {
+    const connection = rawConnection(url)
+    connection.socket.write(request(path))
+    return connection
+  })
+  await until('both are under way', () => handled.length === 2)
+  const refused = rawConnection(url)
+  refused.socket.write(request('/third') + request('/fourth'))
+  await refused.said.closed
+  expect(refused.said.text).toMatch(/^HTTP\/1.1 503 [^]*"overloaded"/)
+  go()
+  await until('both are answered', () => under_way.every(({ said }) => said.text.endsWith('at last')))
+  expect(handled.toSorted()).toEqual(['/first', '/second'])
+})
+
+test('idle connections make room for new ones, the longest idle first; those with a request stay', async () => {
+  const app = createListener('test', { ...LISTENER, most_connections: 8 })
+  const { promise: late, resolve: go } = Promise.withResolvers<void>()
+  app.get('/slow', () => late.then(() => 'at last'))
+  app.get('/', () => 'here')
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  onTestFinished(() => app.close())
+  const answered = async (address: string) => {
+    const { socket, said } = rawConnection(url, address)
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
+    await until('it is answered', () => said.text.endsWith('here'))
+    return socket
+  }
+  const closed = (sockets: Socket[]) => sockets.map((socket) => socket.closed || socket.destroyed)
+  const busy = rawConnection(url)
+  busy.socket.write('GET /slow HTTP/1.1\r\nhost: x\r\n\r\n')
+  const idle: Socket[] = []
+  for (let n = 0; n < 3; n++) idle.push(await answered('127.0.0.1'))
+  // One network has half of them.
+  idle.push(await answered('127.0.0.1'))
+  await until('the longest idle is closed', () => closed(idle)[0])
+  for (let n = 0; n < 4; n++) idle.push(await answered('127.0.0.2'))
+  expect(closed(idle)).toEqual([true, ...Array(7).fill(false)])
+  // All are full, and there is room for a third.
+  idle.push(await answered('127.0.0.3'))
+  await until('the next is closed', () => closed(idle)[1])
+  expect(closed(idle)).toEqual([true, true, ...Array(7).fill(false)])
+  go()
+  await until('the busy one is answered', () => busy.said.text.endsWith('at last'))
 })
 
 test('a body in chunks of one byte takes the memory of its bytes', async () => {

@@ -4,6 +4,7 @@ import { AppError } from '#core/errors.ts'
 import type { Sql } from '#core/db.ts'
 import { createGate } from '#core/gate.ts'
 import type { Log } from '#core/log.ts'
+import { networkOf } from '#core/network.ts'
 import {
   findCredentials,
   findEachCredentials,
@@ -11,7 +12,7 @@ import {
   touchApiKey,
   type Credentials,
 } from '#domain/api-keys.ts'
-import { createFailures, networkOf } from './failures.ts'
+import { createFailures } from './failures.ts'
 import { createSlowLane } from './slow-lane.ts'
 
 /** A revoked key must stop working within a second, so the result of a look-up is cached a little shorter. */

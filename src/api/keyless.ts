@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { AppError } from '#core/errors.ts'
-import { networkOf } from './failures.ts'
+import { networkOf } from '#core/network.ts'
 import { createLimit } from './limit.ts'
 
 /** The budget of each address on routes that need no key. A search of the guides takes about two milliseconds. */

@@ -55,8 +55,10 @@ export function createCallerLimit({
       ),
     {
       charge({ key_id, tenant_id }: Caller, requests: number) {
+        // What the key has to pay back is no debt of its tenant's other keys.
+        const { left } = keys.without(key_id, 0)
         keys.owe(key_id, requests)
-        tenants.owe(tenant_id, requests)
+        tenants.take(tenant_id, Math.min(requests, Math.max(left, 0)))
       },
     },
   )

@@ -1,5 +1,5 @@
 // The part of a Fastify application that the API and the webhooks host have in common.
-import { STATUS_CODES, type IncomingMessage, type Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, {
   LogController,
@@ -9,6 +9,7 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
+import { boundConnections, refuseUnread, type ErrorBody } from './connections.ts'
 import { AppError, ERRORS, type ErrorCode } from './errors.ts'
 import { newId } from './ids.ts'
 import { createSampler, withoutRedaction, type Log } from './log.ts'
@@ -41,9 +42,8 @@ declare module 'fastify' {
   }
 }
 
-/** Connections of a listener. One more is answered 503 without being read, and closed. */
+/** Connections of a listener. */
 const MOST_CONNECTIONS = 10_000
-const REFUSED_MS = 1_000
 
 const UNREADABLE: Record<string, ErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
@@ -57,7 +57,7 @@ const UNREADABLE: Record<string, ErrorCode> = {
  * share of requests that are logged (0 to 1); failures always are. `about`: further fields for the log line of a
  * request. A request that is `passed_on` to another listener is measured and logged there. One that has not arrived whole within `request_timeout_ms` is refused with `request_timeout`; one that
  * takes longer than `answer_ms` from then on, with `timeout`. `HEAD` is answered where `GET` is, and `GET /healthz` says that the process runs. Requests that are under way when it is closed
- * get `closing_ms`.
+ * get `closing_ms`. Of `most_connections` one network has half at most, unless proxies are trusted.
  */
 export function createListener(
   name: string,
@@ -68,6 +68,7 @@ export function createListener(
     logged_part,
     answer_ms,
     closing_ms = CLOSING_MS,
+    most_connections = MOST_CONNECTIONS,
     about = () => ({}),
     errorBody,
     ...options
@@ -78,8 +79,9 @@ export function createListener(
     logged_part: number
     answer_ms?: number
     closing_ms?: number
+    most_connections?: number
     about?: (request: FastifyRequest) => Record<string, unknown>
-    errorBody: (code: ErrorCode, message: string, request_id: string) => unknown
+    errorBody: ErrorBody
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
 ): FastifyInstance {
   // As a variable of the base type: Fastify's own types follow the logger's.
@@ -106,17 +108,12 @@ export function createListener(
     ...options,
   }
   const sampled = createSampler(logged_part)
-  let connections = 0
   const lines = withoutRedaction(log)
   const app = Fastify(listenerOptions)
   app.removeAllContentTypeParsers()
-  app.server.on('connection', (socket: Socket) => {
-    connections += 1
-    socket.once('close', () => (connections -= 1))
-    if (connections <= MOST_CONNECTIONS) return
-    refuseUnread(socket, 'overloaded', 'Too many connections.', errorBody)
-    setTimeout(() => socket.destroy(), REFUSED_MS).unref()
-  })
+  // A trusted proxy has the connections of all its callers.
+  const of_a_network = trusted_proxies.length > 0 ? most_connections : Math.ceil(most_connections / 2)
+  boundConnections(app.server, { all: most_connections, of_a_network }, errorBody)
   app.get(PROBE, () => ({ status: 'ok' }))
   // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
@@ -259,34 +256,9 @@ function frameworkLog(log: Log): FastifyBaseLogger {
 }
 
 /** Answers a request that cannot be parsed and so reaches no route; Node's own answer would have no body. */
-function unreadable(
-  error: NodeJS.ErrnoException,
-  socket: Socket,
-  errorBody: (code: ErrorCode, message: string, request_id: string) => unknown,
-): void {
+function unreadable(error: NodeJS.ErrnoException, socket: Socket, errorBody: ErrorBody): void {
   if (error.code === 'ECONNRESET' || !socket.writable) return
   const code = UNREADABLE[error.code ?? ''] ?? 'invalid_request'
   const message = code === 'invalid_request' ? 'The request could not be read.' : ERRORS[code][1]
   refuseUnread(socket, code, message, errorBody)
-}
-
-/** Answers on a connection where no request was read, and closes it. */
-function refuseUnread(
-  socket: Socket,
-  code: ErrorCode,
-  message: string,
-  errorBody: (code: ErrorCode, message: string, request_id: string) => unknown,
-): void {
-  const [status] = ERRORS[code]
-  const request_id = newId()
-  const body = JSON.stringify(errorBody(code, message, request_id))
-  const head = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'content-type: application/json; charset=utf-8',
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-request-id: ${request_id}`,
-    ...(status === 503 ? ['retry-after: 1'] : []),
-    'connection: close',
-  ]
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }

@@ -3,7 +3,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { serializerCompiler } from 'fastify-type-provider-zod'
 import { parseBody } from '#api/body.ts'
 import type { ApiContext } from '#api/context.ts'
-import { networkOf } from '#api/failures.ts'
+import { networkOf } from '#core/network.ts'
 import { createLimit } from '#api/limit.ts'
 import { stopWaiting } from '#api/open.ts'
 import { checkPath, checkPlus, checkQuery, parseQuery } from '#api/query.ts'

@@ -1,6 +1,6 @@
 // Guards the trying of passwords: how many are wrong, and how many are hashed at all.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { networkOf } from '#api/failures.ts'
+import { networkOf } from '#core/network.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { networkOf } from '#api/failures.ts'
+import { networkOf } from '#core/network.ts'
 import { createLimit } from '#api/limit.ts'
 import { AppError } from '#core/errors.ts'
 import { acceptInvitation, findOpenInvitation } from '#domain/people/invitations.ts'
