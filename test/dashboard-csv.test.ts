@@ -22,3 +22,9 @@ test('where a semicolon separates cells, what follows it is no formula either', 
   const cells = csvLine(['Ann', "x;=1+cmd|' /C calc'!A0;", 'a\n@b']).split(/[;\r\n]/)
   expect(cells.filter((cell) => /^\s*[=+\-@]/.test(cell))).toEqual([])
 })
+
+test('the wide and small forms of what begins a formula are no formula either', () => {
+  expect(csvLine(['＝1+1', 'x;＠a', ' ＋1', '－1', '﹦1', '1＝1'])).toBe(
+    "'＝1+1,\"x;'＠a\",' ＋1,'－1,'﹦1,1＝1\r\n",
+  )
+})

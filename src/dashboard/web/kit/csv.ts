@@ -1,7 +1,7 @@
 // Rows as lines of a file that spreadsheets read.
 
-/** Before what begins a formula, also after spaces, and after what separates cells in some countries, or lines. */
-const FORMULAS = /(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@])|^(?=\s*[\t\r])/g
+/** Before what begins a formula, also in the wide and small forms that some countries' spreadsheets take, after spaces, and after what separates cells in some countries, or lines. */
+const FORMULAS = /(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@＝＋－＠﹦﹢﹣﹫])|^(?=\s*[\t\r])/g
 const NUMBER = /^[+-]?\d+(\.\d+)?$/
 /** At the beginning of a file it says that it is UTF-8: without it Excel reads letters such as `é` as two. */
 export const CSV_MARK = '\uFEFF'
