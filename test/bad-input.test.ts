@@ -200,9 +200,12 @@ const STRANGE_URLS = [
   'https://ada:secret@shop.example/',
   'https://shop.example@evil.example/',
   'https:\\\\shop.example',
+  'https://shop.example/\u202ea',
+  'https://shop.example/\u200b',
+  'https://xn--/',
 ].map((text) => JSON.stringify(text))
 
-test('URLs with control characters, blanks or a user are refused wherever they stand', async () => {
+test('URLs with control or invisible characters, blanks or a user are refused wherever they stand', async () => {
   const post = async (path: string, body: object) => {
     const { status, body: answer } = await client.post(path, { idempotency_key: freshKey(), ...body })
     return [status, answer.error?.param]

@@ -1,5 +1,6 @@
 // Checks the URLs to which tenants want requests sent: their form, and that they lead to the public internet.
 import { isIP, type BlockList } from 'node:net'
+import { domainToUnicode } from 'node:url'
 import type { Config } from './config.ts'
 import { createLookup, lookupWithin, type Lookup } from './lookup.ts'
 import { isReachable, networksOf } from './public-addresses.ts'
@@ -26,19 +27,27 @@ export function tenantUrlRules({
   }
 }
 
+/** What shows as nothing, or turns what is around it about: a person reads another URL than a program. */
+const UNSEEN = /[\s\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\\]/u
+
 /**
  * Why a text is no URL of the web that means the same to everybody who reads it, or null: without blanks, control
- * characters, a user or a password.
+ * or invisible characters, a user or a password.
  */
 export function problemOfUrl(text: string): string | null {
   if (text.length > LONGEST_URL) return `must have at most ${LONGEST_URL} characters`
   // URL takes blanks out, and `http:host` for `http://host`: whoever reads the stored text may see another URL.
   if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an http or https URL'
-  if (/[\s\p{Cc}\p{Cs}\\]/u.test(text)) return 'must not contain blanks, control characters or backslashes'
+  if (UNSEEN.test(text)) return 'must not contain blanks, control or invisible characters, or backslashes'
   if (/^https?:\/\/[^/?#]*@/i.test(text)) return 'must not have a user or a password'
-  return new URL(text).href.length > LONGEST_URL
-    ? `must have at most ${LONGEST_URL} characters when it is encoded`
-    : null
+  const { href, hostname } = new URL(text)
+  if (hostname.split('.').some(isBrokenLabel)) return 'must have a host name that can be decoded'
+  return href.length > LONGEST_URL ? `must have at most ${LONGEST_URL} characters when it is encoded` : null
+}
+
+/** Whether a label says that it is encoded, and is not: nobody can have registered it. */
+function isBrokenLabel(label: string): boolean {
+  return label.startsWith('xn--') && domainToUnicode(label) === label
 }
 
 /**
