@@ -11,7 +11,7 @@ import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { until } from '#test/process.ts'
 import { byTest } from '#test/environment.ts'
 import { eventually } from '#test/payments.ts'
-import { setEmailDomains } from '#domain/tenants.ts'
+import { setEmailDomains, setSmsSenders } from '#domain/tenants.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const ASYNC = { prefer: 'respond-async' }
@@ -457,6 +457,23 @@ test('headers that steer relays are refused unless they are allowed, and ours al
     'X-Smtp2go-X',
     'X-Virtual-MTA',
     'X-Envelope-To',
+    'X-CMP-ReportGroupId',
+    'X-Rm-Profile',
+    'X-Smtpeter-TrackBounces',
+    'X-Cmail-GroupName',
+    'X-Transactional-Template',
+    'X-TM-TAGS',
+    // What no relay here is known by, but is called like it.
+    'X-Profile',
+    'X-Bcc',
+    'X-Relay-AddBcc',
+    'X-VERP',
+    'X-Esp-Campaign-Id',
+    'X-Esp-TemplateId',
+    'X-Esp-TrackOpens',
+    'X-Esp-Tag',
+    'X-Esp-Metadata-Order',
+    'X-Esp-IP-Pool',
     'X-Sluice-Message-ID',
     'X-Sluice-Anything',
   ]) {
@@ -474,13 +491,17 @@ test('headers that steer relays are refused unless they are allowed, and ours al
     'X-Author',
     'X-Priority',
     'X-Entity-Ref-ID',
+    'X-Auto-Response-Suppress',
+    'X-Stage',
+    'X-Carpool',
     'X-Mailer',
     'References',
   ])
     expect([name, (await email({ headers: { [name]: 'x' } })).status]).toEqual([name, 202])
-  const trusting = await apiWith({ EMAIL_HEADERS_ALLOWED: ['X-PM-Tag', 'x-mj-*', 'X-Sluice-*'] })
+  const trusting = await apiWith({ EMAIL_HEADERS_ALLOWED: ['X-PM-Tag', 'x-mj-*', 'X-Our-Tag', 'X-Sluice-*'] })
   for (const [name, status] of [
     ['X-Pm-Tag', 202],
+    ['X-Our-Tag', 202],
     ['X-PM-Message-Stream', 400],
     ['X-MJ-CustomID', 202],
     ['X-Sluice-Message-ID', 400],
@@ -553,6 +574,31 @@ test('a tenant with a list of domains writes from these, whatever others may', a
   await setEmailDomains(world.sql, other.tenant_id, null, by)
   await eventually(async () => expect(await statusOf('a@shop.example')).toBe(202))
   expect(await statusOf('a@own.example')).toBe(400)
+})
+
+test('a tenant with senders of SMS of its own uses these, and the first where it names none', async () => {
+  const other = await world.clientOf()
+  const by = byTest(other.tenant_id)
+  const fromOf = async (from?: string) => {
+    const { status, body } = await sms({ ...(from !== undefined && { from }) }, ASYNC, other)
+    return [status, body.from ?? body.error?.param]
+  }
+  const standard = world.config.TWILIO_FROM
+  expect([await fromOf(), await fromOf('+15005550001')]).toEqual([
+    [202, standard],
+    [202, '+15005550001'],
+  ])
+  await setSmsSenders(world.sql, other.tenant_id, ['+15005550002', 'Shop'], by)
+  await eventually(async () => expect(await fromOf()).toEqual([202, '+15005550002']))
+  for (const [from, answer] of [
+    ['Shop', [202, 'Shop']],
+    ['+15005550001', [400, 'from']],
+    [standard, [400, 'from']],
+  ] as const)
+    expect([from, await fromOf(from)]).toEqual([from, answer])
+  await setSmsSenders(world.sql, other.tenant_id, [], by)
+  await eventually(async () => expect(await fromOf()).toEqual([202, standard]))
+  expect(await fromOf('Shop')).toEqual([400, 'from'])
 })
 
 test('what is scheduled or suppressed is answered at once, by 201', async () => {

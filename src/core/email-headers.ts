@@ -1,5 +1,5 @@
 // Headers by which an email can steer the relay that sends it on: add recipients, choose streams and senders, skip lists of
-// those who want nothing, turn reports off. Any relay may be behind SMTP_URL, so those of all that are known are refused.
+// those who want nothing, turn reports off. Any relay may be behind SMTP_URL, so those of all that are known are refused, and what is called like them.
 
 const OURS = 'x-sluice-'
 /** Names, or beginnings of names with a `-` at their end, in lower case. */
@@ -53,14 +53,18 @@ const STEERING = [
   'x-apiheader',
   'x-tags',
   'x-pepipost-',
+  // Campaigner; Campaign Monitor; ReachMail; SMTPeter; EmailDelivery.com; Zoho and others.
+  'x-cmp-',
+  'x-cmail-',
+  'x-rm-',
+  'x-smtpeter-',
+  'x-transactional-',
+  'x-tm-',
   // Wooxy and ReachMail, by names that say nothing of them.
   'x-header',
   'x-message-priority',
   'x-ignore-',
   'x-address',
-  'x-campaign',
-  'x-tracking',
-  'x-dkim-',
   // Servers of one's own: PowerMTA, KumoMTA, GreenArrow, Postal, Halon, Exchange, Google.
   'x-virtual-mta',
   'x-job',
@@ -83,10 +87,18 @@ const STEERING = [
   'x-receiver',
   'x-sender',
   'x-authenticated-',
+  'x-errors-to',
   'x-feedback-id',
   'x-spam-',
   'x-virus-',
 ]
+
+/**
+ * What relays call what they can be told, also those that nobody here knows: further recipients, campaigns, templates and
+ * tags, what is tracked, by which addresses and streams an email leaves, and where it comes back to.
+ */
+const STEERING_WORDS =
+  /-((ip)?pools?|tags?|profiles?|streams?|v?mta|verp|subaccounts?|sandbox)(-|$)|bcc|-(campaign|template|track|meta-?data|dkim|smtp|recipient|bounce|unsubscribe|suppression|substitution|merge|envelope)/
 
 /**
  * Whether an email may not have this header. `allowed`: EMAIL_HEADERS_ALLOWED, names, or beginnings of names that end with
@@ -95,7 +107,8 @@ const STEERING = [
 export function steersRelay(name: string, allowed: readonly string[]): boolean {
   const lower = name.toLowerCase()
   if (lower.startsWith(OURS)) return true
-  if (!STEERING.some((each) => (each.endsWith('-') ? lower.startsWith(each) : lower === each))) return false
+  const is_known = STEERING.some((each) => (each.endsWith('-') ? lower.startsWith(each) : lower === each))
+  if (!is_known && !STEERING_WORDS.test(lower)) return false
   return !allowed.some((each) => {
     const pattern = each.toLowerCase()
     return pattern.endsWith('*') ? lower.startsWith(pattern.slice(0, -1)) : lower === pattern
