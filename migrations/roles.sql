@@ -84,7 +84,7 @@ begin
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
-    ('sluice_api', 'tenants', 'select (id, email_domains)'),
+    ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),
     -- What was verified of these three is not its to say, nor where a recipient's money goes once that was said.
     ('sluice_api', 'customers', 'select, insert (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata),
       update (name, email, phone, external_id, metadata, updated_at, deleted_at)'),
@@ -293,12 +293,12 @@ begin
     where c.relnamespace = here::regnamespace and c.relkind in ('r', 'p', 'v') and not c.relispartition
       and c.relname not in ('schema_migrations', 'recurring_work', 'partitions', 'users', 'user_accounts', 'user_sessions', 'user_challenges',
         'user_two_factors', 'user_passkeys', 'sign_in_failures', 'audit_head', 'processes', 'operator_acts', 'operator_act_items',
-        'operator_act_cancellations', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages')
+        'operator_act_cancellations', 'proposals', 'job_rollups', 'provider_accounts', 'provider_failures', 'provider_outages')
       and (c.relname, a.attname) not in (
         ('api_keys', 'hash'), ('payments', 'client_secret'), ('verifications', 'links'), ('jobs', 'lease_token'), ('jobs', 'request'),
         ('job_history', 'lease_token'), ('job_history', 'request'), ('notifications', 'payload'), ('notification_history', 'payload'),
         ('ai_tasks', 'output'), ('messages', 'envelope'), ('messages', 'content'), ('message_attachments', 'content'),
-        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'), ('audit_entries', 'hash'))
+        ('suppressions', 'sealed'), ('webhook_endpoints', 'headers'), ('webhook_endpoints', 'secrets'), ('invitations', 'token_hash'), ('audit_entries', 'hash'), ('pauses', 'reason'), ('pauses', 'who'), ('job_interventions', 'reason'), ('job_interventions', 'who'))
     group by c.relname
   loop
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);

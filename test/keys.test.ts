@@ -234,6 +234,28 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
   expect(entry!['details']).toMatchObject({ email_domains: ['shop.example', 'xn--mnchen-3ya.example'] })
 })
 
+test('what a tenant’s SMS may be from is set by a command, and shown', async () => {
+  await ensureTenant(world.sql, 'texts')
+  const senders = async (...args: string[]) => {
+    const { code, stdout } = await keys('senders', '--tenant', 'texts', ...args)
+    const [row] = await world.sql`select sms_senders from tenants where slug = 'texts'`
+    return [code, stdout.trim(), row!['sms_senders']]
+  }
+  expect(await senders()).toEqual([0, 'Senders of SMS of texts: any', null])
+  const given = ['+4915112345678', 'Shop']
+  expect(await senders('--only', '+4915112345678, Shop,Shop')).toEqual([
+    0,
+    'Senders of SMS of texts: +4915112345678, Shop',
+    given,
+  ])
+  expect((await senders('--only', '15112345678'))[0]).toBe(1)
+  expect(await senders('--none')).toEqual([0, 'Senders of SMS of texts: none of its own', []])
+  expect(await senders('--default')).toEqual([0, 'Senders of SMS of texts: any', null])
+  const [entry] =
+    await world.sql`select details from audit_entries where action = 'tenants.set_sms_senders' order by seq limit 1`
+  expect(entry!['details']).toMatchObject({ sms_senders: given })
+})
+
 test('the command sets whom a tenant is told by, and takes it away', async () => {
   await made('customer:write', 'reached')
   const contact = async (...args: string[]) => {

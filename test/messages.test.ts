@@ -648,10 +648,12 @@ describe('a person who answers', () => {
     expect(recipients).toEqual(['suppressed', null])
   })
 
-  test('every SMS is a message of each tenant that wrote to it, with an event, sealed and erased as others are', async () => {
+  test('an SMS is a message of the tenant that wrote last, with an event, sealed and erased as others are', async () => {
     const [number, other] = [freshNumber(), await world.clientOf()]
-    await sent({ to: number })
     await sent({ to: number }, clientOf(other))
+    await sent({ to: number })
+    // It has not left yet, so nobody answers it.
+    await scheduled({ to: number }, clientOf(other))
     const stranger = await world.clientOf()
     const sid = freshSid()
     const body = 'I changed my mind: red, please 🙂'
@@ -662,11 +664,10 @@ describe('a person who answers', () => {
     )
     const ours = one.find((each: any) => each.idempotency_key === sid)
     expect(ours).toMatchObject({ status: 'received', channel: 'sms', from: number, to: SENDER, body: null })
-    expect(another).toMatchObject([{ idempotency_key: sid, from: number }])
-    expect(another[0].id).not.toBe(ours.id)
-    expect((await clientOf(stranger).get('/v1/messages?status=received')).body).toEqual([])
-    const shown = (await client.get(`/v1/messages/${ours.id}`)).body
-    expect(shown).toMatchObject({ body, encoding: 'UCS-2', segments: 1, provider: 'twilio' })
+    expect(another).toEqual([])
+    const [told] = await world.sql`
+      select count(*)::int as count from events where type = 'message.received' and tenant_id = ${other.tenant_id}`
+    expect(told!['count']).toBe(0)
     expect(
       (await client.get(`/v1/messages?to=${encodeURIComponent(SENDER)}&status=received`)).body,
     ).toHaveLength(one.length)
@@ -679,6 +680,19 @@ describe('a person who answers', () => {
     ).toBe(409)
     const [kept] = await world.sql`select payload from notifications where object_id = ${sid}`
     expect(kept!['payload']).not.toHaveProperty('text')
+    // What it says by a word counts for both, and is for one to read.
+    await word(number, 'STOP')
+    await applied()
+    expect((await clientOf(other).get('/v1/messages?status=received')).body).toEqual([])
+    for (const by of [client, clientOf(other)]) {
+      const { body: stopped } = await by.get(
+        `/v1/messages/suppressions?address=${encodeURIComponent(number)}`,
+      )
+      expect(stopped).toMatchObject([{ reason: 'opt_out' }])
+    }
+    expect((await clientOf(stranger).get('/v1/messages?status=received')).body).toEqual([])
+    const shown = (await client.get(`/v1/messages/${ours.id}`)).body
+    expect(shown).toMatchObject({ body, encoding: 'UCS-2', segments: 1, provider: 'twilio' })
     await world.sql`
       update messages set created_at = created_at - interval '91 days', updated_at = updated_at - interval '3 days'
       where id = ${ours.id}`
@@ -704,6 +718,22 @@ describe('a person who answers', () => {
       where id = (select id from notifications where object_id = ${sid})`
     await applied()
     expect(await stands()).toEqual({ state: 'ignored', reason: 'not_ours', has_text: false })
+  })
+
+  test('an SMS is not for a tenant that wrote to the person only after it was received', async () => {
+    const [number, sid] = [freshNumber(), freshSid()]
+    await word(number, 'Is anybody there?', { MessageSid: sid })
+    await eventually(async () => {
+      const [row] = await world.sql`select state from notifications where object_id = ${sid}`
+      expect(row!['state']).toBe('parked')
+    })
+    await sent({ to: number })
+    await world.sql`
+      update jobs set run_at = now(), rung_at = null
+      where id = (select id from notifications where object_id = ${sid})`
+    await applied()
+    const { body: received } = await client.get('/v1/messages?status=received&limit=100')
+    expect(received.filter((each: any) => each.idempotency_key === sid)).toEqual([])
   })
 })
 

@@ -108,6 +108,50 @@ test('an event happens when it is written, whenever its transaction began or end
   expect(await deliveredTo(endpoint)).toEqual(['customer.updated pending'])
 })
 
+test('a new endpoint gets what happens from then on, also in the place of a deleted one and after the clock was set back', async () => {
+  const gone = await subscribed()
+  await anEvent(client)
+  await client.delete(pathOf(gone))
+  const next = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
+  await anEvent(client)
+  expect(await deliveredTo(gone)).toEqual(['customer.created pending'])
+  expect(await deliveredTo(next)).toEqual(['customer.created pending'])
+  await client.delete(pathOf(next))
+  await world.sql`
+    update webhook_subscriptions set from_at = now() + interval '1 hour', until_at = now() + interval '1 hour'
+    where endpoint_id = ${next.id}`
+  const last = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
+  await anEvent(client)
+  await world.sql`
+    update events set created_at = now() + interval '2 hours' where tenant_id = ${client.tenant_id} and not sequenced`
+  expect(await deliveredTo(last)).toEqual(['customer.created pending'])
+})
+
+test('an event costs a search for each endpoint, however often they were changed since', async () => {
+  const { sql } = world
+  const endpoints = [await subscribed()]
+  for (let more = 0; more < 3; more++)
+    endpoints.push(await makeEndpoint(client, { url: URL, types: ['customer.*'] }))
+  await sequenceAll(sql)
+  await anEvent(client)
+  // Each row as wide as a page takes, so that what is read shows.
+  await sql`
+    insert into webhook_subscriptions (tenant_id, endpoint_id, slot, types, status, from_at, until_at)
+    select s.tenant_id, s.endpoint_id, s.slot, '{*}', 'enabled', now() + i * interval '1 s', now() + (i + 1) * interval '1 s'
+    from webhook_subscriptions s cross join generate_series(1, 2000) i
+    where s.tenant_id = ${client.tenant_id} and s.until_at = 'infinity'`
+  const read = async () => {
+    await sql`select pg_stat_force_next_flush()`
+    const [row] = await sql<{ rows: number }[]>`
+      select (coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::int as rows from pg_stat_user_tables
+      where relname = 'webhook_subscriptions'`
+    return row!.rows
+  }
+  const before = await read()
+  for (const endpoint of endpoints) expect(await deliveredTo(endpoint)).toEqual(['customer.created pending'])
+  expect((await read()) - before).toBeLessThan(50)
+})
+
 test('what an endpoint subscribed to is kept for what waits, and a thousand changes at most', async () => {
   const endpoint = await subscribed()
   const { sql } = world

@@ -1,8 +1,8 @@
 // `npm run keys`: makes, lists, rotates and revokes API keys, as people do in the dashboard, and sets a tenant's contact and
-// the domains that it may write email from.
+// whom it may write as.
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { asciiDomain, bareAddress } from '#core/addresses.ts'
+import { asciiDomain, bareAddress, isSmsSender } from '#core/addresses.ts'
 import { ConfigError, loadConfig } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import type { Sql } from '#core/db.ts'
@@ -15,9 +15,11 @@ import { operatorHere } from '#domain/people/operator-here.ts'
 import {
   ensureTenant,
   findEmailDomains,
+  findSmsSenders,
   findTenant,
   MOST_EMAIL_DOMAINS,
   setEmailDomains,
+  setSmsSenders,
   setTenantContact,
   type Tenant,
 } from '#domain/tenants.ts'
@@ -28,7 +30,7 @@ const SCOPE_LINES = Object.values(AREAS).flatMap(({ scopes }) =>
   Object.entries(scopes).map(([scope, may]) => `  ${scope.padEnd(17)} ${may}`),
 )
 
-const HELP = `sluice keys: the API keys of a tenant, its contact, and the domains of its email.
+const HELP = `sluice keys: the API keys of a tenant, its contact, and whom it may write as.
 
   npm run keys -- create --tenant acme --scopes customer:write,payments:write [--name "Shop"] [--expires 2027-01-01T00:00:00Z]
   npm run keys -- list   --tenant acme
@@ -36,6 +38,7 @@ const HELP = `sluice keys: the API keys of a tenant, its contact, and the domain
   npm run keys -- revoke --tenant acme --id <key id>
   npm run keys -- contact --tenant acme --email ops@acme.example | --none
   npm run keys -- domains --tenant acme [--only shop.example,mail.shop.example | --none | --default]
+  npm run keys -- senders --tenant acme [--only +4915112345678,Shop | --none | --default]
 
 create   makes the tenant too if there is none, and shows the key, once. --scopes all: every scope.
 rotate   makes a key with the same name, scopes and end; the old one works for --grace seconds more (default 3600).
@@ -45,6 +48,9 @@ contact  sets whom we email when the tenant should look at something, such as a 
 domains  shows or sets the domains that the tenant's email may be from. --none: no \`from\` at all, only the
          installation's address. --default: those of EMAIL_FROM_DOMAINS. A change counts within a second,
          also for email that is scheduled or waits: what may not be sent any more is failed.
+senders  shows or sets what the tenant's SMS may be from: numbers, messaging services (MG...) or names. The first is
+         its default. --none: only the installation's, TWILIO_FROM. --default: any. What people answer goes to the
+         last tenant that wrote to them from that number. A change counts for SMS that are accepted from then on.
 
 Scopes, of which any number may be named; reading customers needs none:
 
@@ -83,7 +89,7 @@ async function main(): Promise<void> {
   const { positionals, values } = parseArgs({ options: OPTIONS, allowPositionals: true })
   const [command] = positionals
   if (values.help === true || command === undefined) return print(HELP)
-  if (!['create', 'list', 'rotate', 'revoke', 'contact', 'domains'].includes(command))
+  if (!['create', 'list', 'rotate', 'revoke', 'contact', 'domains', 'senders'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
   const slug = required(values, 'tenant')
   await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-keys' }, async (sql) => {
@@ -93,6 +99,7 @@ async function main(): Promise<void> {
     if (command === 'list') return await show(sql, tenant)
     if (command === 'contact') return await setContact(sql, tenant, values)
     if (command === 'domains') return await showOrSetDomains(sql, tenant, values)
+    if (command === 'senders') return await showOrSetSenders(sql, tenant, values)
     if (command === 'rotate') return await rotate(sql, tenant, values)
     return await revoke(sql, tenant, values)
   })
@@ -149,31 +156,41 @@ async function setContact(sql: Sql, tenant: Tenant, values: KeyOptions): Promise
 }
 
 async function showOrSetDomains(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
-  const asked = domainsOf(values)
-  if (asked !== undefined) await setEmailDomains(sql, tenant.id, asked, here(tenant))
+  const asked = listOf(values, isMailDomain, 'domains, separated by commas: shop.example')
+  if (asked !== undefined)
+    await setEmailDomains(sql, tenant.id, asked && [...new Set(asked.map(asciiDomain))], here(tenant))
   const domains = await findEmailDomains(sql, tenant.id)
   const shown = domains === null ? 'those of EMAIL_FROM_DOMAINS' : domains.join(', ') || 'none'
   print(`Domains of ${tenant.slug}: ${shown}`)
 }
 
-/** As name servers know them; null: the default; undefined: they are only shown. */
-function domainsOf({
-  only,
-  none = false,
-  default: standard = false,
-}: KeyOptions): string[] | null | undefined {
+async function showOrSetSenders(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
+  const asked = listOf(
+    values,
+    isSmsSender,
+    'numbers, messaging services (MG...) or names, separated by commas',
+  )
+  if (asked !== undefined) await setSmsSenders(sql, tenant.id, asked && [...new Set(asked)], here(tenant))
+  const senders = await findSmsSenders(sql, tenant.id)
+  const shown = senders === null ? 'any' : senders.join(', ') || 'none of its own'
+  print(`Senders of SMS of ${tenant.slug}: ${shown}`)
+}
+
+/** What `--only` lists; null: the default; undefined: nothing is set. */
+function listOf(
+  { only, none = false, default: standard = false }: KeyOptions,
+  isOne: (text: string) => boolean,
+  what: string,
+): string[] | null | undefined {
   if (Number(only !== undefined) + Number(none) + Number(standard) > 1)
     throw new ConfigError('--only, --none and --default exclude each other.')
   if (standard) return null
   if (none) return []
   if (only === undefined) return undefined
   const given = list(only)
-  const wrong = given.find((domain) => !isMailDomain(domain))
-  if (wrong !== undefined || given.length === 0 || given.length > MOST_EMAIL_DOMAINS)
-    throw new ConfigError(
-      `--only must be 1 to ${MOST_EMAIL_DOMAINS} domains, separated by commas: shop.example`,
-    )
-  return [...new Set(given.map(asciiDomain))]
+  if (given.length === 0 || given.length > MOST_EMAIL_DOMAINS || !given.every(isOne))
+    throw new ConfigError(`--only must be 1 to ${MOST_EMAIL_DOMAINS} ${what}`)
+  return given
 }
 
 function here({ id }: Tenant): Actor {

@@ -42,7 +42,32 @@ export async function findEmailDomains(sql: Sql, id: string): Promise<string[] |
   return tenant?.email_domains ?? null
 }
 
-/** Sets these, on record, and returns the number of the entry; each domain as name servers know it. */
+/** The senders of SMS that a tenant may use, the first one by default; null: any, and that of the installation by default. */
+export async function findSmsSenders(sql: Sql, id: string): Promise<string[] | null> {
+  const [tenant] = await sql<{ sms_senders: string[] | null }[]>`
+    select sms_senders from tenants where id = ${id}`
+  return tenant?.sms_senders ?? null
+}
+
+/** Sets these, on record. */
+export async function setSmsSenders(
+  sql: Sql,
+  id: string,
+  sms_senders: string[] | null,
+  by: Actor,
+): Promise<void> {
+  const entry = {
+    action: 'tenants.set_sms_senders',
+    subject: 'tenant',
+    subject_id: id,
+    details: { sms_senders },
+  } as const
+  await sql`
+    with changed as (update tenants set sms_senders = ${sms_senders} where id = ${id} returning id)
+    select ${appending(sql, by, entry)} from changed`
+}
+
+/** Sets the domains of its email, on record, and returns the number of the entry; each as name servers know it. */
 export async function setEmailDomains(
   sql: Sql | Tx,
   id: string,

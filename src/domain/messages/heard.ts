@@ -26,19 +26,32 @@ export async function findHeardMessage(
   return row
 }
 
-/** The last message of a tenant to a number. */
-export type Writer = { tenant_id: string; message_id: string; envelope: string }
+/** The last message of a tenant to a number. `is_answered`: what the person sent us is for this tenant. */
+export type Writer = { tenant_id: string; message_id: string; envelope: string; is_answered: boolean }
 
-/** The tenants that wrote to a number from one of these senders, all given as hashes. */
+/**
+ * The tenants that wrote to a number from one of these senders, all given as hashes. What was received then answers the last
+ * message that had left for it: it is nobody else's to read.
+ */
 export async function findWriters(
   sql: Sql,
-  { from: number, received_by }: { from: string; received_by: string[] },
+  { from: number, received_by, received_at }: { from: string; received_by: string[]; received_at: string },
 ): Promise<Writer[]> {
   return await sql<Writer[]>`
-    select distinct on (m.tenant_id) m.tenant_id, m.id as message_id, m.envelope from messages m
-    where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number} and m.sender = any(${received_by}::text[])
-      and m.status <> 'received'
-    order by m.tenant_id, m.created_at desc`
+    with written as (
+      select m.tenant_id, m.id, m.envelope, m.created_at, m.status, 
+        least(coalesce(m.send_at, m.created_at), m.sent_at) as at
+      from messages m
+      where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number}
+        and m.sender = any(${received_by}::text[]) and m.status <> 'received'
+    ), answered as (
+      select tenant_id from written
+      where at <= ${received_at} and status in ('sending', 'unknown', 'sent', 'delivered', 'undelivered')
+      order by at desc, id desc limit 1
+    )
+    select distinct on (w.tenant_id) w.tenant_id, w.id as message_id, w.envelope,
+      exists (select from answered a where a.tenant_id = w.tenant_id) as is_answered
+    from written w order by w.tenant_id, w.created_at desc`
 }
 
 /** How long before a message others may have been sent that a search finds too. Their texts are kept for longer: `LOOKED_FOR`. */

@@ -43,12 +43,12 @@ export function suppressing(sql: Sql | Tx, told: Fragment): Fragment {
     ), suppression_event as (${announce(sql, 'suppression', announced)})`
 }
 
-/** What one tenant gets of an inbound message: a message of its own, sealed, with the last that it sent to the number. */
+/** What one tenant gets of an inbound message: perhaps a message of its own, sealed, with the last that it sent to the number. */
 export type ReceivedMessage = { tenant_id: string; message_id: string } & Pick<
   SuppressionOf,
   'suppression_id' | 'sealed'
 > & {
-    /** Null where the text was not kept. */
+    /** Null where the text was not kept, or is not for this tenant. */
     received: Pick<
       MessageRequest,
       'message_id' | 'envelope' | 'content' | 'terms' | 'segments' | 'encoding'
@@ -72,8 +72,8 @@ export type InboundSettlement = Settlement & {
 }
 
 /**
- * Settles jobs of notifications of inbound messages: each tenant gets the message, with an event. By an opt-out word it
- * also gets a suppression, and by an opt-in word it loses the one that such a word has made, with an event each; but of
+ * Settles jobs of notifications of inbound messages: whom it answers gets the message, with an event. By an opt-out word each
+ * tenant gets a suppression, and by an opt-in word it loses the one that such a word has made, with an event each; but of
  * several words the one that was received last counts, in whatever order they are processed. Words that come twice change
  * nothing more. No two settlements of one call may be of the same number. Returns the ids of the jobs whose lease was
  * still ours.

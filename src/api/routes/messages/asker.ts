@@ -4,7 +4,7 @@ import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { createGate } from '#core/gate.ts'
 import { whileThere } from '#core/leaving.ts'
-import { findEmailDomains } from '#domain/tenants.ts'
+import { findEmailDomains, findSmsSenders } from '#domain/tenants.ts'
 import { findTemplate } from '#domain/templates/find.ts'
 import type { Template } from '#domain/templates/template.ts'
 import { createRoom } from '../../room.ts'
@@ -37,6 +37,8 @@ export type Asker = {
   ) => Promise<T>
   /** The domains that it may write from; null: those of the installation. As they were a second ago at most. */
   emailDomains: () => Promise<string[] | null>
+  /** The senders of SMS that it may use; null: any. Also as they were a second ago at most. */
+  smsSenders: () => Promise<string[] | null>
   /** Does `work` while the body of the request is held, and what it takes beyond. Throws `overloaded`. */
   hold: <T>(work: (take: TakeRoom) => Promise<T>) => Promise<T>
 }
@@ -57,7 +59,8 @@ const RENDERS = {
 
 export function createAskers(sql: Sql): AskerOf {
   const hold = createHold()
-  const domainsOf = createDomains(sql)
+  const domainsOf = rememberShortly((tenant_id) => findEmailDomains(sql, tenant_id))
+  const sendersOf = rememberShortly((tenant_id) => findSmsSenders(sql, tenant_id))
   return (request) => {
     const {
       credentials: { tenant_id },
@@ -80,28 +83,31 @@ export function createAskers(sql: Sql): AskerOf {
           ),
         ),
       emailDomains: () => domainsOf(tenant_id),
+      smsSenders: () => sendersOf(tenant_id),
       hold: (work) => hold(tenant_id, body_bytes, work),
     }
   }
 }
 
-const DOMAINS_MS = 1_000
+const REMEMBERED_MS = 1_000
 const MOST_TENANTS = 10_000
 
-function createDomains(sql: Sql): (tenant_id: string) => Promise<string[] | null> {
-  const known = new Map<string, { until: number; domains: Promise<string[] | null> }>()
+function rememberShortly(
+  find: (tenant_id: string) => Promise<string[] | null>,
+): (tenant_id: string) => Promise<string[] | null> {
+  const known = new Map<string, { until: number; found: Promise<string[] | null> }>()
   return (tenant_id) => {
     const now = performance.now()
     const kept = known.get(tenant_id)
-    if (kept !== undefined && kept.until > now) return kept.domains
-    const domains = findEmailDomains(sql, tenant_id)
+    if (kept !== undefined && kept.until > now) return kept.found
+    const found = find(tenant_id)
     // One that could not be read is read again.
-    domains.catch(() => known.delete(tenant_id))
+    found.catch(() => known.delete(tenant_id))
     known.delete(tenant_id)
-    known.set(tenant_id, { until: now + DOMAINS_MS, domains })
+    known.set(tenant_id, { until: now + REMEMBERED_MS, found })
     const [oldest] = known.keys()
     if (known.size > MOST_TENANTS) known.delete(oldest!)
-    return domains
+    return found
   }
 }
 

@@ -12,7 +12,7 @@ import type { Asker } from './asker.ts'
 import { sizeOf } from './attachments.ts'
 import { fitsSms, MOST_SUBJECT, type EmailBody, type SmsBody } from './bodies.ts'
 import { countryOf } from './recipients.ts'
-import { checkHeaders, checkSender } from './senders.ts'
+import { checkHeaders, checkSender, smsSenderOf } from './senders.ts'
 import { renderedText } from './texts.ts'
 
 export type Composed = {
@@ -100,7 +100,7 @@ export async function composeSms(
   checkCountry(body.to, config.SMS_COUNTRIES)
   const given = { subject: null, text: null, html: null, body: body.body ?? null }
   const texts = await textsOf(asker, { channel: 'sms', given, ...body })
-  const from = body.from ?? need(config, 'TWILIO_FROM')
+  const from = await smsSenderOf(asker, config, body.from)
   const address = hashOf('sms', body.to)
   return {
     envelope: {

@@ -1,7 +1,7 @@
 // Whom messages are from and go to, as callers write it: addresses of email, and phone numbers.
 import { parsePhoneNumberFromString } from 'libphonenumber-js/max'
 import { z } from 'zod'
-import { asciiDomain, bareAddress } from '#core/addresses.ts'
+import { asciiDomain, bareAddress, isSmsSender } from '#core/addresses.ts'
 import { isMailAddress, isOneLine, MOST_OF_MAIL_ADDRESS } from '#core/mail-address.ts'
 
 /** A text of one line. */
@@ -53,13 +53,10 @@ export function countryOf(number: string): string | undefined {
   return parsePhoneNumberFromString(number)?.country
 }
 
-const SMS_SENDER =
-  /^(?:\+[1-9]\d{6,14}|MG[0-9a-f]{32}|(?=.*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9 &_-]{0,9}[A-Za-z0-9])?)$/
-
 /** Whom an SMS is from. */
 export const smsSender = z
   .string()
-  .regex(SMS_SENDER, {
+  .refine(isSmsSender, {
     error: 'must be a number, a messaging service (MG...), or up to 11 letters and digits with a letter',
   })
   .meta({

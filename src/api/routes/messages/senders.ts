@@ -1,10 +1,10 @@
-// In whose name a tenant may write email, and by which headers.
-import type { Config } from '#core/config.ts'
+// In whose name a tenant may write, and by which headers.
+import { need, type Config } from '#core/config.ts'
 import { steersRelay } from '#core/email-headers.ts'
 import { AppError } from '#core/errors.ts'
 import { hasEncodedName, passesFor } from '#core/mail-address.ts'
 import type { Asker } from './asker.ts'
-import type { EmailBody } from './bodies.ts'
+import type { EmailBody, SmsBody } from './bodies.ts'
 import { domainOf } from './recipients.ts'
 
 /** Throws where an address is not the tenant's to write from, or is the system's own. */
@@ -25,6 +25,18 @@ export async function checkSender(
   if (!is_limited || domains.some((allowed) => allowed.toLowerCase() === domain)) return
   const must_be = domains.length === 0 ? 'must be left out' : `must be an address at ${domains.join(', ')}`
   throw refused('from', `Email may not be from addresses at ${domain}.`, must_be)
+}
+
+/**
+ * The sender of an SMS: what people answer comes back to it, so a tenant with senders of its own has no other. Throws where
+ * one is not the tenant's.
+ */
+export async function smsSenderOf(asker: Asker, config: Config, from: SmsBody['from']): Promise<string> {
+  const senders = await asker.smsSenders()
+  const sender = from ?? senders?.[0] ?? need(config, 'TWILIO_FROM')
+  if (from == null || senders === null || senders.includes(from)) return sender
+  const must_be = senders.length === 0 ? 'must be left out' : `must be one of ${senders.join(', ')}`
+  throw refused('from', `SMS may not be from ${from}.`, must_be)
 }
 
 /** Throws for headers that would steer a relay. */

@@ -149,8 +149,9 @@ function failureOf(message: string, provider_code: string | null): MessageFailur
 }
 
 /**
- * A person has sent us an SMS: it is for every tenant that wrote to that number from where it was received. So is what it
- * says by an opt-out or opt-in word. Where nobody wrote, somebody may do so while it is parked.
+ * A person has sent us an SMS. The tenant whose message it answers may read it; what it says by an opt-out or opt-in word
+ * is for every tenant that wrote to that number from where it was received. Where nobody wrote, a message of before may be
+ * settled while it is parked.
  */
 async function applyWord(
   context: WorkerContext,
@@ -158,22 +159,28 @@ async function applyWord(
   { word, from, received_by, text }: NewsAbout<'word'>,
 ): Promise<Decision> {
   const { sql, vault } = context
-  const writers = await findWriters(sql, { from, received_by })
+  const { received_at } = notification
+  const writers = (await findWriters(sql, { from, received_by, received_at })).filter(
+    ({ is_answered }) => is_answered || word === 'opt_out' || word === 'opt_in',
+  )
   if (writers.length === 0 && notification.state !== 'parked')
     return parkFor(context, notification, 'not_ours')
   const number = numberOf(vault, writers)
   const inbound = text === undefined ? null : openInbound(context, notification, text)
-  const tenants = writers.map(({ tenant_id, message_id }) => ({
+  const tenants = writers.map(({ tenant_id, message_id, is_answered }) => ({
     message_id,
     ...suppressionOf(vault, tenant_id, { address: number, hash: from, reason: 'opt_out' }),
     tenant_id,
-    received: inbound && receivedBy(vault, { tenant_id, to_hash: received_by[0]! }, inbound),
+    received:
+      is_answered && inbound !== null
+        ? receivedBy(vault, { tenant_id, to_hash: received_by[0]! }, inbound)
+        : null,
   }))
   return done({
     tells: settlingInbound({
       notification_id: notification.id,
       provider: notification.provider,
-      received_at: notification.received_at,
+      received_at,
       channel: 'sms',
       address: from,
       received_by: received_by[0]!,
