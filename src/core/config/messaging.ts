@@ -138,7 +138,7 @@ export const MESSAGING_VARIABLES = {
       })
       .optional(),
     '+15551234567',
-    'sender of SMS that do not set `from`: a number or a messaging service (`MG...`)',
+    'sender of SMS that do not set `from`, of tenants without a list of senders (`npm run keys -- senders`): a number or a messaging service (`MG...`)',
     ['api', 'worker'],
   ],
   TWILIO_API_BASE: [
