@@ -15,7 +15,7 @@ export type ErrorBody = (code: ErrorCode, message: string, request_id: string) =
 const REFUSED_MS = 1_000
 
 type Network = { name: string; open: number; idle: Set<Socket> }
-type Connection = { network: Network; requests: number }
+type OpenConnection = { network: Network; requests: number }
 
 /**
  * Bounds the connections of `server`. When there is no room for another, the one that has been idle for longest is closed:
@@ -23,7 +23,7 @@ type Connection = { network: Network; requests: number }
  * answered 503, and nothing that comes over it is read as a request.
  */
 export function boundConnections(server: Server, limits: ConnectionLimits, errorBody: ErrorBody): void {
-  const connections = new Map<Socket, Connection>()
+  const connections = new Map<Socket, OpenConnection>()
   const networks = new Map<string, Network>()
   /** Without a request under way, the longest idle first. */
   const idle = new Set<Socket>()
