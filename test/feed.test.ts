@@ -352,10 +352,12 @@ describe('who waits', () => {
       const reader = await world.clientOf()
       await world.sql`
         insert into events (tenant_id, type, subject_id, data, sequenced, sequence, created_at)
-        select ${reader.tenant_id}, 'customer.updated', gen_random_uuid(), '{}', true, n,
-          '2026-01-01T00:00:00Z'::timestamptz + n * interval '10 seconds'
+        select ${reader.tenant_id}, (array['customer.created', 'customer.updated', 'customer.deleted'])[1 + n % 3],
+          gen_random_uuid(), '{}', true, n, '2026-01-01T00:00:00Z'::timestamptz + n * interval '10 seconds'
         from generate_series(1, 60000) n`
       await world.sql`insert into event_sequences (tenant_id, last_sequence) values (${reader.tenant_id}, 60000)`
+      // With its statistics, as it soon is.
+      await world.sql`analyze events`
       const found = async (query: string) =>
         sequencesOf((await reader.get(`/v1/events?limit=3${type}&${query}`)).body)
       const before = await reads('events e')
