@@ -171,7 +171,7 @@ begin
     -- What was told before is not taken again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
     ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id),
-      select (tenant_id, subject_id, state, attempt, in_doubt)'),
+      select (tenant_id, subject_id, state, attempt, in_doubt, generation)'),
 
     ('sluice_worker', 'jobs', 'select, insert, update'),
     ('sluice_worker', 'job_attempts', 'select, insert'),

@@ -1,5 +1,5 @@
 // A provider that answers with stored errors: every call ends by itself, once. Its lists decide what never took effect.
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { problemsLeft } from '#test/invariants.ts'
@@ -92,6 +92,12 @@ async function askStripe(method: string, path: string, fields?: Record<string, s
   })
   return await answer.json()
 }
+
+/** How often a list was asked for. */
+const listed = async (path: string): Promise<number> =>
+  (await stripe().requests({})).filter((sent) => sent.method === 'GET' && sent.path === path).length
+
+const advance = async (advance_ms: number) => await stripe().control('POST', '/clock', { advance_ms })
 
 const effectsNaming = async (name: string, id: string): Promise<string[]> =>
   (await stripe().effects({ [`metadata[sluice_${name}_id]`]: id })).map(({ effect }) => effect)
@@ -285,7 +291,7 @@ describe('a stored error before the effect', () => {
       expect(await unknownJob(id, HOLD.job)).toMatchObject({ state: 'unknown', generation: 2 }),
     )
     const [before] = await world.sql<{ from_s: number }[]>`
-      select floor(extract(epoch from last_sent_at))::integer - 660 as from_s from job_attempts
+      select (floor(extract(epoch from last_sent_at) / 60) * 60)::integer - 660 as from_s from job_attempts
       where job_id = ${job_id} and generation = 1`
     const listed = await fault(world, {
       match: { method: 'GET', path: '/payment_intents$', contains: `=${before!.from_s}` },
@@ -318,20 +324,50 @@ describe('a stored error after the effect', () => {
     expect(await happened(kind, id)).toBe(1)
   })
 
-  test('of a hold: it is found behind a hundred others of the same minutes', async () => {
-    const list = await fault(world, {
-      match: { method: 'GET', path: '/payment_intents$' },
+  test('of a hold: it is found behind a hundred others of the same minutes, also without the search', async () => {
+    const search = await fault(world, {
+      match: { method: 'GET', path: '/payment_intents/search$' },
       times: 1000,
       fault: 'html_503',
     })
+    const MINUTES_MS = 180_000
+    await advance(-MINUTES_MS)
     const { id } = await askedPayment('error_500_after')
-    await list.hit()
+    const job = await unknownJob(id, HOLD.job)
     for (let nth = 0; nth < 120; nth++)
       await askStripe('POST', '/payment_intents', { amount: '100', currency: 'usd' })
-    await list.remove()
+    await advance(MINUTES_MS)
+    await later(job.id, '3 minutes')
     await paymentIn(client, id, 'authorized')
+    await search.remove()
     expect(await happened(HOLD, id)).toBe(1)
   })
+})
+
+test('the list is read only when it decides, and once for many that are unknown', async () => {
+  const lists = async () => await listed('/v1/payment_intents')
+  const before = await lists()
+  const description = freshKey()
+  const match = { method: 'POST', contains: description }
+  await fault(world, { match, times: 40, fault: 'error_500_before' })
+  const made = await Promise.all(
+    Array.from(
+      { length: 20 },
+      async () => (await createPayment(client, { description }, ASYNC)).body.id as string,
+    ),
+  )
+  const jobs = await Promise.all(made.map(async (id) => await unknownJob(id, HOLD.job)))
+  expect(await lists()).toBe(before)
+  const minute = await world.sql<
+    { at: Date }[]
+  >`select date_trunc('minute', now() - interval '4 minutes') as at`
+  const ids = jobs.map(({ id }) => id)
+  const { at } = minute[0]!
+  await world.sql`
+    update jobs set first_sent_at = ${at}, last_sent_at = ${at}, created_at = ${at}, run_at = now(), rung_at = null
+    where id = any(${ids}::uuid[])`
+  for (const id of made) await paymentIn(client, id, 'authorized')
+  expect((await lists()) - before).toBeLessThan(10)
 })
 
 test('a list that gives no answer proves nothing', async () => {
@@ -341,10 +377,7 @@ test('a list that gives no answer proves nothing', async () => {
     fault: 'html_503',
   })
   const { id } = await askedPayment('error_500_before')
-  await list.hit(2)
-  await world.sql`
-    update jobs set first_sent_at = first_sent_at - interval '1 hour', last_sent_at = last_sent_at - interval '1 hour',
-      created_at = created_at - interval '1 hour' where subject_id = ${id}`
+  await later((await unknownJob(id, HOLD.job)).id, '1 hour')
   await list.hit(3)
   expect(await jobOf(id, HOLD.job)).toMatchObject({ generation: 1 })
   await list.remove()
@@ -389,6 +422,51 @@ describe('after the secret key was replaced', () => {
       update jobs set first_sent_at = first_sent_at - interval '3 minutes', run_at = now(), rung_at = null,
         created_at = created_at - interval '3 minutes', last_sent_at = last_sent_at - interval '3 minutes'`
     await eventually(async () => expect(await job()).toMatchObject(becomes))
+  })
+})
+
+describe('clocks that differ', () => {
+  const HOURS_MS = 2 * 3_600_000
+  test.each(MONEY.slice(1))("a worker's clock that is ahead makes no second one: $name", async (kind) => {
+    const real = Date.now
+    // The emulator is in this process, and keeps the right time.
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => real() + HOURS_MS)
+    await advance(-HOURS_MS)
+    try {
+      const { id, owner } = await kind.ask('error_500_after')
+      await kind.ends(owner, id)
+      expect(await happened(kind, id)).toBe(1)
+    } finally {
+      clock.mockRestore()
+      await advance(HOURS_MS)
+    }
+  })
+
+  test("an absence in a list by another clock than the database's proves nothing", async () => {
+    await advance(-HOURS_MS)
+    try {
+      const { id, owner } = await askedPayout('ba_manual')('error_500_after')
+      const looks = async () => await listed('/v1/payouts')
+      await eventually(async () => expect(await looks()).toBeGreaterThan(0))
+      for (const interval of ['11 minutes', '1 minute']) {
+        const before = await looks()
+        await world.sql`
+          update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), rung_at = null,
+            last_sent_at = last_sent_at - ${interval}::interval where subject_id = ${id} and state <> 'running'`
+        await eventually(async () => expect(await looks()).toBeGreaterThan(before))
+      }
+      const { data } = await askStripe('GET', '/payouts?limit=100')
+      const made = data.filter(marked('sluice_payout_id', id))
+      expect(made).toHaveLength(1)
+      const job = await jobOf(id, 'payout.create')
+      expect(job.generation).toBe(1)
+      expect(job.reason).toContain('the clocks of the provider and of the database differ by 7')
+      await world.sql`
+        update jobs set provider_reference = ${made[0].id}, run_at = now(), rung_at = null where id = ${job.id}`
+      await payoutIn(owner, id, 'processing')
+    } finally {
+      await advance(HOURS_MS)
+    }
   })
 })
 

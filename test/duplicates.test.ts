@@ -146,26 +146,109 @@ test('a copy of a payment that was called once may be of another program: it is 
   expect(await statusAt(other)).toBe('requires_capture')
 })
 
-test('a session that shows up while another is opened is canceled, and the verification keeps its own', async () => {
+test('a payment that was canceled while its call was unknown is not held: it ends without another call', async () => {
+  const { id } = await unknownPayment()
+  expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
+  await dueNow(id)
+  expect(await paymentIn(client, id, 'canceled')).toMatchObject({ processor_reference: null })
+  expect(await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': id })).toEqual([])
+  const jobs = await world.sql`select name, state, generation from jobs where subject_id = ${id}`
+  expect(jobs).toMatchObject([{ name: 'payment.authorize', state: 'failed', generation: 2 }])
+})
+
+/** The provider has another session for this verification, as if it had made it late. */
+async function lateSession(kyc_id: string): Promise<string> {
+  const made = await askStripe('POST', '/identity/verification_sessions', {
+    type: 'document',
+    client_reference_id: kyc_id,
+    'metadata[sluice_kyc_id]': kyc_id,
+    'metadata[sluice_tenant_id]': client.tenant_id,
+  })
+  expect(made).toMatchObject({ status: 'requires_input' })
+  return made.id
+}
+
+/** The match of a verification's call, whose first answer is a stored error before its effect. */
+async function failingOnce() {
   const mark = freshKey()
   const of = { ...(await party(client, 'customer')), return_url: `https://shop.example/${mark}` }
   const match = { method: 'POST', path: '/verification_sessions$', contains: mark }
   await fault(world, { match, times: 2, fault: 'error_500_before' })
+  return { of, match }
+}
+
+const sessionIsCanceled = async (reference: string) =>
+  await eventually(async () =>
+    expect(await askProvider(world, 'GET', `/${reference}`)).toMatchObject({ status: 'canceled' }),
+  )
+
+test('a session that shows up while another is opened is canceled, and the verification keeps its own', async () => {
+  const { of, match } = await failingOnce()
   const held = await fault(world, { match, fault: 'hold' })
   const { body } = await startVerification(client, of, ASYNC)
   await held.hit()
-  const late = await askStripe('POST', '/identity/verification_sessions', {
-    type: 'document',
-    client_reference_id: body.id,
-    'metadata[sluice_kyc_id]': body.id,
-    'metadata[sluice_tenant_id]': client.tenant_id,
-  })
+  const late = await lateSession(body.id)
   await held.release()
   const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
-  expect(provider_reference).not.toBe(late.id)
-  await eventually(async () =>
-    expect(await askProvider(world, 'GET', `/${late.id}`)).toMatchObject({ status: 'canceled' }),
-  )
+  expect(provider_reference).not.toBe(late)
+  await sessionIsCanceled(late)
   await world.drain()
-  expect((await client.get(`/v1/compliance/kyc/${body.id}`)).body).toMatchObject({ status: 'requires_input' })
+  expect((await client.get(`/v1/compliance/kyc/${body.id}`)).body).toMatchObject({
+    status: 'requires_input',
+    provider_reference,
+  })
+})
+
+test('the end of a duplicate is not the end of the verification, also when the first write of that is lost', async () => {
+  const { of, match } = await failingOnce()
+  const held = await fault(world, { match, fault: 'hold' })
+  const { body } = await startVerification(client, of, ASYNC)
+  await held.hit()
+  const late = await lateSession(body.id)
+  // As if the connection were lost with the first write of the row.
+  await world.sql.unsafe(`
+    create sequence lost_once;
+    create function lose_once() returns trigger language plpgsql as $$
+    begin
+      if new.id = '${body.id}' and nextval('lost_once') = 1 then
+        raise exception 'terminating connection due to administrator command' using errcode = '57P01';
+      end if;
+      return new;
+    end $$;
+    grant usage on sequence lost_once to public;
+    create trigger lose_once before update on verifications for each row execute function lose_once();`)
+  await held.release()
+  await sessionIsCanceled(late)
+  await world.sql`drop trigger lose_once on verifications`
+  const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
+  expect(provider_reference).not.toBe(late)
+  const settle = { status: 'verified' }
+  await world.provider('stripe').control('POST', `/identity/${provider_reference}/settle`, settle)
+  await verificationIn(client, body.id, 'approved')
+})
+
+test('a session that is canceled by hand while the call is made again does not end the verification', async () => {
+  const { of, match } = await failingOnce()
+  const held = await fault(world, { match, fault: 'hold' })
+  const { body } = await startVerification(client, of, ASYNC)
+  await held.hit()
+  const late = await lateSession(body.id)
+  await askStripe('POST', `/identity/verification_sessions/${late}/cancel`, {})
+  await eventually(async () =>
+    expect(await world.sql`select state from notifications where object_id = ${late}`).toContainEqual({
+      state: 'parked',
+    }),
+  )
+  await held.release()
+  expect((await verificationIn(client, body.id, 'requires_input')).provider_reference).not.toBe(late)
+})
+
+test('a session that shows up after another was opened is canceled too', async () => {
+  const { of } = await failingOnce()
+  const { body } = await startVerification(client, of, ASYNC)
+  const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
+  await world.drain()
+  await sessionIsCanceled(await lateSession(body.id))
+  const { body: still } = await client.get(`/v1/compliance/kyc/${body.id}`)
+  expect(still).toMatchObject({ status: 'requires_input', provider_reference })
 })

@@ -558,11 +558,13 @@ test.each(['ba_1', 'acct_1'])(
     const { api_base, received } = await serve((socket, request) => {
       const last = request.line.includes(`starting_after=${negative.id}`)
       const data = last ? [{ ...negative, metadata: null }, ours] : [negative]
-      answer(200, { object: 'list', has_more: !last, data })(socket, request)
+      const date = new Date().toUTCString()
+      answer(200, { object: 'list', has_more: !last, data }, { date })(socket, request)
     })
     const payouts = stripePayouts({ secret_key: 'sk_test_1', api_base })
     closing.push(() => payouts.close())
-    const look = (payout_id: string) => payouts.searchPayout({ payout_id, destination, since_s: 0 })
+    const look = (payout_id: string) =>
+      payouts.searchPayout({ payout_id, destination, from_s: 0, now_s: Date.now() / 1000 })
     expect(await look('x')).toMatchObject({ kind: 'done', value: { reference: ours.id, amount_minor: 500 } })
     expect(received).toHaveLength(2)
     expect(await look('y')).toEqual({ kind: 'done', value: null })

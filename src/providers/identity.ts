@@ -35,10 +35,14 @@ export type IdentityProvider = {
   cancelSession(reference: string, key: string): Promise<Outcome<IdentitySession>>
   /** Null: the provider knows no such session. */
   findSession(reference: string): Promise<Outcome<IdentitySession | null>>
-  /** By our id, among the sessions since then (unix seconds), but for the one of `except`. Without the page. */
+  /**
+   * By our id, among the sessions since `from_s`, but for those of `except`; one that is canceled only if no other is there.
+   * Without the page. `now_s` is the present by the same clock (unix seconds): an absence with another clock is no answer.
+   */
   searchSession(asked: {
     kyc_id: string
-    since_s: number
-    except?: string
+    from_s: number
+    now_s: number
+    except?: string[]
   }): Promise<Outcome<IdentitySession | null>>
 }

@@ -13,6 +13,8 @@ export type ProviderEvent = {
   payload: Json
   /** False: an event of this kind never changes what we keep. */
   matters: boolean
+  /** Of an event that its object was made, which matters only where that was asked for again: our ids that it carries. */
+  made?: Pick<Said, 'tenant_id' | 'filed_id'> | null
   /** What the event says outright; null where the provider must be asked. */
   said: Said | null
 }

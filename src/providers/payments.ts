@@ -96,12 +96,13 @@ export type PaymentProcessor = {
   findPayment(reference: string): Promise<Outcome<ProcessorPayment | null>>
   /**
    * By `sluice_payment_id` in the metadata, among all payments made in this time (unix seconds, both included). Null:
-   * the account has none.
+   * the account has none. `now_s`: the present by the same clock; an absence with another clock is no answer.
    */
   listPayment(asked: {
     payment_id: string
     from_s: number
     to_s: number
+    now_s: number
   }): Promise<Outcome<ProcessorPayment | null>>
   /** By `sluice_payment_id` in the metadata. Null proves nothing: search is eventually consistent. */
   searchPayment(payment_id: string): Promise<Outcome<ProcessorPayment | null>>

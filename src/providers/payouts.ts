@@ -39,11 +39,15 @@ export type PayoutProcessor = {
   cancelPayout(reference: string, key: string): Promise<Outcome<ProcessorPayout>>
   /** Null: the processor knows no such payout. */
   findPayout(reference: string): Promise<Outcome<ProcessorPayout | null>>
-  /** By our id in the metadata, among what went to this destination since then (unix seconds). */
+  /**
+   * By our id in the metadata, among what went to this destination since `from_s`. `now_s` is the present by the
+   * same clock (unix seconds): an absence with another clock is no answer.
+   */
   searchPayout(asked: {
     payout_id: string
     destination: string
-    since_s: number
+    from_s: number
+    now_s: number
   }): Promise<Outcome<ProcessorPayout | null>>
 }
 

@@ -32,10 +32,14 @@ export type TopUpProcessor = {
   topUp(request: TopUpCall, key: string): Promise<Outcome<ProcessorTopUp>>
   /** Null: the processor knows no such top-up. */
   findTopUp(reference: string): Promise<Outcome<ProcessorTopUp | null>>
-  /** By `sluice_top_up_id` among the top-ups of this amount since then (unix seconds). */
+  /**
+   * By `sluice_top_up_id` among the top-ups of this amount since `from_s`. `now_s` is the present by the
+   * same clock (unix seconds): an absence with another clock is no answer.
+   */
   searchTopUp(asked: {
     top_up_id: string
     amount_minor: number
-    since_s: number
+    from_s: number
+    now_s: number
   }): Promise<Outcome<ProcessorTopUp | null>>
 }

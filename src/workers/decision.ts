@@ -134,7 +134,10 @@ export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'decl
  * The decision after a look that brought no answer: nothing changed anywhere, so it is soon tried again, as a look or
  * as a call.
  */
-export function unanswered(looked: Undone, options: { counts?: boolean } & Learnt = {}): Decision {
+export function unanswered(
+  looked: Undone,
+  options: Pick<RetryOptions, 'counts' | 'reached'> & Learnt = {},
+): Decision {
   const reason = looked.kind === 'declined' ? looked.failure.message : looked.reason
   const why = looked.kind === 'misconfigured' ? 'misconfigured' : 'retry'
   const after_ms = looked.kind === 'retry' ? looked.after_ms : undefined

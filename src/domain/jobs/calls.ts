@@ -23,6 +23,8 @@ export type ProviderCall = {
 
 /** When and with what the call of a job was sent under its present key. */
 export type CallSendings = {
+  /** When the job was asked for, in Unix time. */
+  created_s: number
   /** The first and the last, in Unix time; null when there was none. */
   first_s: number | null
   last_s: number | null

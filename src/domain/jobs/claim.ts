@@ -114,6 +114,7 @@ export async function claimJobs(
         'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
         'reference', provider_reference) end as call,
       case when operation is not null then jsonb_build_object(
+        'created_s', extract(epoch from created_at)::float8,
         'first_s', extract(epoch from first_sent_at)::float8, 'last_s', extract(epoch from last_sent_at)::float8,
         'last_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
         'credentials', sent_with, 'was_absent', absent_since is not null) end as sendings

@@ -10,6 +10,8 @@ import type { Notification } from './notification.ts'
 export type Arrival = Notification & {
   /** False: nothing of this kind ever changes what we keep. */
   matters: boolean
+  /** Of an object that was made, `tenant_id, filed_id`: it matters where a call of that row was made again. */
+  made?: Json | null
   /** What it says outright, as `judging` reads it; null where the provider must be asked. */
   said: Json | null
   /** This process will ring for the job, if it gets one, right after the commit. */
@@ -73,12 +75,12 @@ export async function storeNotifications(sql: Sql | Tx, arrivals: Arrival[]): Pr
     with given as (
       select distinct on (provider, account, event_id) * from jsonb_to_recordset(${sql.json(arrivals)}) as n(
         id uuid, provider text, account text, event_id text, kind text, object_id text, payload jsonb, rung boolean,
-        request_id text, matters boolean, said jsonb)
+        request_id text, matters boolean, made jsonb, said jsonb)
       order by provider, account, event_id, rung
     ), ${judging(sql, arrived)},
     placed as (
       select judged.*, case
-          when not matters then 'ignored'
+          when not matters and not ${wasAskedAgain(sql)} then 'ignored'
           when known then 'applied'
           when said is not null and (in_hand or ${hasOthers(sql)}) then 'waiting'
           else 'received' end as state
@@ -181,6 +183,15 @@ function hasOthers(sql: Sql | Tx): Fragment {
       select from notifications n
       where n.provider = judged.provider and n.object_id = judged.object_id and n.state = 'received'
         and n.received_at > now() - ${PATIENCE_FOR_LOOKS_MS} * interval '1 millisecond' offset 0))`
+}
+
+/** Whether what was made may be a duplicate: a call of the row that it names was made again under a new key. */
+function wasAskedAgain(sql: Sql | Tx): Fragment {
+  return sql`(
+    made is not null and exists (
+      select from jobs j
+      where j.tenant_id = (made ->> 'tenant_id')::uuid and j.subject_id = (made ->> 'filed_id')::uuid
+        and j.generation > 1 offset 0))`
 }
 
 /** What `enqueue` takes, of notifications `id, provider, account, event_id, rung, request_id`. */

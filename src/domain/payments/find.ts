@@ -71,7 +71,7 @@ export type KnownPayment = Pick<
   | 'amount_refunded_minor'
   | 'currency'
   | 'processor_reference'
-> & { amount_refund_reserved_minor: number }
+> & { amount_refund_reserved_minor: number; cancel_requested_at: string | null }
 
 /** The payment, of any tenant, that a processor knows by `reference`. */
 export async function findPaymentByReference(
@@ -100,7 +100,7 @@ export async function findPaymentByIds(
 function knownColumns(sql: Sql): Fragment {
   return sql`
     tenant_id, id, status, amount_minor, amount_capturable_minor, amount_captured_minor, amount_refunded_minor,
-    amount_refund_reserved_minor, currency, processor_reference`
+    amount_refund_reserved_minor, currency, processor_reference, cancel_requested_at`
 }
 
 /** The columns of an answer. */

@@ -12,20 +12,35 @@ import { filing } from '../notifications/settle.ts'
 const CANCELING = { payment: cancelDuplicatePayment, kyc: cancelDuplicateVerification }
 /** The nouns whose duplicates can be canceled. */
 export type UndoableNoun = keyof typeof CANCELING
+/** The statuses at the provider in which a duplicate can be canceled. */
+const UNDOABLE: Record<UndoableNoun, string[]> = {
+  payment: ['requires_action', 'processing', 'authorized'],
+  kyc: ['requires_input'],
+}
+
+/** Whether the provider cancels a duplicate that stands so: it holds nothing that cannot be undone. */
+export function isUndoable(noun: UndoableNoun, status: string): boolean {
+  return UNDOABLE[noun].includes(status)
+}
 
 export type Duplicate = { tenant_id: string; id: string; reference: string }
 export type DuplicateSettlement = Settlement & Duplicate & { notification_id: string | null }
 
-/** Whether a call that makes the row was made again under a new key: then the provider may have a duplicate of it. */
+/**
+ * Whether a call that makes the row was made again under a new key: then the provider may have a duplicate of it.
+ * `under_way`: only one that is not settled yet.
+ */
 export async function wasMadeAgain(
   sql: Sql,
   operation: string,
   { tenant_id, id }: Pick<Duplicate, 'tenant_id' | 'id'>,
+  { under_way = false } = {},
 ): Promise<boolean> {
   const [row] = await sql<{ again: boolean }[]>`
     select exists (
       select from all_jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${id}
-        and j.operation = ${operation} and j.generation > 1) as again`
+        and j.operation = ${operation} and j.generation > 1
+        ${under_way ? sql`and j.finished_at is null` : sql``}) as again`
   return row!.again
 }
 

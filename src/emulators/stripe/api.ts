@@ -156,7 +156,8 @@ function reply(
     ask.log.status = answer.status
     if (answer.status >= 400) ask.log.refusal = reasonOf(body)
   }
-  how(ask.exchange.response, answer.status, { ...headersOf(ask, answer), ...more }, body)
+  const date = new Date(nowMs(emulator)).toUTCString()
+  how(ask.exchange.response, answer.status, { date, ...headersOf(ask, answer), ...more }, body)
 }
 
 function reasonOf(body: string): string {

@@ -5,8 +5,10 @@ import type { IdentityProvider, IdentitySession, SessionCall } from '../identity
 import { believe, isId } from './answers.ts'
 import { nullIfMissing } from './classify.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
-import { findInList } from './lists.ts'
+import { believeClock, pagesOf, type Pages } from './lists.ts'
 import { SESSION_STATUS } from './statuses.ts'
+
+type Session = Stripe.Identity.VerificationSession
 
 /** The parameters of a writing call are a pure function of its request, as Stripe's idempotency demands. */
 export function stripeIdentity(options: StripeOptions): IdentityProvider & { close(): Promise<void> } {
@@ -35,16 +37,23 @@ export function stripeIdentity(options: StripeOptions): IdentityProvider & { clo
         return found && toSession(found, reference)
       }),
 
-    searchSession: ({ kyc_id, since_s, except }) =>
-      call('search_verification', () =>
-        findInList(
-          deadline_ms,
-          (page, within) =>
-            sessions.list({ client_reference_id: kyc_id, created: { gte: since_s }, ...page }, within),
-          { name: 'sluice_kyc_id', id: kyc_id, except },
-          (each) => toSession(each),
-        ),
-      ),
+    searchSession: ({ kyc_id, from_s, now_s, except = [] }) =>
+      call('search_verification', async () => {
+        const asked = { client_reference_id: kyc_id, created: { gte: from_s } }
+        const found: IdentitySession[] = []
+        let apart = 0
+        const list: Pages<Session> = (page, within) => sessions.list({ ...asked, ...page }, within)
+        for await (const { data, apart_s } of pagesOf(deadline_ms, list, now_s)) {
+          const ours = data.filter(
+            ({ id, metadata }) => metadata?.['sluice_kyc_id'] === kyc_id && !except.includes(id),
+          )
+          found.push(...ours.map((each) => toSession(each)))
+          apart = apart_s
+        }
+        if (found.length === 0) believeClock(apart)
+        // A duplicate that was canceled is not the one that counts.
+        return found.find(({ status }) => status !== 'canceled') ?? found[0] ?? null
+      }),
 
     close,
   }
@@ -66,7 +75,7 @@ function refusal<T>(outcome: Outcome<T>): Outcome<T> {
   return { ...outcome, failure: { ...outcome.failure, code: 'kyc_refused' } }
 }
 
-function toSession(session: Stripe.Identity.VerificationSession, reference?: string): IdentitySession {
+function toSession(session: Session, reference?: string): IdentitySession {
   const status = SESSION_STATUS.get(session.status)
   believe(
     session.object === 'identity.verification_session' && isId(session.id, 'vs_'),

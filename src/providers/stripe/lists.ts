@@ -3,45 +3,67 @@ import type { Stripe } from 'stripe'
 import { NoAnswer } from '../http.ts'
 import { believe } from './answers.ts'
 
+/** Asks for a page of a list. */
+export type Pages<Listed> = (
+  page: { limit: number; starting_after?: string },
+  options: { timeout: number },
+) => Promise<Pick<Stripe.Response<Stripe.ApiList<Listed>>, 'object' | 'data' | 'has_more' | 'lastResponse'>>
+
+/** With a clock that differs by more, nobody knows whether the right time was listed. */
+const CLOCKS_APART_S = 30
+
 /**
- * The first record of a list whose metadata say `name: id`, but for the one of `except`; or null; all pages together take `deadline_ms` at most. Only
- * that record is read: what else the account has may be of any kind.
+ * The first record of a list whose metadata say `name: id`, or null; all pages together take
+ * `deadline_ms` at most. Only that record is read: what else the account has may be of any kind. `now_s`: as `pagesOf`.
  */
 export async function findInList<Listed extends { id: string; metadata?: Stripe.Metadata | null }, Found>(
   deadline_ms: number,
-  list: (
-    page: { limit: number; starting_after?: string },
-    options: { timeout: number },
-  ) => Promise<Pick<Stripe.ApiList<Listed>, 'object' | 'data' | 'has_more'>>,
-  { name, id, except }: { name: string; id: string; except?: string | undefined },
+  list: Pages<Listed>,
+  { name, id, now_s }: { name: string; id: string; now_s?: number },
   read: (listed: Listed) => Found,
 ): Promise<Found | null> {
-  for await (const page of pagesOf(deadline_ms, list)) {
-    const found = page.find((each) => each.metadata?.[name] === id && each.id !== except)
+  let apart = 0
+  for await (const { data, apart_s } of pagesOf(deadline_ms, list, now_s)) {
+    const found = data.find((each) => each.metadata?.[name] === id)
     if (found !== undefined) return read(found)
+    apart = apart_s
   }
+  believeClock(apart)
   return null
 }
 
 /** Of 100 objects each. */
 const MOST_PAGES = 500
 
-/** The pages of a list, from the first to the last, `MOST_PAGES` at most; all of them together take `deadline_ms` at most. */
+/** Rejects an absence where the provider's clock differs from ours: nobody knows whether the right time was listed. */
+export function believeClock(apart_s: number): void {
+  if (Math.abs(apart_s) <= CLOCKS_APART_S) return
+  const reason = Number.isNaN(apart_s)
+    ? 'the provider does not say its time'
+    : `the clocks of the provider and of the database differ by ${Math.round(Math.abs(apart_s))} s`
+  throw new NoAnswer(`${reason}, so what is not listed proves nothing`, { sent: true })
+}
+
+/**
+ * The pages of a list, from the first to the last, `MOST_PAGES` at most; all of them together take `deadline_ms` at most. `now_s`: where the list
+ * is of a time, the present by the clock that this time was taken from (Unix time); `apart_s`: by how much the provider's
+ * clock is ahead of it, as its answer says.
+ */
 export async function* pagesOf<Listed extends { id: string }>(
   deadline_ms: number,
-  list: (
-    page: { limit: number; starting_after?: string },
-    options: { timeout: number },
-  ) => Promise<Pick<Stripe.ApiList<Listed>, 'object' | 'data' | 'has_more'>>,
-): AsyncGenerator<Listed[]> {
-  const until = performance.now() + deadline_ms
+  list: Pages<Listed>,
+  now_s?: number,
+): AsyncGenerator<{ data: Listed[]; apart_s: number }> {
+  const began = performance.now()
   let starting_after: string | undefined
   for (let pages = 0; pages < MOST_PAGES; pages++) {
-    const timeout = Math.ceil(until - performance.now())
+    const timeout = Math.ceil(began + deadline_ms - performance.now())
     if (timeout <= 0) throw new NoAnswer(`no answer within ${deadline_ms} ms`, { sent: true })
     const page = await list({ limit: 100, starting_after }, { timeout })
     believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
-    yield page.data
+    const passed_s = (performance.now() - began) / 1000
+    const answered_s = Date.parse(page.lastResponse.headers['date'] ?? '') / 1000
+    yield { data: page.data, apart_s: now_s === undefined ? 0 : answered_s - now_s - passed_s }
     if (!page.has_more) return
     starting_after = page.data.at(-1)?.id
     believe(typeof starting_after === 'string', 'more to come after an empty page')

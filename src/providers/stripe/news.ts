@@ -51,6 +51,7 @@ export function readEvent(value: unknown): ProviderEvent | undefined {
     object_id: data.object.id ?? null,
     payload: event.data as Json,
     matters: !NEVER_MATTERS.has(type),
+    made: MADE.has(type) ? madeBy(data.object) : null,
     said: account === '' && api_version === API_VERSION ? saidBy(type, data.object) : null,
   }
 }
@@ -78,6 +79,9 @@ const NEVER_MATTERS: ReadonlySet<string> = new Set([
   'payout.reconciliation_completed',
   'topup.created',
 ])
+
+/** The events that tell of a duplicate for which nothing else happens: nobody has its page, or its secret. */
+const MADE: ReadonlySet<string> = new Set(['identity.verification_session.created', 'payment_intent.created'])
 
 const aboutSchema = z.object({
   data: z.object({
@@ -201,6 +205,7 @@ const FOLLOWED: Readonly<Record<string, Followed>> = {
       // How it stands follows no order, so it is asked for.
       others: [
         'identity.verification_session.canceled',
+        'identity.verification_session.created',
         'identity.verification_session.processing',
         'identity.verification_session.redacted',
         'identity.verification_session.requires_input',
@@ -256,6 +261,15 @@ function saidBy(type: string, value: unknown): Said | null {
   }
 }
 
-function idIn({ metadata }: SaidObject, name: string): string | null {
+/** Our ids in what was made; null when it carries none. */
+function madeBy(value: unknown): ProviderEvent['made'] {
+  const object = aboutSchema.shape.data.shape.object.safeParse(value).data
+  if (object === undefined || !Object.hasOwn(FOLLOWED, object.object)) return null
+  const tenant_id = idIn(object, 'sluice_tenant_id')
+  const filed_id = idIn(object, FOLLOWED[object.object]!.filed_id)
+  return tenant_id === null || filed_id === null ? null : { tenant_id, filed_id }
+}
+
+function idIn({ metadata }: Pick<SaidObject, 'metadata'>, name: string): string | null {
   return z.uuid().safeParse(metadata?.[name]).data ?? null
 }

@@ -11,8 +11,12 @@ import type {
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { toDispute } from './disputes.ts'
 import { keyed, openStripe, type StripeOptions } from './client.ts'
-import { findInList, pagesOf } from './lists.ts'
+import { believeClock, findInList, pagesOf, type Pages } from './lists.ts'
 import { EVENT_TYPES, readEvent } from './news.ts'
+import { sharing } from './shared.ts'
+
+/** The payments of a time, by our ids, and by how much the clocks differ. */
+type Listed = { ids: Map<string, string[]>; apart_s: number }
 
 /**
  * The parameters of a writing call are a pure function of its request: under one key Stripe accepts only the same
@@ -20,6 +24,27 @@ import { EVENT_TYPES, readEvent } from './news.ts'
  */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
   const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
+  const shared = sharing<Listed>()
+
+  /** Reads which payments of a time are those that are `wanted`, by our ids. */
+  async function readTime(
+    created: { gte: number; lte: number },
+    wanted: ReadonlySet<string>,
+    now_s: number,
+  ): Promise<Listed> {
+    const list: Pages<Stripe.PaymentIntent> = (page, { timeout }) =>
+      stripe.paymentIntents.list({ created, ...page }, { timeout: Math.min(timeout, deadline_ms) })
+    const ids = new Map<string, string[]>()
+    let apart = 0
+    for await (const { data, apart_s } of pagesOf(LISTED_WITHIN_MS, list, now_s)) {
+      for (const { id, metadata } of data) {
+        const ours = metadata?.['sluice_payment_id']
+        if (ours !== undefined && wanted.has(ours)) ids.set(ours, [...(ids.get(ours) ?? []), id])
+      }
+      apart = apart_s
+    }
+    return { ids, apart_s: apart }
+  }
 
   return {
     name: 'stripe',
@@ -60,18 +85,18 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
         return found && toPayment(found, reference)
       }),
 
-    listPayment: ({ payment_id, from_s, to_s }) =>
+    listPayment: ({ payment_id, from_s, to_s, now_s }) =>
       call('list_payments', async () => {
-        const created = { gte: from_s, lte: to_s }
-        const ids: string[] = []
-        const pages = pagesOf(LISTED_WITHIN_MS, (page, { timeout }) =>
-          stripe.paymentIntents.list({ created, ...page }, { timeout: Math.min(timeout, deadline_ms) }),
-        )
-        for await (const page of pages)
-          ids.push(...page.flatMap(({ id, metadata }) => (isOf(metadata, payment_id) ? [id] : [])))
+        const began = performance.now()
+        const created = { gte: Math.floor(from_s / 60) * 60, lte: Math.ceil(to_s / 60) * 60 }
+        const read = async (wanted: ReadonlySet<string>) =>
+          await readTime(created, wanted, now_s + (performance.now() - began) / 1000)
+        const { ids, apart_s } = await shared(`${created.gte}-${created.lte}`, payment_id, read)
+        const ours = ids.get(payment_id) ?? []
+        if (ours.length === 0) believeClock(apart_s)
         const expand = { expand: ['latest_charge'] }
-        const found = await Promise.all(ids.map((id) => stripe.paymentIntents.retrieve(id, expand)))
-        return furthest(found.map((each, nth) => toPayment(each, ids[nth])))
+        const found = await Promise.all(ours.map((id) => stripe.paymentIntents.retrieve(id, expand)))
+        return furthest(found.map((each, nth) => toPayment(each, ours[nth])))
       }),
 
     searchPayment: (payment_id) =>

@@ -42,10 +42,10 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
         return payout && toPayout(payout, reference)
       }),
 
-    searchPayout: ({ payout_id, destination, since_s }) =>
+    searchPayout: ({ payout_id, destination, from_s, now_s }) =>
       call('search_payout', () => {
-        const since = { destination, created: { gte: since_s } }
-        const ours = { name: 'sluice_payout_id', id: payout_id }
+        const since = { destination, created: { gte: from_s } }
+        const ours = { name: 'sluice_payout_id', id: payout_id, now_s }
         return isAccount(destination)
           ? findInList(
               deadline_ms,

@@ -14,7 +14,10 @@ export const IRREVERSIBLE: AbsenceRule = { after_ms: 10 * 60_000, lookups: 2 }
 
 /** The time between two lookups that must both show an absence. */
 const BETWEEN_MS = 60_000
-/** The clocks of a provider and of the database differ by less than this, and a call leaves within it after its claim. */
+/**
+ * Lists are read from so long before the first sending until so long after the last. The clocks of the provider and of the
+ * database differ by less, which each list shows (`believeClock`), and a call leaves within it after its claim.
+ */
 const MARGIN_S = 60
 
 /** The provider of a call, and a fingerprint of our credentials there. */
@@ -40,26 +43,39 @@ type SentJob = {
   call: { generation: number }
   sendings: CallSendings
   age_ms: number
+  began_at: number
 }
 
 /**
- * The time in which the provider can have made the object of a call, in Unix time. After a rotation it begins where the
- * complete list of the key before was read to: should the object of an earlier key show up after that, it is taken instead
- * of a second one.
+ * Since when the provider can have made the object of a call, and the present, in Unix time by the database's clock: no
+ * worker's clock counts. It begins with the job: what an earlier key has made is found too.
+ */
+export function timesSinceAsked({
+  sendings: { created_s },
+  age_ms,
+  began_at,
+}: Pick<SentJob, 'sendings' | 'age_ms' | 'began_at'>): { from_s: number; now_s: number } {
+  const now_s = created_s + (age_ms + performance.now() - began_at) / 1000
+  return { from_s: Math.floor(created_s) - MARGIN_S, now_s }
+}
+
+/**
+ * The time in which the provider can have made the object of a call, for a list of all that it made then. After a rotation
+ * it begins where the complete list of the key before was read to: should the object of an earlier key show up after that,
+ * it is taken instead of a second one.
  */
 export async function sendingTimes(
   { sql }: Pick<WorkerContext, 'sql'>,
   job: SentJob,
-): Promise<{ from_s: number; to_s: number }> {
-  const { sendings, age_ms } = job
+): Promise<{ from_s: number; to_s: number; now_s: number }> {
+  const { from_s: asked_s, now_s } = timesSinceAsked(job)
+  const { first_s, last_s } = job.sendings
   const { generation } = job.call
-  const last_s = sendings.last_s ?? 0
-  const created_s = last_s + ((sendings.last_ms ?? 0) - age_ms) / 1000
-  const first_s = sendings.first_s ?? created_s
-  const to_s = Math.ceil(last_s) + MARGIN_S
-  if (generation === 1) return { from_s: Math.floor(first_s) - MARGIN_S, to_s }
+  const to_s = Math.ceil(last_s ?? now_s) + MARGIN_S
+  const from_s = first_s === null ? asked_s : Math.floor(first_s) - MARGIN_S
+  if (generation === 1) return { from_s, to_s, now_s }
   const before_s = await findLastSending(sql, job, generation - 1)
-  return { from_s: Math.floor(Math.min(before_s ?? created_s - MARGIN_S, first_s)), to_s }
+  return { from_s: Math.floor(Math.min(before_s ?? asked_s, first_s ?? asked_s)), to_s, now_s }
 }
 
 /**

@@ -8,9 +8,6 @@ const REFUSED_MS = 24 * 3_600_000
 /** The most new keys for a capture or a cancellation: each for which the processor has stored an error costs two calls. */
 export const MAX_GENERATIONS = 12
 
-/** A provider's clock and ours may differ by this much. */
-const CLOCKS_APART_MS = 3_600_000
-
 /** Stands in for the outcome of a call that may only be looked up, and so is not sent. */
 export const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
 export const UNREACHABLE = {
@@ -33,9 +30,4 @@ export function neverSent(
 export function mayHideAnEffect(call: Pick<ProviderCall, 'in_doubt'>, sent: Outcome<unknown>): boolean {
   if (sent.kind === 'declined') return call.in_doubt || sent.failure.code === 'processor_error'
   return sent.kind === 'ambiguous' && sent.replayed
-}
-
-/** From when on a provider's list shows what a job made, in Unix time. */
-export function sinceOf({ age_ms }: { age_ms: number }): number {
-  return Math.floor((Date.now() - age_ms - CLOCKS_APART_MS) / 1000)
 }

@@ -1,5 +1,6 @@
 // Cancels duplicates: what the provider made of a call that was made again, beside what our row knows.
 import type { Outcome } from '#core/outcome.ts'
+import { isUndoable, type UndoableNoun } from '#domain/reconciliation/duplicates.ts'
 import { cancelDuplicatePayment } from '#jobs/payments.ts'
 import { cancelDuplicateVerification } from '#jobs/verifications.ts'
 import { done, failed, rotate, unanswered, undone, type Decision } from '../decision.ts'
@@ -10,15 +11,13 @@ export const duplicateHandlers = {
   [cancelDuplicatePayment.name]: calling(cancelDuplicatePayment, ({ processor }, job) =>
     cancel(job, {
       noun: 'payment',
-      undoable: ['authorized', 'requires_action', 'processing'],
       send: (reference, key) => processor.cancel({ reference, reason: 'duplicate' }, key),
       find: (reference) => processor.findPayment(reference),
     }),
   ),
   [cancelDuplicateVerification.name]: calling(cancelDuplicateVerification, ({ identity }, job) =>
     cancel(job, {
-      noun: 'session',
-      undoable: ['requires_input', 'processing'],
+      noun: 'kyc',
       send: (reference, key) => identity.cancelSession(reference, key),
       find: (reference) => identity.findSession(reference),
     }),
@@ -33,12 +32,10 @@ async function cancel(
   { call }: CancelDuplicateJob,
   {
     noun,
-    undoable,
     send,
     find,
   }: {
-    noun: string
-    undoable: string[]
+    noun: UndoableNoun
     send: (reference: string, key: string) => Promise<Outcome<FoundDuplicate>>
     find: (reference: string) => Promise<Outcome<FoundDuplicate | null>>
   },
@@ -53,7 +50,7 @@ async function cancel(
   if (looked.kind !== 'done') return unanswered(looked)
   const status = looked.value?.status ?? 'canceled'
   if (status === 'canceled' || status === 'failed') return done({ reference })
-  if (undoable.includes(status)) return rotate(`the duplicate ${reference} is still ${status}`)
-  const message = `The ${noun} is ${status} at the provider.`
+  if (isUndoable(noun, status)) return rotate(`the duplicate ${reference} is still ${status}`)
+  const message = `The duplicate is ${status} at the provider.`
   return failed({ code: 'processor_error', message })
 }

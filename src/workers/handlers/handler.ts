@@ -19,7 +19,12 @@ export type Job<Payload> = Omit<ClaimedJob, 'payload' | 'call' | 'sendings'> & {
 }
 
 /** The same for a job with a provider call, with the stored request parsed. */
-type CallingJob<Payload, Request> = Job<Payload> & { call: Call<Request>; sendings: CallSendings }
+type CallingJob<Payload, Request> = Job<Payload> & {
+  call: Call<Request>
+  sendings: CallSendings
+  /** When the attempt began, by `performance.now`. */
+  began_at: number
+}
 
 /** Only a call that may be sent shows its key, so that no handler sends one that may only be looked up. */
 type Call<Request> = Omit<ProviderCall, 'request' | 'look_only' | 'key'> & { request: Request } & (
@@ -63,6 +68,7 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
     definition,
     ...(giveUp !== undefined && { giveUp }),
     async attempt(context, { call, sendings, ...job }, signal) {
+      const began_at = performance.now()
       const payload = definition.payload.safeParse(job.payload, { error: describe })
       const request = definition.call.request.safeParse(call?.request, { error: describe })
       if (request.error !== undefined && isFromNewerVersion(request.error))
@@ -75,6 +81,7 @@ export function calling<Name extends JobName, Payload extends z.ZodType, Request
         payload: payload.data,
         call: look_only ? { ...stored, look_only } : { ...stored, look_only, key },
         sendings,
+        began_at,
         signal,
       })
     },

@@ -2,6 +2,7 @@
 import { moneyText } from '#core/money.ts'
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
+import { findPaymentByIds } from '#domain/payments/find.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
 import type { PaymentTold } from '#domain/payments/settle.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
@@ -18,8 +19,14 @@ type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
 type PaymentFailure = NonNullable<PaymentTold['failure']>
 type Refusal = { failure: PaymentFailure; reference?: string | null }
 
+/** A call that begins so late may not be wanted any more. */
+const LATE_MS = 60_000
 /** A time whose payments are searched before they are listed. */
 const LONG_S = 3600
+const CANCELED = {
+  code: 'payment_canceled',
+  message: 'The payment was canceled before the processor was asked.',
+} as const
 const STILL_WORKING = 'the processor is still working on it'
 /**
  * When an authorization that an earlier attempt may have made is refused, it is tried and looked up again this
@@ -40,6 +47,10 @@ export const paymentHandlers = {
 /** Authorizes a new payment at the processor. */
 async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Decision> {
   const { call } = job
+  // No earlier attempt can have had an effect, so one that is canceled meanwhile needs no hold.
+  const is_late = job.attempt > 1 || job.age_ms > LATE_MS
+  if (is_late && !call.in_doubt && !call.look_only && (await isUnwanted(context, job)))
+    return failed(CANCELED, { unsent: true, tells: aboutPayment({ ...nothing(job), status: 'canceled' }) })
   const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(context, job, call.key)
   // Sending again would repeat the stored answer "processing", so ask by the reference instead.
   if (sent.kind === 'done' && sent.value.status === 'processing')
@@ -52,6 +63,11 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   if (sent.kind === 'declined') return refused(job, sent)
   if (neverSent(call, sent)) return refused(job, { failure: UNREACHABLE })
   return undone(sent)
+}
+
+async function isUnwanted({ sql }: WorkerContext, { tenant_id, payload }: AuthorizeJob): Promise<boolean> {
+  const payment = await findPaymentByIds(sql, { tenant_id, id: payload.payment_id }, null)
+  return payment?.status === 'pending' && payment.cancel_requested_at !== null
 }
 
 // Sends the stored request with its secrets opened. When they cannot be opened, nothing is sent and the job waits.
@@ -82,7 +98,8 @@ async function search(
 ): Promise<Decision> {
   const { payment_id } = job.payload
   const { processor } = context
-  const looked = await lookUp(context, job, reference)
+  const is_last = refusal !== undefined && nextRefusedLook(job) === undefined
+  const looked = await lookUp(context, job, reference, is_last)
   if (looked.kind !== 'done') return unanswered(looked, { unsent: refusal !== undefined })
   const found = looked.value
   if (found === null && refusal !== undefined) return refusedInDoubt(job, refusal)
@@ -104,45 +121,62 @@ async function search(
   return tell(context, job, found)
 }
 
-// A search lags and proves nothing when it is empty, but it spares reading the list of a long time, and it is all there is
-// where the call was sent with other credentials.
-async function lookUp(context: WorkerContext, job: AuthorizeJob, reference: string | null) {
+// A list proves what it does not show; but all payments of a time are many, so it is read only when that decides, and a long
+// time is searched before. A search lags, and its silence proves nothing.
+async function lookUp(
+  context: WorkerContext,
+  job: AuthorizeJob,
+  reference: string | null,
+  is_last: boolean,
+): Promise<Outcome<ProcessorPayment | null>> {
   const { processor } = context
   const { payment_id } = job.payload
   if (reference !== null) return await processor.findPayment(reference)
   const times = await sendingTimes(context, job)
-  const listed = await wasSentHere(context, job.sendings, processor)
-  if (!listed || times.to_s - times.from_s > LONG_S) {
-    const searched = await processor.searchPayment(payment_id)
-    if (!listed || searched.kind !== 'done' || searched.value !== null) return searched
-  }
-  return await processor.listPayment({ payment_id, ...times })
+  const is_ours = await wasSentHere(context, job.sendings, processor)
+  const decides =
+    is_ours && (is_last || (await untilAbsent(context, job.sendings, processor, UNDOABLE)) === undefined)
+  if (decides && times.to_s - times.from_s <= LONG_S)
+    return await processor.listPayment({ payment_id, ...times })
+  const searched = await processor.searchPayment(payment_id)
+  if (!is_ours || (searched.kind === 'done' && searched.value !== null)) return searched
+  // What the search cannot say now, the list will.
+  return decides ? await processor.listPayment({ payment_id, ...times }) : { kind: 'done', value: null }
 }
 
 // Refused now, while an earlier attempt may have succeeded that the processor does not show yet: tried again with the
 // same key until it must have shown it.
 function refusedInDoubt(job: AuthorizeJob, refusal: Refusal): Decision {
   const refused_ms = job.call.refused_ms ?? 0
-  const look_ms = REFUSED_LOOKS_MS.find((each) => each > refused_ms)
+  const look_ms = nextRefusedLook(job)
   if (look_ms === undefined) return refused(job, refusal)
   return retry(refusal.failure.message, { delay_ms: look_ms - refused_ms, unsent: true, answered: true })
 }
 
+function nextRefusedLook({ call }: AuthorizeJob): number | undefined {
+  return REFUSED_LOOKS_MS.find((each) => each > (call.refused_ms ?? 0))
+}
+
 // The authorization failed for good. `reference` is null when the processor has no object of it.
 function refused(job: AuthorizeJob, { failure, reference = null }: Refusal): Decision {
-  const told: PaymentTold = {
+  const told: PaymentTold = { ...nothing(job), processor_reference: reference, failure: shown(failure) }
+  return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
+}
+
+/** What is told of a payment that the processor has not. */
+function nothing(job: AuthorizeJob): PaymentTold {
+  return {
     ...idsOf(job),
     status: 'failed',
     failed_operation: null,
-    processor_reference: reference,
+    processor_reference: null,
     amount_capturable_minor: null,
     amount_captured_minor: null,
     client_secret: null,
     capture_before: null,
     cancellation_reason: null,
-    failure: shown(failure),
+    failure: null,
   }
-  return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
 }
 
 // Capture and cancel change a payment that the processor knows, so after a refusal or in doubt its state at the

@@ -21,8 +21,8 @@ import {
   unknown,
   type Decision,
 } from '../decision.ts'
-import { IRREVERSIBLE, NEVER_TOOK_EFFECT, untilAbsent, wasSentHere } from './absence.ts'
-import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { IRREVERSIBLE, NEVER_TOOK_EFFECT, timesSinceAsked, untilAbsent, wasSentHere } from './absence.ts'
+import { mayHideAnEffect, MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { compare } from './notifications/drifts.ts'
 import { comparedPayout, payoutTold, settlingPayout, sideOfPayout } from './notifications/payouts.ts'
@@ -75,7 +75,7 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
   const { destination } = job.call.request
   const looked =
     reference === null
-      ? await payouts.searchPayout({ payout_id, destination, since_s: sinceOf(job) })
+      ? await payouts.searchPayout({ payout_id, destination, ...timesSinceAsked(job) })
       : await payouts.findPayout(reference)
   if (looked.kind !== 'done') return unanswered(looked)
   const found = looked.value

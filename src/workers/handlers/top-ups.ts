@@ -7,8 +7,8 @@ import { createTopUp } from '#jobs/top-ups.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../context.ts'
 import { done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { IRREVERSIBLE, NEVER_TOOK_EFFECT, untilAbsent } from './absence.ts'
-import { mayHideAnEffect, neverSent, sinceOf, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { IRREVERSIBLE, NEVER_TOOK_EFFECT, timesSinceAsked, untilAbsent } from './absence.ts'
+import { mayHideAnEffect, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { settlingTopUp, topUpTold } from './notifications/top-ups.ts'
 
@@ -62,7 +62,7 @@ async function look({ top_ups }: WorkerContext, job: TopUpJob) {
   const { call, payload } = job
   if (call.reference !== null) return await top_ups.findTopUp(call.reference)
   const { amount_minor } = call.request
-  return await top_ups.searchTopUp({ ...payload, amount_minor, since_s: sinceOf(job) })
+  return await top_ups.searchTopUp({ ...payload, amount_minor, ...timesSinceAsked(job) })
 }
 
 function isOurs({ amount_minor, currency, metadata }: ProcessorTopUp, { call, payload }: TopUpJob): boolean {

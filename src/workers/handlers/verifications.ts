@@ -1,5 +1,6 @@
 // Performs the jobs of verifications: opens a session at the provider, asks for another link to it, lets go of it.
 import type { Outcome } from '#core/outcome.ts'
+import { isUndoable } from '#domain/reconciliation/duplicates.ts'
 import { findVerificationByIds, findTime } from '#domain/verifications/find.ts'
 import { verificationLinkPlace } from '#domain/verifications/sealed.ts'
 import type { VerificationTold } from '#domain/verifications/settle.ts'
@@ -17,8 +18,8 @@ import {
   unknown,
   type Decision,
 } from '../decision.ts'
-import { NEVER_TOOK_EFFECT, OTHER_CREDENTIALS, wasSentHere } from './absence.ts'
-import { mayHideAnEffect, MAX_GENERATIONS, neverSent, sinceOf, TOO_LATE } from './calls.ts'
+import { NEVER_TOOK_EFFECT, OTHER_CREDENTIALS, timesSinceAsked, wasSentHere } from './absence.ts'
+import { mayHideAnEffect, MAX_GENERATIONS, neverSent, TOO_LATE } from './calls.ts'
 import { calling, handling, type JobOf } from './handler.ts'
 import { cancelDuplicate } from './notifications/duplicates.ts'
 import { verificationTold, settlingVerification } from './notifications/verifications.ts'
@@ -80,25 +81,37 @@ async function create(context: WorkerContext, job: CreateVerificationJob): Promi
 async function look({ identity }: WorkerContext, job: CreateVerificationJob, known: string | null) {
   const reference = job.call.reference ?? known
   if (reference !== null) return await identity.findSession(reference)
-  const searched = await identity.searchSession({ ...job.payload, since_s: sinceOf(job) })
+  const searched = await identity.searchSession({ ...job.payload, ...timesSinceAsked(job) })
   if (searched.kind !== 'done' || searched.value === null) return searched
   return await identity.findSession(searched.value.reference)
 }
 
-// A session that was opened under a new key: one that an earlier key has made after all is canceled.
+// A session that was opened under a new key: those that earlier keys have made after all are canceled. Before that the
+// verification knows its own: by our ids alone, the end of a duplicate would be its end.
 async function openedOnce(
   context: WorkerContext,
   job: CreateVerificationJob,
   session: IdentitySession,
 ): Promise<Decision> {
   const ends = opened(context, job, session, null)
-  if (job.call.generation === 1) return ends
-  const { reference } = session
-  const asked = { ...job.payload, since_s: sinceOf(job), except: reference }
-  const other = await context.identity.searchSession(asked)
-  if (other.kind !== 'done' || other.value?.status !== 'requires_input') return ends
+  if (job.call.generation === 1 || ends.tells === undefined) return ends
+  return goOn(ends.tells, () => cancelOthers(context, job, [session.reference]))
+}
+
+async function cancelOthers(
+  context: WorkerContext,
+  job: CreateVerificationJob,
+  known: string[],
+): Promise<Decision> {
+  const asked = { ...job.payload, ...timesSinceAsked(job), except: known }
+  const looked = await context.identity.searchSession(asked)
+  if (looked.kind !== 'done') return unanswered(looked, { reached: true })
+  const other = looked.value
+  if (other === null) return done({ reference: known[0]! })
+  const next = () => cancelOthers(context, job, [...known, other.reference])
+  if (!isUndoable('kyc', other.status)) return await next()
   const row = { tenant_id: job.tenant_id, id: job.payload.kyc_id }
-  return goOn(cancelDuplicate('kyc', row, other.value.reference), () => Promise.resolve(ends))
+  return goOn(cancelDuplicate('kyc', row, other.reference), next)
 }
 
 function opened(

@@ -59,6 +59,7 @@ async function namedBy<Row>(
  * The provider's record of what news are about, and our row of it; the decision when one of them is missing. For nouns
  * that are part of no other. With `seconds` a row that is named by our ids alone, and that the provider knows by another
  * reference, has a second record there; `undo` decides what becomes of that, and undefined leaves it to a person.
+ * `mayBeSecond`: the row has no reference yet, and nobody knows whether the record is its own: it waits.
  */
 export async function findBoth<Row extends RowIds, Found extends MarkedRecord & { status: string }>(
   context: WorkerContext,
@@ -70,12 +71,14 @@ export async function findBoth<Row extends RowIds, Found extends MarkedRecord & 
     ask,
     seconds,
     undo = () => Promise.resolve(undefined),
+    mayBeSecond = () => Promise.resolve(false),
   }: {
     compared: ComparedNoun
     rows: RowsOf<Row>
     ask: () => Promise<Outcome<Found | null>>
     seconds: boolean
     undo?: (row: Row, record: Found) => Promise<Decision | undefined>
+    mayBeSecond?: (row: Row, record: Found) => Promise<boolean>
   },
 ): Promise<{ row: Row; record: Found } | { decision: Decision }> {
   const { reference, marked } = news
@@ -88,6 +91,12 @@ export async function findBoth<Row extends RowIds, Found extends MarkedRecord & 
   if (looked.kind !== 'done') return { decision: askAgain(notification, looked) }
   const record = looked.value
   const row = record === null ? await find() : await ownerOf(context, rows, record)
+  if (row !== undefined && record !== null && (await mayBeSecond(row, record)))
+    return {
+      decision: is_look
+        ? over(notification, 'ignored')
+        : parkFor(context, notification, 'not_known_here', { waits_for: reference }),
+    }
   if (row !== undefined && record !== null) return { row, record }
   if (row !== undefined && (is_look || wasParkedFor(notification, 'not_at_processor'))) {
     const compared = await compare(context, noun, row, null)

@@ -1,6 +1,7 @@
 // Duplicates at a provider: a call was made again although what it made first shows up after all.
 import {
   cancelingDuplicates,
+  isUndoable,
   wasMadeAgain,
   type DuplicateSettlement,
   type UndoableNoun,
@@ -14,20 +15,16 @@ type Row = { tenant_id: string; id: string }
 type Undoable = {
   /** The call that makes it. */
   operation: string
-  /** The statuses of a duplicate that is canceled. */
-  statuses: string[]
   tells: (what: Told<DuplicateSettlement>) => Tells
 }
 
 const UNDOABLE: Record<UndoableNoun, Undoable> = {
   payment: {
     operation: authorizePayment.call.operation,
-    statuses: ['requires_action', 'processing', 'authorized'],
     tells: canceling('payment'),
   },
   kyc: {
     operation: createVerification.call.operation,
-    statuses: ['requires_input'],
     tells: canceling('kyc'),
   },
 }
@@ -56,6 +53,19 @@ export async function isUndoableDuplicate(
   { tenant_id, id }: Row,
   { status }: { status: string },
 ): Promise<boolean> {
-  const { operation, statuses } = UNDOABLE[noun]
-  return statuses.includes(status) && (await wasMadeAgain(sql, operation, { tenant_id, id }))
+  const { operation } = UNDOABLE[noun]
+  return isUndoable(noun, status) && (await wasMadeAgain(sql, operation, { tenant_id, id }))
+}
+
+/**
+ * Whether a record that names a row without a reference may be its duplicate: while the call is made again, only its answer
+ * tells which record is the row's own.
+ */
+export async function mayBeDuplicate(
+  { sql }: WorkerContext,
+  noun: UndoableNoun,
+  { tenant_id, id, provider_reference }: Row & { provider_reference: string | null },
+): Promise<boolean> {
+  if (provider_reference !== null) return false
+  return await wasMadeAgain(sql, UNDOABLE[noun].operation, { tenant_id, id }, { under_way: true })
 }

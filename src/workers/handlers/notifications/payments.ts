@@ -17,7 +17,7 @@ import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
 import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { cancelDuplicate, isUndoableDuplicate } from './duplicates.ts'
+import { cancelDuplicate, isUndoableDuplicate, mayBeDuplicate } from './duplicates.ts'
 import { parkFor, wasDrift, wasParkedFor } from './parked.ts'
 
 export const paymentRows: RowsOf<KnownPayment> = {
@@ -120,6 +120,10 @@ async function applyPayment(
     ask: () => processor.findPayment(reference),
     seconds: true,
     undo,
+    // A hold is taken as ours, whichever call made it.
+    mayBeSecond: async ({ processor_reference, ...row }, { status }) =>
+      status === 'canceled' &&
+      (await mayBeDuplicate(context, 'payment', { ...row, provider_reference: processor_reference })),
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both

@@ -22,7 +22,7 @@ import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
 import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
 import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { cancelDuplicate, isUndoableDuplicate } from './duplicates.ts'
+import { cancelDuplicate, isUndoableDuplicate, mayBeDuplicate } from './duplicates.ts'
 import { wasDrift } from './parked.ts'
 
 const verificationRows: RowsOf<KnownVerification> = {
@@ -82,6 +82,7 @@ async function applySession(
       (await isUndoableDuplicate(context, 'kyc', row, record))
         ? done({ tells: cancelDuplicate('kyc', row, record.reference, notification.id) })
         : undefined,
+    mayBeSecond: (row) => mayBeDuplicate(context, 'kyc', row),
   })
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
