@@ -1,9 +1,11 @@
-// Rounds of properties: one for each operation of the document, and those of notifications, endless requests and stories.
+// Rounds of properties: one for each operation of the document, and those of notifications, endless requests, stories and
+// floods.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Arbitrary, array, asyncProperty, check, constantFrom } from 'fast-check'
+import { type Arbitrary, array, asyncProperty, check, constant, constantFrom } from 'fast-check'
 import { routesOf, type DocumentedRoute } from '#test/documentation.ts'
 import type { RawAnswer } from '#test/raw.ts'
 import { problemsWith } from './checks.ts'
+import { flood, FLOODS } from './floods.ts'
 import { emailNotifier } from './notifications/email.ts'
 import { isForged, signed, unsigned, type Notice, type Notifier } from './notifications/notice.ts'
 import { stripeNotifier } from './notifications/stripe.ts'
@@ -39,6 +41,11 @@ type Property = {
   holds: (value: any) => Promise<void>
 }
 
+/** A round of so many requests to each operation floods with all of its requests; a smaller one with a part of them. */
+const WHOLE_FLOODS_OF_RUNS = 40
+
+const FLOOD = 'a flood of '
+
 class Wrong extends Error {
   readonly problems: string[]
   readonly command: string
@@ -60,7 +67,7 @@ export function propertiesOf(target: Target): string[] {
 
 /**
  * One round: every property whose name holds `only`, with `runs` cases of each route. Answers what was found first, or null.
- * The same seed makes the same cases; `path` goes to one of them.
+ * The same seed makes the same cases; `floods`: whether queues are flooded too; `path` goes to one of them.
  */
 export async function runRound(
   target: Target,
@@ -69,12 +76,21 @@ export async function runRound(
     seed,
     runs,
     only = '',
+    floods = true,
     path,
     until_ms = Infinity,
-  }: { seed: number; runs: number; only?: string; path?: string | undefined; until_ms?: number },
+  }: {
+    seed: number
+    runs: number
+    only?: string
+    floods?: boolean
+    path?: string | undefined
+    until_ms?: number
+  },
 ): Promise<Finding | null> {
-  for (const { name, share, cases, holds } of allProperties(target, tally)) {
+  for (const { name, share, cases, holds } of allProperties(target, tally, runs)) {
     if (!name.toLowerCase().includes(only.toLowerCase())) continue
+    if (!floods && name.startsWith(FLOOD)) continue
     tally.property = name
     const left_ms = until_ms - performance.now()
     if (left_ms <= 0) return null
@@ -100,7 +116,7 @@ export async function runRound(
   return problems.length === 0 ? null : { property: only, seed, path: '', problems, command: '' }
 }
 
-function allProperties(target: Target, tally: Tally): Property[] {
+function allProperties(target: Target, tally: Tally, runs = WHOLE_FLOODS_OF_RUNS): Property[] {
   const routes = routesOf(target.document)
   const requests = new Map(routes.map((route) => [route, requestsFor(target.document, route)]))
   const ofRoutes = routes.map((route) => ({
@@ -137,6 +153,17 @@ function allProperties(target: Target, tally: Tally): Property[] {
     }),
     story('payments', 0.5, paymentStories, (each) => livePayment(target, each)),
     ...STORY_NOUNS.map((noun) => story(noun.name, 0.25, storiesOf(noun), (each) => live(target, noun, each))),
+    ...FLOODS.map((each) => ({
+      name: `${FLOOD}${each.name}`,
+      share: 0,
+      cases: constant(Math.min(1, runs / WHOLE_FLOODS_OF_RUNS)),
+      holds: async (part: number) => {
+        const { problems, commands, statuses } = await flood(target, each, part)
+        tally.requests += statuses.length
+        for (const status of statuses) tally.statuses.set(status, (tally.statuses.get(status) ?? 0) + 1)
+        if (problems.length > 0) throw new Wrong(problems, commands.join('\n'))
+      },
+    })),
   ]
 
   function story<T>(

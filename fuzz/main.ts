@@ -13,12 +13,14 @@ const HELP = `npm run fuzz: every operation of the OpenAPI document, with what n
   npm run fuzz -- --seed 17 --route 'POST /v1/payments' --path 12:0:1
 
 No input may end in an undocumented answer or a failure of ours, or change anything when it is refused; every answer is what the
-document says; no answer shows another tenant's records; in the end the books add up.
+document says; no answer shows another tenant's records; in the end the books add up. Floods of one key fill each queue: what is too
+much is refused by name, another tenant is answered meanwhile, memory is bounded, and nothing is left of callers who have left.
 
 --minutes N           how long (1)
 --seed N              the first round's; each round counts one on. The same seed makes the same requests (drawn)
 --runs N              requests to each operation in a round (40)
---route NAME          only what has NAME in its name: an operation, "POST /stripe", "requests without an end", "stories of payouts"
+--route NAME          only what has NAME in its name: an operation, "POST /stripe", "requests without an end", "stories of payouts",
+                      "a flood of previews"
 --path P              goes straight to a case of one round, as a finding says
 --queue Q             the system's queue: redis or postgres (redis)
 --list                names what can be fuzzed

@@ -30,6 +30,8 @@ export const FUZZED_VARIABLES = {
   WEBHOOK_RETRY_SCHEDULE_S: '0',
   MESSAGES_PER_MINUTE: '1000000',
   MESSAGES_PER_DESTINATION_HOUR: '1000000',
+  // As the scripts of package.json have it.
+  NODE_OPTIONS: '--max-old-space-size=512',
   EMAIL_WEBHOOK_SECRET: `whsec_${randomBytes(32).toString('base64')}`,
 }
 
@@ -39,6 +41,8 @@ export type Target = {
   url: string
   document: any
   client: Client
+  /** Another tenant; null: there is none. */
+  neighbour: Client | null
   /** Where to send notifications, and what those of each provider are signed with; null: they are not fuzzed. */
   webhooks: { url: string; secrets: Secrets } | null
   /** What stands only in records of the other tenant. */
@@ -55,6 +59,8 @@ export type Target = {
   taken(sent: Sent): void
   /** What is stored, once nothing is under way. */
   stored(): Promise<string>
+  /** The bytes that the API takes; 0 where that is not known. */
+  memory(): Promise<number>
   /** How many notifications are stored that neither the processor nor a look of ours has made. */
   notifications(): Promise<number>
   /** What is wrong in the end: books that do not add up, processes that ended, logs that hold what they must not. */
@@ -112,6 +118,11 @@ export async function deployedTarget(deployment: Deployment, running: Running): 
     async stored() {
       await settled()
       return await stored(deployment)
+    },
+    async memory() {
+      const { url } = JSON.parse(await running.api.says('/metrics and /readyz listen')) as { url: string }
+      const metrics = await (await fetch(`${url}/metrics`)).text()
+      return Number(/^process_resident_memory_bytes (\S+)$/m.exec(metrics)?.[1])
     },
     async notifications() {
       const [row] = await sql<{ count: number }[]>`
@@ -203,6 +214,7 @@ export async function runningTarget(options: {
         before = now
       }
     },
+    memory: () => Promise.resolve(0),
     notifications: () => Promise.resolve(0),
     problems: () => Promise.resolve([]),
   }
@@ -211,7 +223,7 @@ export async function runningTarget(options: {
 async function targetOf(
   client: Client,
   other: Client | null,
-): Promise<Pick<Target, 'url' | 'document' | 'client' | 'concrete' | 'taken'>> {
+): Promise<Pick<Target, 'url' | 'document' | 'client' | 'neighbour' | 'concrete' | 'taken'>> {
   const document = await readDocument(client)
   const own = createThings(client)
   const others =
@@ -236,6 +248,7 @@ async function targetOf(
     url: client.url,
     document,
     client,
+    neighbour: other,
     async concrete(sent) {
       const { target, headers, body } = sent
       const all = [target, ...headers.map(([, value]) => value), body ?? '']

@@ -47,7 +47,8 @@ export async function send(url: string, sent: Sent): Promise<RawAnswer> {
   }
 }
 
-function bytesOf(url: string, { method, target, headers, body, framing }: Sent): Buffer {
+/** The bytes of it; without an end where it has none. */
+export function bytesOf(url: string, { method, target, headers, body, framing }: Sent): Buffer {
   const given = new Set(headers.map(([name]) => name.toLowerCase()))
   const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`)
   const add = (name: string, value: string) => {

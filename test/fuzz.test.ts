@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { routesOf } from '#test/documentation.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { newTally, propertiesOf, runRound } from '../fuzz/campaign.ts'
+import { flood, FLOODS } from '../fuzz/floods.ts'
 import { live } from '../fuzz/stories/live.ts'
 import { STORY_NOUNS } from '../fuzz/stories/nouns.ts'
 import { deployedTarget, FUZZED_VARIABLES, type Target } from '../fuzz/target.ts'
@@ -29,13 +30,13 @@ test(
   { timeout: 120_000 },
   async () => {
     const tally = newTally()
-    expect(await runRound(target, tally, { seed: 17, runs: RUNS })).toBeNull()
+    expect(await runRound(target, tally, { seed: 17, runs: RUNS, floods: false })).toBeNull()
     expect(tally.requests).toBeGreaterThan(RUNS * routesOf(target.document).length)
     expect(Array.from(tally.statuses.keys())).toEqual(expect.arrayContaining([200, 201, 400, 404, 408]))
   },
 )
 
-test('every operation, the notifications and stories are fuzzed', () => {
+test('every operation, the notifications, stories and queues are fuzzed', () => {
   const names = routesOf(target.document).map(({ method, path }) => `${method} ${path}`)
   const nouns = ['payments', ...STORY_NOUNS.map(({ name }) => name)]
   expect(propertiesOf(target)).toEqual([
@@ -45,7 +46,16 @@ test('every operation, the notifications and stories are fuzzed', () => {
     'POST /twilio',
     'POST /email',
     ...nouns.map((name) => `stories of ${name}`),
+    ...FLOODS.map(({ name }) => `a flood of ${name}`),
   ])
+})
+
+const LINKS = FLOODS.find(({ name }) => name === 'links to a verification')!
+
+test('a flood of one key is refused by name, others are answered, and nothing is left of who left', async () => {
+  const { problems, statuses } = await flood(target, LINKS, 1)
+  expect(problems).toEqual([])
+  expect(statuses).toContain(429)
 })
 
 describe('it would notice', () => {
@@ -75,6 +85,18 @@ describe('it would notice', () => {
     const story = { drawn: { source: 'src_success' }, moves: [[]], order: [0] }
     const { problems } = await live(target, noun, story)
     expect(problems).toEqual(['from pending it became succeeded'])
+  })
+
+  test('a flood that takes too much memory, or is refused without a word of what is full', async () => {
+    const { problems } = await flood(
+      { ...target, memory: () => Promise.resolve(2 ** 31) },
+      { ...LINKS, full: /another queue/ },
+      1,
+    )
+    expect(problems).toContain('it took 2048 MiB of memory')
+    expect(problems).toContainEqual(
+      expect.stringMatching(/^a refusal does not say what is full: 429 .*links to this verification/),
+    )
   })
 
   test('an error that is not in the catalogue', async () => {

@@ -1,0 +1,293 @@
+// Floods: one key fills each queue that a caller can fill. What is too much is refused by name, others are answered, and
+// nothing is left of those who have left.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { freshKey, type Answer, type Client } from '#test/client.ts'
+import { openUnfinished, type RawAnswer } from '#test/raw.ts'
+import type { Lived } from './stories/asker.ts'
+import type { Target } from './target.ts'
+import { inAnHour, NOWHERE } from './things.ts'
+import { asCommand, binary, bytesOf, send, type Sent } from './wire.ts'
+
+export type Flood = {
+  name: string
+  /** How many requests at once. */
+  many: number
+  /** What may be full, in the words of the refusals. */
+  full: RegExp
+  /** Statuses beside 2xx, 429 and 503 that say nothing of a queue. */
+  also?: number[]
+  /** Where it goes, if not to the API; null: it cannot be reached. */
+  urlOf?: (target: Target) => string | null
+  /** Makes what the requests need, and answers the request of each number. */
+  prepare: (client: Client) => Promise<(nth: number) => Sent>
+  /** What another tenant asks meanwhile. */
+  neighbour?: (client: Client) => Promise<Answer>
+}
+
+/** What may be full for any request. */
+const FULL_ANYWHERE = /process is too busy|statements wait|does not keep up|Too many connections/
+/** Node's heap has 512 MiB; the rest is threads, buffers and code. */
+const MOST_BYTES = 1024 ** 3
+const LOOK_MS = 200
+/** So soon a request is answered that is repeated while it is told to come again. */
+const PATIENCE_MS = 10_000
+const AGAIN_MS = 250
+const LONGEST_SHOWN = 10_000
+const MEBIBYTE = 1024 * 1024
+
+/** Takes some hundredths of a second. */
+const SLOW = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}x'
+const slowTemplate = async (client: Client): Promise<string> => {
+  const body = { name: freshKey(), channel: 'email', subject: 'x', text: SLOW, html: SLOW }
+  return (await client.post('/v1/messages/templates', body)).body.id
+}
+const LISTS = ['customers', 'payments', 'payouts', 'messages', 'disputes', 'events']
+
+export const FLOODS: Flood[] = [
+  {
+    name: 'previews',
+    many: 1_500,
+    full: /templates wait|Templates cannot be rendered/,
+    async prepare(client) {
+      const id = await slowTemplate(client)
+      const rest = 'x'.repeat(20_000)
+      return (nth) => post(client, `/v1/messages/templates/${id}/preview`, { variables: { mark: nth, rest } })
+    },
+    async neighbour(client) {
+      const body = { name: freshKey(), channel: 'sms', body: 'Hello {{ name }}' }
+      const { id } = (await client.post('/v1/messages/templates', body)).body
+      return await client.post(`/v1/messages/templates/${id}/preview`, { variables: { name: 'Ada' } })
+    },
+  },
+  {
+    name: 'batches',
+    many: 120,
+    full: /templates|large messages|read at once/,
+    async prepare(client) {
+      const template = await slowTemplate(client)
+      return (nth) => {
+        const messages = Array.from({ length: 4 }, () => ({
+          idempotency_key: freshKey(),
+          template,
+          variables: { mark: nth },
+          to: ['flooded@example.com'],
+          send_at: inAnHour(),
+        }))
+        return post(client, '/v1/messages/email/batch', { messages })
+      }
+    },
+  },
+  {
+    name: 'large messages',
+    many: 40,
+    full: /large/,
+    also: [408],
+    prepare: (client) => {
+      const content = 'x'.repeat(2 * MEBIBYTE)
+      const message = { to: ['flooded@example.com'], subject: 'Large', text: 'Large' }
+      const attachments = [{ filename: 'x.txt', content_type: 'text/plain', content }]
+      return Promise.resolve(() =>
+        post(client, '/v1/messages/email', {
+          idempotency_key: freshKey(),
+          ...message,
+          attachments,
+          send_at: inAnHour(),
+        }),
+      )
+    },
+  },
+  {
+    name: 'lists',
+    many: 800,
+    full: /lists/,
+    prepare: (client) =>
+      Promise.resolve((nth) => request(client, 'GET', `/v1/${LISTS[nth % LISTS.length]!}?limit=100`)),
+    neighbour: (client) => client.get('/v1/customers?limit=1'),
+  },
+  {
+    name: 'waits for events',
+    many: 80,
+    full: /wait for events|lists/,
+    async prepare(client) {
+      let after = 0
+      for (;;) {
+        const events = (await client.get(`/v1/events?limit=100&after=${after}`)).body as {
+          sequence: number
+        }[]
+        if (events.length === 0) break
+        after = events.at(-1)!.sequence
+      }
+      return () => request(client, 'GET', `/v1/events?after=${after}`, { prefer: 'wait=2' })
+    },
+  },
+  {
+    name: 'bodies without an end',
+    many: 400,
+    full: /bodies/,
+    also: [408],
+    prepare: (client) => {
+      const body = JSON.stringify({ name: 'x'.repeat(220_000) }).slice(0, -1)
+      const sent = request(client, 'POST', '/v1/customers', JSON_BODY, body)
+      return Promise.resolve(() => ({ ...sent, framing: 'endless' as const }))
+    },
+  },
+  {
+    name: 'creates',
+    many: 1_000,
+    full: /too much waits/,
+    prepare: (client) => {
+      const metadata = { rest: 'x'.repeat(8_000) }
+      return Promise.resolve(() =>
+        post(client, '/v1/customers', { idempotency_key: freshKey(), name: 'Ada', metadata }),
+      )
+    },
+  },
+  {
+    name: 'changes of endpoints',
+    many: 500,
+    full: /changes of webhook endpoints/,
+    async prepare(client) {
+      const body = { idempotency_key: freshKey(), url: NOWHERE, types: ['payout.canceled'] }
+      const made = await client.post('/v1/webhook_endpoints', body)
+      const id = made.body.id ?? (await client.get('/v1/webhook_endpoints?limit=1')).body[0].id
+      return (nth) =>
+        request(client, 'PATCH', `/v1/webhook_endpoints/${id}`, JSON_BODY, `{"description":"${nth}"}`)
+    },
+  },
+  {
+    name: 'links to a verification',
+    many: 60,
+    full: /links to this verification/,
+    async prepare(client) {
+      const person = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
+      const subject = { subject_type: 'customer', subject_id: person.body.id }
+      const asked = { idempotency_key: freshKey(), ...subject }
+      const { id } = (await client.post('/v1/compliance/kyc', asked, { prefer: 'wait=10' })).body
+      return () => post(client, `/v1/compliance/kyc/${id}/link`, { idempotency_key: freshKey() })
+    },
+  },
+  {
+    name: 'keys that nobody has',
+    many: 800,
+    full: /keys/,
+    also: [401],
+    prepare: (client) =>
+      Promise.resolve((nth) => {
+        const key = client.key.slice(0, -6) + String(nth).padStart(6, '0')
+        return request({ ...client, key }, 'GET', '/v1/customers')
+      }),
+  },
+  {
+    name: 'notifications',
+    many: 120,
+    full: /bodies|notifications/,
+    also: [400, 408],
+    urlOf: ({ webhooks }) => webhooks?.url ?? null,
+    prepare: (client) => Promise.resolve(() => post(client, '/stripe', { rest: 'x'.repeat(MEBIBYTE - 100) })),
+  },
+]
+
+const JSON_BODY = { 'content-type': 'application/json' }
+
+function request(
+  { key }: Pick<Client, 'key'>,
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+  body: string | null = null,
+): Sent {
+  return {
+    operation: `${method} ${path}`,
+    method,
+    target: path,
+    headers: Object.entries({ authorization: `Bearer ${key}`, ...headers }),
+    body: body === null ? null : binary(body),
+    framing: 'length',
+  }
+}
+
+function post(client: Client, path: string, body: object): Sent {
+  return request(client, 'POST', path, JSON_BODY, JSON.stringify(body))
+}
+
+/** Floods with this part of its requests: some wait for their answers, then others leave without. */
+export async function flood(
+  target: Target,
+  of: Flood,
+  part: number,
+): Promise<Lived & { statuses: number[] }> {
+  const url = of.urlOf === undefined ? target.url : of.urlOf(target)
+  if (url === null) return { problems: [], commands: [], statuses: [] }
+  const many = Math.ceil(of.many * part)
+  const make = await of.prepare(target.client)
+  const problems = new Set<string>()
+  const isGood = (status: number) => (status >= 200 && status < 300) || of.also?.includes(status) === true
+
+  const over = new AbortController()
+  const asked = Array.from({ length: many }, (_, nth) => send(url, make(nth)))
+  const answered = Promise.all(asked).finally(() => over.abort())
+  const others = (async () => {
+    do await answersNeighbour()
+    while (!over.signal.aborted)
+  })()
+  const memory = (async () => {
+    do {
+      // One that has ended answers nothing.
+      const bytes = await target.memory().catch(() => 0)
+      if (bytes > MOST_BYTES) problems.add(`it took ${Math.round(bytes / MEBIBYTE)} MiB of memory`)
+      await sleep(LOOK_MS)
+    } while (!over.signal.aborted)
+  })()
+  const answers = await answered
+  await Promise.all([others, memory])
+  for (const answer of answers) if (!isGood(answer.status)) judge(answer)
+
+  const left = openUnfinished(url, many, bytesOf(url, make(many)))
+  await answersNeighbour()
+  await left.reset()
+  await soon(
+    'one that comes after those who left',
+    async () => (await send(url, make(many + 1))).status,
+    isGood,
+  )
+  return {
+    problems: [...problems],
+    commands: (make(0).body?.length ?? 0) > LONGEST_SHOWN ? [] : [asCommand(url, make(0))],
+    statuses: answers.map(({ status }) => status),
+  }
+
+  function judge({ status, body, text, headers }: RawAnswer): void {
+    if (status !== 429 && status !== 503)
+      return void problems.add(`it answered ${status} ${text.slice(0, 300)}`)
+    const { code, message = '' }: { code?: string; message?: string } = body?.error ?? {}
+    if (code !== 'timeout' && !of.full.test(message) && !FULL_ANYWHERE.test(message))
+      problems.add(`a refusal does not say what is full: ${status} ${message}`)
+    if (!headers.has('retry-after')) problems.add(`a refusal does not say when to try again: ${message}`)
+  }
+
+  async function answersNeighbour(): Promise<void> {
+    const { neighbour } = target
+    if (neighbour === null) return
+    const ask = of.neighbour ?? ((client: Client) => client.get('/v1/customers?limit=1'))
+    await soon(
+      'another tenant',
+      async () => (await ask(neighbour)).status,
+      (status) => status === 200,
+    )
+  }
+
+  async function soon(
+    who: string,
+    ask: () => Promise<number>,
+    isAnswered: (status: number) => boolean,
+  ): Promise<void> {
+    const late_at = performance.now() + PATIENCE_MS
+    for (;;) {
+      const status = await ask().catch(() => 0)
+      if (isAnswered(status)) return
+      if (performance.now() > late_at)
+        return void problems.add(`${who} is not answered for ${PATIENCE_MS / 1000} s, but told ${status}`)
+      await sleep(AGAIN_MS)
+    }
+  }
+}
