@@ -1,5 +1,6 @@
 // Messages as the API accepts, shows and cancels them; no worker is there to send them.
 import { randomBytes } from 'node:crypto'
+import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createHold } from '#api/routes/messages/asker.ts'
@@ -9,6 +10,7 @@ import { segmentsOf } from '#core/segments.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { until } from '#test/process.ts'
+import { memoryInUse } from '#test/raw.ts'
 import { byTest } from '#test/environment.ts'
 import { eventually } from '#test/payments.ts'
 import { setEmailDomains, setSmsSenders } from '#domain/tenants.ts'
@@ -358,6 +360,54 @@ describe('what no email may hold is refused, and nothing is written', () => {
     }
     expect(await written()).toEqual(before)
   })
+})
+
+test('what is wrong in 14 MB is found in a walk through it', async () => {
+  const mib = 1024 * 1024
+  const lines = (last: number) =>
+    Buffer.from(`${`${'x'.repeat(998)}\n`.repeat(10 * 1024)}${'x'.repeat(last)}\r`).toString('base64')
+  const attached = (last: number) => ({
+    attachments: [{ filename: 'a.eml', content_type: 'message/rfc822', content: lines(last) }],
+  })
+  const words = `${'a'.repeat(990)} `
+  for (const [param, fields] of [
+    ['headers.X-A', { headers: { 'X-A': words.repeat((14 * mib) / words.length) } }],
+    ['attachments.0.content', attached(999)],
+  ] as const) {
+    const { status, body } = await email(fields)
+    expect([status, body.error.param]).toEqual([400, param])
+  }
+  expect((await email(attached(998))).status).toBe(202)
+  const word = (length: number) => email({ headers: { 'X-A': `a ${'b'.repeat(length)}` } })
+  expect([(await word(990)).status, (await word(991)).status]).toEqual([202, 400])
+})
+
+test('large messages that are read and not taken keep out only who leaves them, and not for long', async () => {
+  const own = await world.clientOf()
+  const large = '\u20ac'.repeat(1_000_000)
+  const { id } = (await email({ text: large, html: large, send_at: later(5) }, ASYNC, own)).body
+  const api = await apiWith({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 1_000_000 }, own.key)
+  const { hostname, port } = new URL(api.url)
+  const ask = `GET /v1/messages/${id} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${own.key}\r\n\r\n`
+  const before = memoryInUse()
+  const unread = Array.from({ length: 40 }, () => {
+    const socket = connect(Number(port), hostname)
+    onTestFinished(() => void socket.destroy())
+    socket.on('error', () => {}).pause()
+    socket.write(ask)
+    return socket
+  })
+  const refused = await api.get(`/v1/messages/${id}`)
+  expect([refused.status, refused.body.error.code]).toEqual([429, 'rate_limited'])
+  expect(refused.body.error.message).toContain('large answers')
+  const { arrayBuffers, heapUsed } = memoryInUse()
+  expect(arrayBuffers + heapUsed - before.arrayBuffers - before.heapUsed).toBeLessThan(150 * 1024 * 1024)
+  // Others are served, and so is what is small.
+  const other = createClient(api.url, client.key)
+  expect((await other.get('/v1/messages/templates/none')).status).toBe(400)
+  expect((await api.get('/v1/payments/0198f6f0-0000-7000-8000-000000000000')).status).toBe(404)
+  for (const socket of unread) socket.destroy()
+  await until('it is read again', async () => (await api.get(`/v1/messages/${id}`)).status === 200)
 })
 
 test('what no SMS may be is refused', async () => {

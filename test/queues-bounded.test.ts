@@ -2,15 +2,16 @@
 import { glob, readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import { batcher } from '#core/batch.ts'
-import { createFairGate, createGate } from '#core/gate.ts'
+import { createByteGates, createFairGate, createGate } from '#core/gate.ts'
 import { emptyRequestLog, logRequest } from '#emulators/shared/requests.ts'
 import { emptyIdempotency, storeAnswer } from '#emulators/stripe/idempotency.ts'
 
 const ROOT = new URL('../', import.meta.url)
 /** What makes a queue. */
 const MAKES =
-  /\b(?:createGates?|createFairGate|createSlots|createLineWriter|createSender<\w+>|createBodyReader|createSlowLane|createRoom)\(/
-const IS_ONE = /\bfunction (?:createGates?|createFairGate|createSlowLane|createBodyReader|createRoom)\b/
+  /\b(?:createGates?|createByteGates|createFairGate|createSlots|createLineWriter|createSender<\w+>|createBodyReader|createSlowLane|createRoom)\(/
+const IS_ONE =
+  /\bfunction (?:createGates?|createByteGates|createFairGate|createSlowLane|createBodyReader|createRoom)\b/
 
 test('every file in which a queue is made is in the list of queues', async () => {
   const document = await readFile(new URL('docs/architecture.md', ROOT), 'utf8')
@@ -55,6 +56,29 @@ test('a gate that serves by turns is bounded too', async () => {
   const waits = gate('a', signal, never)
   await expect(gate('b', signal, never)).rejects.toThrow('full')
   await expect(waits).rejects.toThrow('full')
+})
+
+test('a room has its bytes, is taken in order, and refuses who waits too long or is one too many', async () => {
+  const take = createByteGates({ bytes: 10, queue: { waiting: 2, wait_ms: 1e8, refuse } })
+  const { signal } = new AbortController()
+  const first = await take('a', 8, signal)
+  const leaving = new AbortController()
+  const left = take('a', 8, leaving.signal)
+  const next = take('a', 2, signal)
+  await expect(take('a', 0, signal)).rejects.toThrow('full')
+  expect(await take('b', 10, signal)).toBeDefined()
+  leaving.abort(new Error('has left'))
+  await expect(left).rejects.toThrow('has left')
+  // It would have fitted behind the one that left.
+  const second = await next
+  first.resize(20)
+  second.leave()
+  const third = take('a', 1, signal)
+  first.leave()
+  expect(await third).toBeDefined()
+  const late = createByteGates({ bytes: 1, queue: { waiting: 1, wait_ms: 1, refuse } })
+  await late('a', 1, signal)
+  await expect(late('a', 1, signal)).rejects.toThrow('full')
 })
 
 test('a statement of many is refused what is too much or too large, by name', async () => {

@@ -16,6 +16,7 @@ import { checkHost } from './host.ts'
 import { withFaultOfKey } from './idempotent.ts'
 import { holdBodies } from './held-bodies.ts'
 import { createKeyless } from './keyless.ts'
+import { createLargeAnswers } from './large-answers.ts'
 import { openapiRoutes } from './openapi/routes.ts'
 import { checkPath, checkPlus, checkQuery, parseQuery } from './query.ts'
 import { watchEventLoop } from './pressure.ts'
@@ -46,6 +47,7 @@ export async function buildApi(
 ): Promise<FastifyInstance> {
   const { config, areas, sql, limit, log } = context
   const keyless = createKeyless()
+  const large = createLargeAnswers()
   // A body that is refused or breaks off has cost what came of it.
   const readBody = createBodyReader((request, bytes) => {
     request.body_bytes = bytes
@@ -91,6 +93,7 @@ export async function buildApi(
   const hold = holdBodies(app)
   app.decorateRequest('credentials')
   app.decorateRequest('body_bytes')
+  app.decorateRequest('answer_room')
   app.decorateRequest('subject_id')
 
   // A large body or answer costs as much as many small ones.
@@ -155,12 +158,21 @@ export async function buildApi(
   }
 
   app.addHook('onRequest', admit)
-  app.addHook('onSend', (request, _reply, payload, done) => {
+  app.addHook('onSend', (request, reply, payload, done) => {
     const bytes =
       typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
+    large.count(request, reply, bytes)
     if (isV1(request.routeOptions.url ?? '')) charge(request, bytes)
     else keyless.charge(request, bytes)
     done(null, payload)
+  })
+  app.addHook('onRoute', (added) => {
+    if (added.config?.literal?.large === undefined) return
+    added.preHandler = async (request, reply) => {
+      await large.makeRoom(request)
+      // Earlier answers may have used up the rate limit.
+      limit(request.credentials, reply, 0)
+    }
   })
   if (before !== undefined)
     app.addHook('preHandler', async (request, reply) => {

@@ -7,6 +7,7 @@ import { AppError } from '#core/errors.ts'
 import { createGate, createGates } from '#core/gate.ts'
 import type { Credentials } from '#domain/api-keys.ts'
 import type { CallerLimit } from './limit.ts'
+import { answerTaken } from './taken.ts'
 
 const tooMany = () =>
   new AppError('rate_limited', { retry_after_s: 1, message: 'Too many lists at once: ask for fewer.' })
@@ -34,11 +35,6 @@ const CANCELED_STATEMENT = '57014'
  */
 const FREE_MS = 20
 const MS_PER_REQUEST = 5
-/**
- * A client that does not receive its answer in this time is disconnected. (In a pipeline, the answer may have to wait for
- * an earlier one.)
- */
-const TAKEN_MS = 60_000
 
 /**
  * Returns what `ask` reads over connections that only lists use. Throws `rate_limited` when the key has too many lists
@@ -151,27 +147,8 @@ export function createLists(
         // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
         // count as under way.
         const found = await Promise.allSettled([asked])
-        if (found[0].status === 'rejected' || !looks_again(found[0].value)) await taken(reply, socket)
+        if (found[0].status === 'rejected' || !looks_again(found[0].value)) await answerTaken(reply, socket)
       }).catch(reject)
     })
   }
-}
-
-/** Resolves when the answer has been sent, or cannot be sent any more. */
-async function taken({ raw }: FastifyReply, socket: Socket): Promise<void> {
-  if (raw.writableFinished || socket.destroyed) return
-  await new Promise<void>((resolve) => {
-    // The response of a pipelined request gets its socket only when those before it are sent, and is not told when
-    // the socket closes.
-    const late = setTimeout(() => socket.destroy(), TAKEN_MS)
-    const over = () => {
-      clearTimeout(late)
-      raw.off('finish', over)
-      socket.off('close', over)
-      resolve()
-    }
-    socket.setMaxListeners(0)
-    raw.once('finish', over)
-    socket.once('close', over)
-  })
 }

@@ -1,5 +1,5 @@
-// Gates limit how much work runs at once: more callers wait, as many, as large and as long as allowed; the rest are
-// refused.
+// Gates limit how much work runs at once, and rooms how many bytes there are: more callers wait, as many, as large and as
+// long as allowed; the rest are refused.
 
 /** Runs `work` when there is room. Rejects with the error of `refuse` when the queue is full or the wait takes too long. */
 export type Gate = <T>(work: () => Promise<T>, waiter?: Waiter) => Promise<T>
@@ -145,6 +145,84 @@ export function createGates(
     } finally {
       gate.callers -= 1
       if (gate.callers === 0) gates.delete(id)
+    }
+  }
+}
+
+/** What one caller has of a room, until it leaves. */
+export type ByteRoom = { resize(bytes: number): void; leave(): void }
+type RoomLimits = { bytes: number; queue: Omit<GateLimits['queue'], 'bytes'> }
+
+/**
+ * Room for so many bytes of each id, in the order of asking. `resize` may also take more than there is: others wait until
+ * it fits. Rejects as a gate does.
+ */
+export function createByteGates({
+  bytes: most,
+  queue: { waiting, wait_ms, refuse },
+}: RoomLimits): (id: string, bytes: number, signal: AbortSignal) => Promise<ByteRoom> {
+  type Shared = { held: number; callers: number; line: Set<() => boolean> }
+  const rooms = new Map<string, Shared>()
+
+  function serve({ line }: Shared): void {
+    for (const next of line) if (!next()) break
+  }
+
+  function wait(room: Shared, bytes: number, signal: AbortSignal): Promise<void> {
+    return new Promise<void>((resolve, reject) => {
+      if (room.line.size >= waiting) return reject(refuse())
+      const over = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', leave)
+        room.line.delete(next)
+      }
+      const next = () => {
+        if (room.held + bytes > most) return false
+        over()
+        room.held += bytes
+        resolve()
+        return true
+      }
+      const drop = (error: unknown) => {
+        over()
+        reject(error)
+        serve(room)
+      }
+      const leave = () => drop(signal.reason)
+      const timer = setTimeout(() => drop(refuse()), wait_ms)
+      signal.addEventListener('abort', leave)
+      room.line.add(next)
+    })
+  }
+
+  return async (id, bytes, signal) => {
+    signal.throwIfAborted()
+    const room = rooms.get(id) ?? { held: 0, callers: 0, line: new Set() }
+    rooms.set(id, room)
+    room.callers += 1
+    let own = bytes
+    const resize = (to: number) => {
+      room.held += to - own
+      own = to
+      serve(room)
+    }
+    const forget = () => {
+      room.callers -= 1
+      if (room.callers === 0) rooms.delete(id)
+    }
+    try {
+      if (room.line.size > 0 || room.held + bytes > most) await wait(room, bytes, signal)
+      else room.held += bytes
+    } catch (error) {
+      forget()
+      throw error
+    }
+    return {
+      resize,
+      leave() {
+        resize(0)
+        forget()
+      },
     }
   }
 }

@@ -26,6 +26,11 @@ export type Literal = {
   /** It sends messages of this channel: refused where there is nobody to send them. */
   sends?: Channel
   response: Record<number, z.ZodType>
+  /**
+   * A single answer may be as long as a list. `expected`: there must be room for it before it is read. `counted`: it is about
+   * as long as the request, and takes room once it is known.
+   */
+  large?: 'expected' | 'counted'
   /** What it shows: requests that work as they stand, and how an answer differs from the examples of its fields. */
   examples?: {
     requests?: Record<string, { summary: string; value: Record<string, unknown> }>

@@ -55,6 +55,7 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       description:
         'A task that fails is not an error, even if you wait: check `status` and `failure`. The input is stored encrypted, never shown, and erased when the task is over.',
       body: createBody,
+      large: 'counted',
       response: { 201: aiTaskSchema, 202: aiTaskSchema },
       waits: 'if_asked',
       key: 'required',
@@ -116,6 +117,7 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
       operation_id: 'getAiTask',
       summary: 'Retrieve an AI task',
       params: idParams,
+      large: 'expected',
       response: { 200: aiTaskSchema },
       errors: ['ai_task_not_found'],
     }),
@@ -135,6 +137,7 @@ export function aiTaskRoutes(root: FastifyInstance, context: RouteContext): void
         'Cancels a task at once, unless it has ended. A call to the provider that is in progress is aborted within a second, and its answer is discarded.',
       params: idParams,
       body: cancelBody,
+      large: 'expected',
       response: { 200: aiTaskSchema },
       key: 'optional',
       examples: {

@@ -143,6 +143,7 @@ export function eventRoutes(root: FastifyInstance, context: RouteContext): void 
       summary: 'Retrieve an event',
       description: 'Also returns an event that is not in the feed yet: its `sequence` is null.',
       params: idParams,
+      large: 'expected',
       response: { 200: eventSchema },
       examples: { answer: CAPTURED_EVENT },
       errors: ['event_not_found'],

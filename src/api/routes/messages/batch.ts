@@ -107,6 +107,7 @@ export function batchRoutes(
       body: manyEmails,
       takes: MANY_EMAILS_TAKE,
       sends: 'email',
+      large: 'counted',
       response: { 200: z.array(answered) },
       examples: {
         requests: { emails: { summary: 'Emails', value: { messages: [EMAIL_REQUESTS.email.value] } } },
@@ -129,6 +130,7 @@ export function batchRoutes(
       body: manySms,
       takes: MANY_SMS_TAKE,
       sends: 'sms',
+      large: 'counted',
       response: { 200: z.array(answered) },
       examples: {
         requests: { sms: { summary: 'SMS', value: { messages: [SMS_REQUESTS.sms.value] } } },

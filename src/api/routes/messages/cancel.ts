@@ -38,6 +38,7 @@ export function cancelMessageRoute(
         'Cancels a message that is `scheduled` or `queued`, so that it is never sent. Any other message cannot be recalled.',
       params: idParams,
       body: cancelBody,
+      large: 'expected',
       response: { 200: messageSchema },
       key: 'optional',
       examples: {

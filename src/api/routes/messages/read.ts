@@ -75,6 +75,7 @@ export function readMessageRoutes(
       summary: 'Retrieve a message',
       description: 'Includes the text until it is erased. Of attachments, only names and sizes are shown.',
       params: idParams,
+      large: 'expected',
       response: { 200: messageSchema },
       errors: ['message_not_found'],
     }),

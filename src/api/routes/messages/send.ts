@@ -41,6 +41,7 @@ export function sendRoutes(
       body: emailBody,
       takes: EMAIL_TAKES,
       sends: 'email',
+      large: 'counted',
       response: { 201: messageSchema, 202: messageSchema },
       waits: 'by_default',
       key: 'required',
