@@ -245,7 +245,7 @@ begin
     ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, look_only, refused)'),
     ('sluice_worker', 'operator_act_cancellations', 'select'),
     ('sluice_worker', 'job_interventions', 'select, insert'),
-    ('sluice_worker', 'proposals', 'select, update (carried_out_at, refused)'),
+    ('sluice_worker', 'proposals', 'select, update (carried_out_at, refused, failed_at, error)'),
 
     -- It asks; workers carry it out. Of a job it reads what the API does not, but never what a call sends.
     ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, who, reason, took_effect, reference, matched)'),

@@ -200,6 +200,48 @@ describe('a proposal', () => {
     expect((await entriesOf(world, ada)).slice(-1)).toMatchObject([{ action: 'proposals.cancel' }])
   })
 
+  test('that the database refuses is refused with its words, and holds up no other', async () => {
+    const [shop, other] = [await rich(world, 1000), await rich(world, 1000)]
+    const { body: payout } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
+    // Less is reserved than is to be freed.
+    await world.sql`
+      update ledger_accounts set reserved_minor = 50 where tenant_id = ${shop.tenant_id} and name = 'available'`
+    const refused = await agree(world, failure(shop, payout.id))
+    await agreed(world, correction(other, 5))
+    expect((await reaches(refused, 'refused')).refused).toMatch(/^The database refused it: .+ledger_accounts/)
+    await world.sql`
+      update ledger_accounts set reserved_minor = 100 where tenant_id = ${shop.tenant_id} and name = 'available'`
+    await agreed(world, failure(shop, payout.id))
+    expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
+  })
+
+  test('whose account stays locked is passed over, says so, and is carried out later', async () => {
+    const [shop, other] = [await rich(world, 1000), await rich(world, 1000)]
+    const release = Promise.withResolvers<void>()
+    const locked = Promise.withResolvers<void>()
+    const holder = world.sql.begin(async (tx) => {
+      await tx`select from ledger_accounts where tenant_id = ${shop.tenant_id} for update`
+      locked.resolve()
+      await release.promise
+    })
+    await locked.promise
+    const id = await agree(world, correction(shop, -5))
+    try {
+      await agreed(world, correction(other, 5))
+      const { error } = await eventually(async () => {
+        const proposal = await stateOf(id)
+        expect(proposal).toMatchObject({ state: 'confirmed', error: expect.stringContaining('lock timeout') })
+        return proposal
+      })
+      expect((await ledger('list', '--state', 'confirmed')).stdout).toContain(error)
+    } finally {
+      release.resolve()
+      await holder
+    }
+    expect(await reaches(id, 'done')).toMatchObject({ error: null, refused: null })
+    expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 995, reserved: 0 })
+  })
+
   test('is for operators only, and of something that is there', async () => {
     const shop = await rich(world, 100)
     const owner = await signedInAs(world, { role: 'owner' })

@@ -134,7 +134,7 @@ async function proposer(sql: Sql, values: LedgerOptions): Promise<Operator> {
 }
 
 function lineOf({ id, state, kind, tenant, payout_id, currency, amount_minor, ...rest }: Proposal): string {
-  const { proposed_by, decided_by, reason, refused, created_at } = rest
+  const { proposed_by, decided_by, reason, refused, error, created_at } = rest
   const money = currency === null ? '' : moneyText(amount_minor!, currency)
   return [
     id,
@@ -144,7 +144,7 @@ function lineOf({ id, state, kind, tenant, payout_id, currency, amount_minor, ..
     `by ${proposed_by} at ${created_at}`,
     decided_by === null ? '' : `decided by ${decided_by}`,
     reason,
-    refused ?? '',
+    refused ?? error ?? '',
   ]
     .filter((word) => word !== '')
     .join('  ')

@@ -1,59 +1,96 @@
-// Workers carry out what two operators agreed on: each proposal once, in one transaction.
+// Workers carry out what two operators agreed on: each proposal once, in one transaction. One that cannot be carried out
+// holds up no other.
 import { newId } from '#core/ids.ts'
-import type { Sql, Tx } from '#core/db.ts'
+import { isOfOneRow, type Sql, type Tx } from '#core/db.ts'
 import { postings } from '../ledger.ts'
 import { forcePayoutFail } from '../payouts/fail.ts'
 import type { Payout } from '../payouts/payout.ts'
 import { findOurs, openDrift } from '../reconciliation/drift.ts'
 import { lookAt } from '../reconciliation/looks.ts'
 import { storeNotifications } from '../notifications/store.ts'
-import type { Proposed } from './proposal.ts'
 
-type Confirmed = {
-  id: string
-  tenant_id: string
-  kind: Proposed['kind']
-  payout_id: string | null
-  currency: string | null
-  amount_minor: number | null
-  reason: string
-}
+/** How long carrying out waits for a row or an account that another transaction has locked. */
+const LOCK_MS = 1_000
+/** Of the words of an error. */
+const MOST_CHARACTERS = 500
 
-/** Carries out the proposal that was confirmed first. Returns whether there was one. Several workers do different ones. */
+type Correction = { kind: 'correction'; currency: string; amount_minor: number }
+type PayoutFailure = { kind: 'fail_payout'; payout_id: string }
+type Confirmed<Kind> = Kind & { id: string; tenant_id: string; reason: string }
+
+/**
+ * Carries out the proposal that was confirmed first; those that failed before come after the others. Returns whether there
+ * was one. Several workers carry out different ones. Throws when an attempt fails: the proposal says why, and is tried again.
+ */
 export async function carryOutNextProposal(sql: Sql): Promise<boolean> {
-  return await sql.begin(async (tx) => {
-    const [proposal] = await tx<Confirmed[]>`
-      select id, tenant_id, kind, payout_id, currency, amount_minor, reason from proposals
-      where decision = 'confirmed' and carried_out_at is null
-      order by decided_at limit 1 for update skip locked`
-    if (proposal === undefined) return false
-    const refused = await CARRYING_OUT[proposal.kind](tx, proposal)
-    await tx`update proposals set carried_out_at = now(), refused = ${refused} where id = ${proposal.id}`
-    return true
-  })
+  let proposal: Confirmed<Correction | PayoutFailure> | undefined
+  try {
+    return await sql.begin(async (tx) => {
+      await tx`select set_config('lock_timeout', ${String(LOCK_MS)}, true)`
+      const [found] = await tx<Confirmed<Correction | PayoutFailure>[]>`
+        select id, tenant_id, kind, payout_id, currency, amount_minor, reason from proposals
+        where decision = 'confirmed' and carried_out_at is null
+        order by failed_at nulls first, decided_at limit 1 for update skip locked`
+      proposal = found
+      if (proposal === undefined) return false
+      const refused = await carryOut(tx, proposal)
+      await tx`
+        update proposals set carried_out_at = now(), refused = ${refused}, failed_at = null, error = null
+        where id = ${proposal.id}`
+      return true
+    })
+  } catch (error) {
+    // Of two failures the first one says why.
+    if (proposal !== undefined) await passOver(sql, proposal.id, error).catch(() => undefined)
+    throw error
+  }
 }
 
-/** By the kind of the proposal. Null; or why it is not possible any more. */
-const CARRYING_OUT: Record<Proposed['kind'], (tx: Tx, proposal: Confirmed) => Promise<string | null>> = {
-  correction: postCorrection,
-  fail_payout: failPayout,
+/** Carries it out. Returns why it is not possible any more; null when it has happened. */
+async function carryOut(tx: Tx, proposal: Confirmed<Correction | PayoutFailure>): Promise<string | null> {
+  try {
+    return await tx.savepoint(async (part) =>
+      proposal.kind === 'correction'
+        ? await postCorrection(part, proposal)
+        : await failPayout(part, proposal),
+    )
+  } catch (error) {
+    // It would be refused again. Once its cause is mended, operators may propose it anew.
+    if (!isOfOneRow(error)) throw error
+    return `The database refused it: ${(error as Error).message}`.slice(0, MOST_CHARACTERS)
+  }
+}
+
+/** What the attempt wrote is gone: the proposal goes behind the others. */
+async function passOver(sql: Sql, id: string, error: unknown): Promise<void> {
+  const why = error instanceof Error ? error.message : String(error)
+  await sql`
+    update proposals set failed_at = clock_timestamp(),
+      error = ${`An attempt failed and will be repeated: ${why}`.slice(0, MOST_CHARACTERS)}
+    where id = ${id} and carried_out_at is null`
 }
 
 /** Posts the correction, which is its own subject. The balance may become negative. */
-async function postCorrection(tx: Tx, { id, tenant_id, currency, amount_minor }: Confirmed): Promise<null> {
+async function postCorrection(
+  tx: Tx,
+  { id, tenant_id, currency, amount_minor }: Confirmed<Correction>,
+): Promise<null> {
   const [debit, credit] =
-    amount_minor! > 0 ? ['processor_clearing', 'available'] : ['available', 'processor_clearing']
+    amount_minor > 0 ? ['processor_clearing', 'available'] : ['available', 'processor_clearing']
   const to_post = tx`
     select ${tenant_id}::uuid as tenant_id, ${newId()}::uuid as transfer_id, 'correction' as kind,
       ${id}::uuid as subject_id, ${debit} as debit_account, ${credit} as credit_account, ${currency} as currency,
-      ${Math.abs(amount_minor!)}::bigint as amount_minor`
+      ${Math.abs(amount_minor)}::bigint as amount_minor`
   await tx`with ${postings(tx, to_post)} select`
   return null
 }
 
 /** Fails the payout and frees its amount. Where the processor may still pay it, a drift says so at once. */
-async function failPayout(tx: Tx, { tenant_id, payout_id, reason }: Confirmed): Promise<string | null> {
-  const forced = await forcePayoutFail(tx, { tenant_id, payout_id: payout_id!, reason })
+async function failPayout(
+  tx: Tx,
+  { tenant_id, payout_id, reason }: Confirmed<PayoutFailure>,
+): Promise<string | null> {
+  const forced = await forcePayoutFail(tx, { tenant_id, payout_id, reason })
   if (forced === undefined) return 'The payout has ended meanwhile.'
   if (forced.may_leave) await showDrift(tx, forced)
   return null

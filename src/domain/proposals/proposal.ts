@@ -40,7 +40,8 @@ export type Proposed = z.output<typeof proposedSchema>
 
 /**
  * A proposal in answers. `open`: it waits for another operator. `confirmed`: a worker is about to carry it out. `done`:
- * that has happened; `refused`: it was not possible any more. `canceled`: by the operator who proposed it.
+ * that has happened; `refused`: it was not possible any more, or the database refused it. `canceled`: by the operator who
+ * proposed it. `error`: why the last attempt at one that is `confirmed` failed; it will be repeated.
  */
 export const proposalSchema = z.object({
   id: z.uuid(),
@@ -60,6 +61,7 @@ export const proposalSchema = z.object({
   decided_at: timestamp.nullable(),
   carried_out_at: timestamp.nullable(),
   refused: z.string().nullable(),
+  error: z.string().nullable(),
   created_at: timestamp,
   expires_at: timestamp,
 })
@@ -95,7 +97,7 @@ function shown(sql: Sql): Fragment {
         when p.refused is not null then 'refused' else 'done' end as state,
       p.tenant_id, t.slug as tenant, p.payout_id, upper(coalesce(p.currency, o.currency)) as currency,
       coalesce(p.amount_minor, o.amount_minor) as amount_minor, p.reason, p.proposed_by, p.proposed_by_id, p.decided_by,
-      p.decided_at, p.carried_out_at, p.refused, p.created_at, p.expires_at
+      p.decided_at, p.carried_out_at, p.refused, p.error, p.created_at, p.expires_at
     from proposals p
     join tenants t on t.id = p.tenant_id
     left join payouts o on o.tenant_id = p.tenant_id and o.id = p.payout_id`

@@ -1183,6 +1183,7 @@ export interface Answers {
     decided_at: string | null
     carried_out_at: string | null
     refused: string | null
+    error: string | null
     /** ISO 8601 in UTC, with microseconds. */
     created_at: string
     /** ISO 8601 in UTC, with microseconds. */
@@ -1204,6 +1205,7 @@ export interface Answers {
     decided_at: string | null
     carried_out_at: string | null
     refused: string | null
+    error: string | null
     /** ISO 8601 in UTC, with microseconds. */
     created_at: string
     /** ISO 8601 in UTC, with microseconds. */
@@ -1225,6 +1227,7 @@ export interface Answers {
     decided_at: string | null
     carried_out_at: string | null
     refused: string | null
+    error: string | null
     /** ISO 8601 in UTC, with microseconds. */
     created_at: string
     /** ISO 8601 in UTC, with microseconds. */
@@ -1246,6 +1249,7 @@ export interface Answers {
     decided_at: string | null
     carried_out_at: string | null
     refused: string | null
+    error: string | null
     /** ISO 8601 in UTC, with microseconds. */
     created_at: string
     /** ISO 8601 in UTC, with microseconds. */
@@ -1267,6 +1271,7 @@ export interface Answers {
     decided_at: string | null
     carried_out_at: string | null
     refused: string | null
+    error: string | null
     /** ISO 8601 in UTC, with microseconds. */
     created_at: string
     /** ISO 8601 in UTC, with microseconds. */

@@ -28,6 +28,9 @@ const FIELDS: FilterField[] = [
   { kind: 'select', name: 'state', label: 'State', options: Object.keys(STATES) },
 ]
 
+/** Why it is not carried out, or else why it was proposed. */
+const whyOf = ({ refused, error, reason }: ProposalRow) => refused ?? error ?? reason
+
 export function ProposalsPage() {
   const { user } = useSession()
   const [asked, ask] = useState<{ decision: 'confirm' | 'reject'; proposal: ProposalRow }>()
@@ -44,7 +47,7 @@ export function ProposalsPage() {
         <>
           <strong>{proposalWords(row)}</strong> <span className="dim">of {row.tenant}</span>
           <br />
-          <span title={row.refused ?? row.reason}>{row.refused ?? row.reason}</span>
+          <span title={whyOf(row)}>{whyOf(row)}</span>
         </>
       ),
       clip: true,
