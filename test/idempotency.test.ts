@@ -169,6 +169,25 @@ test('a key in quotes, as the standard has it, is the key without them', async (
   expect([other.status, other.body.idempotency_key]).toEqual([201, open])
 })
 
+test('a key in quotes that an earlier version stored with them is still found', async () => {
+  const stored = `"${freshKey()}"`
+  // As these versions stored what came in the header.
+  const first = await world.client.post('/v1/payments', { ...payment, idempotency_key: stored })
+  const again = await world.client.post('/v1/payments', payment, { 'idempotency-key': stored })
+  expect([again.status, replayed(again), again.body.id]).toEqual([201, true, first.body.id])
+  const other = await world.client.post(
+    '/v1/payments',
+    { ...payment, amount_minor: 2000 },
+    { 'idempotency-key': stored },
+  )
+  expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
+  expect(await count('payments', stored)).toBe(1)
+  expect(await count('payments', stored.slice(1, -1))).toBe(0)
+  // One that was not stored is the key without them.
+  const customer = await world.client.post('/v1/customers', {}, { 'idempotency-key': stored })
+  expect([customer.status, customer.body.idempotency_key]).toEqual([201, stored.slice(1, -1)])
+})
+
 test('the same key 200 times at once creates one customer, and the rest replay it', async () => {
   const body = { idempotency_key: freshKey(), name: 'Ada' }
   const answers = await Promise.all(
