@@ -372,6 +372,22 @@ describe('an email', () => {
     expect(await emailsTo('here@example.com')).toHaveLength(1)
   })
 
+  test('that the server takes for some at the last attempt is still tried again for those whom it defers', async () => {
+    await pauseJobs(world.sql, { queue: 'messages' })
+    const { body } = await email(['soon@example.com', 'grey@defer.example'], ASYNC)
+    await world.sql`update jobs set failures = 4 where subject_id = ${body.id}`
+    await resumeJobs(world.sql, { queue: 'messages' })
+    await becomes(body.id, { status: 'sent', job: 'ready', recipients: ['accepted', null] })
+    await hurry(body.id)
+    await eventually(async () => {
+      const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
+      expect({ ...job }).toEqual({ state: 'ready', failures: 6 })
+    })
+    await world.client.post('/v1/messages/suppressions', { channel: 'email', address: 'grey@defer.example' })
+    await hurry(body.id)
+    await becomes(body.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', 'suppressed'] })
+  })
+
   test('that some refuse and the server defers for the rest waits for these where nobody waits', async () => {
     const smtp = world.provider('smtp')
     const fault = { refuse_400: true, code: '450 4.2.0 Greylisted' }
@@ -405,7 +421,12 @@ describe('an email', () => {
     await becomes(none.id, { status: 'queued', recipients: ['refused', null] })
     await suppress('out@defer.example')
     for (const { id } of [partly, none]) await hurry(id)
-    await becomes(partly.id, { status: 'sent', job: 'succeeded', recipients: ['accepted', 'suppressed'] })
+    const { events } = await becomes(partly.id, {
+      status: 'sent',
+      job: 'succeeded',
+      recipients: ['accepted', 'suppressed'],
+    })
+    expect(events).toEqual(['created', 'sent', 'recipients_settled'])
     await becomes(none.id, { status: 'failed', job: 'failed', recipients: ['refused', 'suppressed'] })
     expect(await emailsTo('out@defer.example')).toEqual([])
   })

@@ -131,7 +131,7 @@ export interface EventDataByType {
   'message.bounced': MessageEventData
   /** A recipient complained about it. */
   'message.complained': MessageEventData
-  /** The server accepted or refused recipients that it had deferred. */
+  /** The server accepted or refused recipients that it had deferred, or they were suppressed meanwhile. */
   'message.recipients_settled': MessageEventData
   /** Somebody sent you an SMS, from a number that you have written to. */
   'message.received': MessageEventData

@@ -34,7 +34,8 @@ export type BegunMessage = StandingMessage & {
 /**
  * Marks messages whose provider will be asked to send them now, and the recipients that are suppressed by now; a
  * message of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent. One
- * that has left is sent once more to the recipients that the server has deferred, which are marked too.
+ * that has left is sent once more to the recipients that the server has deferred, which are marked too; that some of these
+ * are suppressed by now is announced.
  * Returns the messages of the jobs whose lease is still ours, by the ids of the jobs.
  */
 export async function beginMessages(
@@ -70,6 +71,7 @@ export async function beginMessages(
               when e.recipient ->> 'deferred' = 'waiting' then e.recipient || '{"deferred": "trying"}'
               else e.recipient end order by e.nth
           ) as recipients,
+          bool_or(s.found and e.recipient ->> 'deferred' = 'waiting') as settles_some,
           count(*) filter (where s.found is null and e.recipient ->> 'status' is null
             and e.recipient ->> 'deferred' is distinct from 'unknown') as open,
           jsonb_path_query_first(jsonb_agg(e.recipient), '$[*] ? (@.status == "refused")') as refused
@@ -91,12 +93,13 @@ export async function beginMessages(
             'provider_code', looked.refused -> 'code') else m.failure end,
         updated_at = clock_timestamp()
       from looked where m.tenant_id = looked.tenant_id and m.id = looked.id
-      returning m.*, looked.event_id, looked.is_first, looked.open as left_to_send
+      returning m.*, looked.event_id, looked.is_first, looked.settles_some, looked.open as left_to_send
     ), event as (${announce(
       sql,
       'message',
       sql`
-      select m.*, 'message.' || m.status as event from m where m.is_first and m.status in ('suppressed', 'failed')`,
+      select m.*, case when m.is_first then 'message.' || m.status else 'message.recipients_settled' end as event from m
+      where case when m.is_first then m.status in ('suppressed', 'failed') else m.settles_some end`,
     )})
     select l.job_id, l.begun and m.left_to_send > 0 as begun, coalesce(m.status, l.status) as status, l.envelope,
       l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference,

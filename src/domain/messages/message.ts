@@ -215,6 +215,8 @@ export const storedRecipient = recipientSchema.extend({
    * being tried, or may have been accepted in one whose answer was lost.
    */
   deferred: z.enum(['waiting', 'trying', 'unknown']).optional(),
+  /** How often it was deferred since the server took the email for others. */
+  deferrals: z.int().optional(),
 })
 export type StoredRecipient = z.output<typeof storedRecipient>
 
@@ -245,6 +247,7 @@ export const MESSAGE_EVENTS = {
   canceled: 'It was canceled before it was sent.',
   bounced: 'It bounced for a recipient.',
   complained: 'A recipient complained about it.',
-  recipients_settled: 'The server accepted or refused recipients that it had deferred.',
+  recipients_settled:
+    'The server accepted or refused recipients that it had deferred, or they were suppressed meanwhile.',
   received: 'Somebody sent you an SMS, from a number that you have written to.',
 } as const

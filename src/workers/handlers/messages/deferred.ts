@@ -8,6 +8,16 @@ export function isWaiting({ deferred }: StoredRecipient): boolean {
   return deferred === 'waiting'
 }
 
+/** How often recipients were deferred since the server took the email for others. What failed before does not count. */
+export function deferralsOf({ recipients }: Recipients): number {
+  return Math.max(0, ...recipients.map(({ deferrals = 0 }) => deferrals))
+}
+
+/** The same, deferred once more where they wait. */
+export function deferredAgain(recipients: StoredRecipient[], deferrals: number): StoredRecipient[] {
+  return recipients.map((each) => (isWaiting(each) ? { ...each, deferrals: deferrals + 1 } : each))
+}
+
 /** Those that an attempt was to try again and did not reach: they wait for another. */
 export function waitAgain({ recipients }: Recipients): StoredRecipient[] {
   return recipients.flatMap((each) => (each.deferred === 'trying' ? [{ ...each, deferred: 'waiting' }] : []))

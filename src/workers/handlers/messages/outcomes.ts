@@ -13,7 +13,16 @@ import type { SendOutcome } from '#providers/email.ts'
 import { done, failed, park, retry, unknown, type Decision } from '../../decision.ts'
 import { settling, type Told } from '../../settle.ts'
 import type { JobOf } from '../handler.ts'
-import { isWaiting, lostTrackOf, refusedAgain, refusedForGood, settlingThem, waitAgain } from './deferred.ts'
+import {
+  deferralsOf,
+  deferredAgain,
+  isWaiting,
+  lostTrackOf,
+  refusedAgain,
+  refusedForGood,
+  settlingThem,
+  waitAgain,
+} from './deferred.ts'
 
 /** The jobs of both channels look alike. */
 export type MessageJob = JobOf<typeof sendEmail>
@@ -27,7 +36,10 @@ export type SentMessage = Pick<
 type RefusedMessage = { refusals: StoredRecipient[]; suppresses: SuppressionOf[] }
 type MessageIds = { tenant_id: string; message_id: string }
 
-/** Whom nobody waits for is sent so long after an attempt that certainly did not send it; the fifth is the last. */
+/**
+ * Whom nobody waits for is sent so long after an attempt that certainly did not send it; the fifth is the last. So it is for
+ * recipients that the server has deferred, from when it took the message for others.
+ */
 const AGAIN_MS = [5_000, 30_000, 120_000, 600_000]
 /** What has left is settled a few at a time: the statement costs far more than one more message in it. */
 const GATHER_MS = 20
@@ -86,7 +98,7 @@ export function decide(
   const delay_ms = AGAIN_MS[job.failures]
   switch (sent.kind) {
     case 'done':
-      return takenBySome(job, channel, sent.value)
+      return takenBySome(job, channel, message, sent.value)
     case 'declined':
       return refuse(sent.failure)
     case 'retry':
@@ -109,14 +121,16 @@ export function decide(
 }
 
 /** The provider has taken it. Recipients that it has deferred are tried again, for as long as there are attempts. */
-function takenBySome(job: MessageJob, channel: Channel, sent: SentMessage): Decision {
+function takenBySome(job: MessageJob, channel: Channel, message: BegunMessage, sent: SentMessage): Decision {
   const { recipients = [], provider_reference: reference } = sent
   const waiting = recipients.find(isWaiting)
-  const delay_ms = AGAIN_MS[job.failures]
+  const deferrals = deferralsOf(message)
+  const delay_ms = AGAIN_MS[deferrals]
   if (waiting === undefined || delay_ms === undefined)
     return taken(job, channel, { ...sent, recipients: refusedForGood(recipients) })
   const failure = failureOf(waiting)
-  return again(channel, failure, { delay_ms, reference, reached: true, tells: tell(idsOf(job), sent) })
+  const tells = tell(idsOf(job), { ...sent, recipients: deferredAgain(recipients, deferrals) })
+  return again(channel, failure, { delay_ms, reference, reached: true, tells })
 }
 
 /** After an attempt for recipients that the server had deferred: the message has left before, whatever becomes of them. */
@@ -127,21 +141,22 @@ export function decideAgain(
   sent: MessageSent,
 ): Decision {
   const { refusals = [], suppresses = [] } = sent
-  const delay_ms = AGAIN_MS[job.failures]
+  const deferrals = deferralsOf(message)
+  const delay_ms = AGAIN_MS[deferrals]
   const settled = (recipients: StoredRecipient[]) =>
     done({ tells: tell(idsOf(job), { said: 'sent', ...settlingThem(recipients), suppresses }) })
   switch (sent.kind) {
     case 'done': {
       const { recipients = [] } = sent.value
       const last = delay_ms === undefined ? refusedForGood(recipients) : recipients
-      return takenBySome(job, channel, { ...sent.value, ...settlingThem(last) })
+      return takenBySome(job, channel, message, { ...sent.value, ...settlingThem(last) })
     }
     case 'declined':
       return settled(refusals.length > 0 ? refusals : refusedAgain(message, sent.failure))
     case 'retry': {
       if (delay_ms === undefined)
         return settled(refusals.length > 0 ? refusedForGood(refusals) : refusedAgain(message, sent.failure))
-      const recipients = [...refusals, ...waitAgain(message)]
+      const recipients = deferredAgain([...refusals, ...waitAgain(message)], deferrals)
       return again(channel, sent.failure, {
         delay_ms: Math.max(delay_ms, sent.after_ms ?? 0),
         tells: tell(idsOf(job), { said: 'sent', ...settlingThem(recipients), suppresses }),
