@@ -2,10 +2,11 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import pino from 'pino'
-import { afterAll, expect, test } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import { VARIABLE_NAMES } from '#core/config/variables.ts'
 import { metrics } from '#core/metrics.ts'
+import { findOutages } from '#domain/operations/provider-outages.ts'
 import { freePort } from '#start/ports.ts'
 import { freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
@@ -13,6 +14,7 @@ import { startHere } from '#test/parts.ts'
 import { ASYNC, createPayment, eventually } from '#test/payments.ts'
 import { signedInAs } from '#test/people.ts'
 import { createWorld, type World } from '#test/world.ts'
+import { watchProviders } from '#workers/provider-watch.ts'
 
 const A_MINUTE_MS = 60_000
 const HOST = '127.0.0.1'
@@ -119,19 +121,21 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
     const operator = await signedInAs(world, { role: 'owner', is_operator: true })
     const problem = how === 'refusing credentials' ? 'credentials' : 'no_answer'
     const kind = problem === 'credentials' ? 'credentials' : 'place'
-    for (const [provider, { ask }] of Object.entries(ASKED)) {
+    // An answer of an AI may take two minutes.
+    const asked = Object.entries(ASKED).filter(([provider]) => how !== 'slow' || provider !== 'ai')
+    const names = asked.map(([provider]) => provider)
+    for (const [provider, { ask }] of asked) {
       const { status } = await ask(world)
       expect([provider, status]).toEqual([provider, expect.toBeOneOf([201, 202])])
     }
 
-    // A call that is under way, or that failed for good, is not retried.
-    const retries = (provider: string) =>
-      provider !== 'ai' || (how !== 'slow' && how !== 'refusing credentials')
+    // What failed for good is not retried.
+    const retries = (provider: string) => provider !== 'ai' || how !== 'refusing credentials'
     await eventually(async () => {
       const { attention, retrying } = (await operator.get('/api/overview')).body
       const outages = attention.filter((each: { kind: string }) => each.kind === 'provider_outage')
-      expect(outages).toHaveLength(4)
-      for (const [provider, { noun }] of Object.entries(ASKED))
+      expect(outages).toHaveLength(asked.length)
+      for (const [provider, { noun }] of asked)
         expect(outages).toContainEqual(
           expect.objectContaining({
             oldest_at: expect.any(String),
@@ -143,10 +147,10 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
             },
           }),
         )
-      expect(retrying).toBe(Object.keys(ASKED).filter(retries).length)
+      expect(retrying).toBe(names.filter(retries).length)
 
       const { providers } = (await operator.get('/api/ops/providers')).body
-      for (const provider of Object.keys(ASKED)) {
+      for (const provider of names) {
         const check = PROVIDER_FACTS[provider]!.check[kind]
         const row = providers.find((each: { provider: string }) => each.provider === provider)
         expect(row).toMatchObject({ outage: { problem, check }, retrying: retries(provider) ? 1 : 0 })
@@ -157,25 +161,24 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
       }
 
       const { queues } = (await operator.get('/api/ops/queues')).body
-      for (const name of new Set(Object.values(ASKED).map(({ queue }) => queue))) {
-        const count = Object.entries(ASKED).filter(
-          ([each, { queue }]) => queue === name && retries(each),
-        ).length
+      for (const name of new Set(asked.map(([, { queue }]) => queue))) {
+        const count = asked.filter(([each, { queue }]) => queue === name && retries(each)).length
         const { queue, retrying: of_queue } = queues.find((each: { queue: string }) => each.queue === name)
         expect([queue, of_queue]).toEqual([name, count])
         const gauge = (await metrics.retrying.get()).values.find(({ labels }) => labels['queue'] === name)
         expect([name, gauge?.value]).toEqual([name, count])
       }
 
-      for (const { title, check } of Object.values(PROVIDER_FACTS))
+      for (const { title, check } of names.map((name) => PROVIDER_FACTS[name]!))
         expect(lines.map(({ msg }) => msg)).toContainEqual(
           expect.stringMatching(new RegExp(`^${title} .*: check ${check[kind].join(' and ')}$`)),
         )
     }, A_MINUTE_MS)
 
-    // Not a line for each call.
-    for (const provider of Object.keys(ASKED))
+    // Not a line for each call, nor a second one that says the same.
+    for (const provider of names)
       expect(lines.filter((line) => line['provider'] === provider).length).toBeLessThanOrEqual(2)
+    expect(lines.filter(({ msg }) => String(msg).includes('configuration is corrected'))).toEqual([])
     const { stdout } = await runCommand('src/commands/queues.ts', ['list', '--json'], world.env)
     const payments = JSON.parse(stdout).queues.find((each: { queue: string }) => each.queue === 'payments')
     expect(payments).toMatchObject({ retrying: 1, oldest_retrying_s: expect.any(Number) })
@@ -186,6 +189,46 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
     ])
   },
 )
+
+test('a call is late by its own deadline: an AI that takes its time has no outage', async () => {
+  const world = await createWorld({ parts: ['api'] })
+  ends.defer(() => world.close())
+  const watched = () => {
+    const lines: string[] = []
+    const watch = watchProviders(pino({ level: 'warn' }, { write: (line) => void lines.push(line) }))
+    return { lines, watch }
+  }
+  const ago = (seconds: number, work: () => void) => {
+    const clock = vi.spyOn(Date, 'now').mockReturnValue(Date.now() - seconds * 1000)
+    work()
+    clock.mockRestore()
+  }
+  const [slow, over] = [watched(), watched()]
+  ago(41, () => {
+    for (const [provider, deadline_ms] of [
+      ['ai', 120_000],
+      ['smtp', 60_000],
+    ] as const)
+      slow.watch.sent(provider, deadline_ms)
+  })
+  ago(121, () => over.watch.sent('ai', 120_000))
+  for (const { watch } of [over, slow]) {
+    const loop = watch.report(world.sql, `worker ${freshKey()}`)
+    ends.defer(() => loop.close())
+  }
+  await eventually(async () =>
+    expect(await findOutages(world.sql)).toMatchObject([{ provider: 'ai' }, { provider: 'smtp' }]),
+  )
+  expect(slow.lines.map((line) => JSON.parse(line).provider)).toEqual(['smtp'])
+  expect(over.lines.map((line) => JSON.parse(line).provider)).toEqual(['ai'])
+
+  // One that passed its deadline while others were answered says nothing about the provider.
+  const ended = { operation: 'complete', outcome: 'ambiguous', duration_ms: 120_000, health: 'late' } as const
+  const [among, alone] = [watched(), watched()]
+  among.watch.ended('ai', { operation: 'complete', outcome: 'done', duration_ms: 10 })
+  for (const { watch } of [among, alone]) watch.ended('ai', ended)
+  expect([among.lines.length, alone.lines.length]).toEqual([0, 1])
+})
 
 test(
   'a provider that answers again is no outage any more, and what was retried is not',

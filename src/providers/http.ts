@@ -60,14 +60,15 @@ export class NoAnswer extends Error {
 
 /**
  * A call to a provider that has ended, as the metrics and the log tell of it. `said`: what only operators are told. `health`:
- * what it says about the provider, where its outcome says otherwise; `unknown`: we did not wait for an answer.
+ * what it says about the provider, where its outcome says otherwise; `unknown`: we did not wait for an answer; `late`: it
+ * passed its deadline, and its job is not retried for that.
  */
 export type EndedCall = {
   operation: string
   outcome: Outcome<unknown>['kind']
   duration_ms: number
   said?: string
-  health?: 'answers' | 'unknown'
+  health?: 'answers' | 'unknown' | 'late'
 }
 
 /** `path` begins with a slash and comes after that of the base. */

@@ -35,17 +35,20 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
     (suppressed, facts: Facts) =>
       log.error(
         { ...facts, suppressed },
-        'a job waits until the configuration is corrected: credentials are refused or a key is missing',
+        'a job waits until the configuration is corrected: a variable or a key is missing',
       ),
     MISCONFIGURED_EVERY_MS,
   )
+  /** Of jobs whose call was refused: that the provider does so is logged for all of them together. */
+  const refused = new WeakSet<Facts>()
   const isLogged = ({ request_id, job_id }: Facts) => sampled(String(request_id ?? job_id))
 
   return {
     of: (job, work) => lines_of.run(idsOf(job), work),
     ended(job, { outcome, state, error }, ms) {
       const facts = factsOf(job)
-      if (outcome === 'misconfigured') misconfigured({ ...facts, reason: error?.message })
+      if (outcome === 'misconfigured' && !refused.has(facts))
+        misconfigured({ ...facts, reason: error?.message })
       const bad = state === 'unknown' || state === 'discarded'
       if (!bad && !isLogged(facts)) return
       const line = { ...facts, outcome, state, ms: Math.round(ms), reason: error?.message }
@@ -53,6 +56,7 @@ export function createJobLog(log: Log, logged_part: number): JobLog {
     },
     call({ operation, outcome, duration_ms, said }) {
       const facts = lines_of.getStore()
+      if (facts !== undefined && outcome === 'misconfigured') refused.add(facts)
       if (facts === undefined || (said === undefined && !isLogged(facts))) return
       const line = { ...facts, operation, outcome, ms: Math.round(duration_ms), said }
       lines.info(line, 'the provider answered')

@@ -157,7 +157,7 @@ export function createPerformer(
         return true
       },
       used() {
-        if (!calls.sent && call !== null) over = context.provider_watch.sent(call.provider)
+        if (!calls.sent && call !== null) over = context.provider_watch.sent(call.provider, call.deadline_ms)
         calls.sent = true
       },
     }

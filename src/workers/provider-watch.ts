@@ -6,6 +6,7 @@ import type { Log } from '#core/log.ts'
 import {
   CALL_FAILURES,
   checkOf,
+  problemOf,
   writeOutages,
   type CallFailure,
   type FailedCalls,
@@ -17,10 +18,18 @@ const REPORT_MS = 5_000
 const LOG_EVERY_MS = 60_000
 /** An outage that is over so soon is not logged. */
 const SHORT_MS = 5_000
-/** A call that takes longer counts as not answered before it ends, unless another has been answered since it began. */
+/**
+ * A call that takes longer counts as not answered before it ends, unless another has been answered since it began. One whose
+ * deadline leaves it more than a minute may take until then: an answer that takes so long is none that is late.
+ */
 const LATE_MS = 40_000
+const lateAfter = (deadline_ms: number) => (deadline_ms > 60_000 ? deadline_ms : LATE_MS)
 /** An outage during which no call fails any more is over after this long. */
 const FORGOTTEN_MS = 15 * 60_000
+/** So is one of calls that passed their deadlines: another worker may get answers, and no job that is retried says otherwise. */
+const LATE_FORGOTTEN_MS = 2 * 60_000
+/** As the log says it. */
+const PROBLEM_WORDS = { credentials: 'refuses our credentials', no_answer: 'does not answer' }
 /** Failures that could not be written are kept for so many providers, minutes and outcomes. */
 const MOST_KEPT = 500
 
@@ -29,7 +38,7 @@ type Watched = {
   outage: { since: number; failed_at: number; outcome: CallFailure; logged: boolean } | null
   answered_at: number
   /** When the attempts that wait for an answer began to. */
-  waiting: Set<{ began_at: number }>
+  waiting: Set<{ began_at: number; late_at: number }>
   logged_at: number
   /** Calls that failed since. */
   unlogged: number
@@ -38,8 +47,8 @@ type Watched = {
 export type ProviderWatch = {
   /** A call has ended. */
   ended(provider: string, call: EndedCall): void
-  /** An attempt sends its call; what is returned is called when the attempt ends. */
-  sent(provider: string): () => void
+  /** An attempt sends its call, which has this deadline; what is returned is called when the attempt ends. */
+  sent(provider: string, deadline_ms: number): () => void
   /** Writes what was seen every few seconds, until it is closed. */
   report(sql: Sql, worker: string): Loop
 }
@@ -79,7 +88,7 @@ export function watchProviders(log: Log): ProviderWatch {
     if (outage === null || now - logged_at < LOG_EVERY_MS) return
     if (outage.outcome !== 'misconfigured' && now - outage.since < SHORT_MS) return
     const check = checkOf(provider, outage.outcome)
-    const problem = outage.outcome === 'misconfigured' ? 'refuses our credentials' : 'does not answer'
+    const problem = PROBLEM_WORDS[problemOf(outage.outcome)]
     log.warn(
       { provider, outcome: outage.outcome, failed: unlogged, since: new Date(outage.since).toISOString() },
       `${titleOf(provider)} ${problem}${check.length > 0 ? `: check ${check.join(' and ')}` : ''}`,
@@ -99,10 +108,12 @@ export function watchProviders(log: Log): ProviderWatch {
   function look(): void {
     const now = Date.now()
     for (const [provider, state] of watched) {
-      const [oldest] = state.waiting
-      if (oldest !== undefined && now - oldest.began_at > LATE_MS && state.answered_at < oldest.began_at)
-        fail(provider, state.outage?.outcome ?? 'late', oldest.began_at)
-      if (state.outage !== null && now - state.outage.failed_at > FORGOTTEN_MS) state.outage = null
+      const late = [...state.waiting].find(
+        ({ began_at, late_at }) => now > late_at && state.answered_at < began_at,
+      )
+      if (late !== undefined) fail(provider, state.outage?.outcome ?? 'late', late.began_at)
+      const forgotten_ms = state.outage?.outcome === 'late' ? LATE_FORGOTTEN_MS : FORGOTTEN_MS
+      if (state.outage !== null && now - state.outage.failed_at > forgotten_ms) state.outage = null
       warn(provider, state)
     }
   }
@@ -132,11 +143,14 @@ export function watchProviders(log: Log): ProviderWatch {
       const failure = CALL_FAILURES.find((each) => each === outcome)
       if (failure === undefined || health === 'answers') return answer(provider)
       count(provider, failure)
-      fail(provider, failure, Date.now() - duration_ms)
+      const began_at = Date.now() - duration_ms
+      if (health !== 'late') fail(provider, failure, began_at)
+      else if (of(provider).answered_at < began_at) fail(provider, 'late', began_at)
     },
-    sent(provider) {
+    sent(provider, deadline_ms) {
       const { waiting } = of(provider)
-      const call = { began_at: Date.now() }
+      const began_at = Date.now()
+      const call = { began_at, late_at: began_at + lateAfter(deadline_ms) }
       waiting.add(call)
       return () => void waiting.delete(call)
     },

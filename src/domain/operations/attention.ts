@@ -7,7 +7,7 @@ import { CALLS } from '#jobs/index.ts'
 import type { RetryingJobs } from '../jobs/retrying.ts'
 import { NOUNS, nounOf, type Noun } from '../subjects.ts'
 import { BUCKETS } from '../webhook-endpoints/numbers.ts'
-import { findOutages, OUTAGE_PROBLEMS } from './provider-outages.ts'
+import { findOutages, outageProblem } from './provider-outages.ts'
 
 /** Counting stops here. */
 export const MOST_COUNTED = 1000
@@ -33,10 +33,7 @@ const outageSchema = z.object({
   title: z
     .string()
     .meta({ description: 'As people call it.', example: PROVIDER_FACTS[PAYMENTS.provider]!.title }),
-  problem: z.enum(OUTAGE_PROBLEMS).meta({
-    description: '`credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used.',
-    example: 'no_answer',
-  }),
+  problem: outageProblem,
   waiting: z
     .array(
       z.object({

@@ -9,7 +9,7 @@ import { countedFields, findCounted } from './counted.ts'
 import { countField, sumRollups } from './figures.ts'
 import { percentilesSchema } from '../rollups/histograms.ts'
 import { findOpenNow, findRollups } from './job-names.ts'
-import { CALL_FAILURES, findFailedCalls, findOutages, OUTAGE_PROBLEMS } from './provider-outages.ts'
+import { CALL_FAILURES, findFailedCalls, findOutages, outageProblem } from './provider-outages.ts'
 
 const FAILURES = CALL_FAILURES.filter((each) => each !== 'late')
 
@@ -39,11 +39,7 @@ export const providerHealthSchema = z
           .meta({ description: 'These by outcome, the most frequent first.' }),
         outage: z
           .object({
-            problem: z.enum(OUTAGE_PROBLEMS).meta({
-              description:
-                '`credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used.',
-              example: 'no_answer',
-            }),
+            problem: outageProblem,
             since: timestamp.meta({ description: 'Since when.' }),
             check: z.array(z.string()).meta({
               description: 'The variables to check.',

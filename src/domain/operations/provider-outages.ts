@@ -1,4 +1,5 @@
 // What workers report of the providers: calls that failed, and which providers do not answer.
+import { z } from 'zod'
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import type { Sql } from '#core/db.ts'
 import type { Outcome } from '#core/outcome.ts'
@@ -70,13 +71,23 @@ export async function findFailedCalls(sql: Sql): Promise<Map<string, { outcome: 
   return Map.groupBy(rows, ({ provider }) => provider)
 }
 
-/** It refuses our credentials, or gives no answer that can be used. */
-export const OUTAGE_PROBLEMS = ['credentials', 'no_answer'] as const
+/** What is wrong with a provider that has an outage. */
+export const outageProblem = z.enum(['credentials', 'no_answer']).meta({
+  description: '`credentials`: it refuses ours. `no_answer`: no call gets an answer that can be used.',
+  example: 'no_answer',
+})
+type OutageProblem = z.output<typeof outageProblem>
+
+/** The problem of which calls that failed so are a sign. */
+export function problemOf(outcome: CallFailure): OutageProblem {
+  return outcome === 'misconfigured' ? 'credentials' : 'no_answer'
+}
+
 /** `check`: the variables to check. */
 export type Outage = {
   provider: string
   title: string
-  problem: (typeof OUTAGE_PROBLEMS)[number]
+  problem: OutageProblem
   since: string
   check: string[]
 }
@@ -102,12 +113,19 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
   return rows.flatMap(({ provider, outcome, since }) => {
     const facts = PROVIDER_FACTS[provider]
     if (facts === undefined) return []
-    const problem = outcome === 'misconfigured' ? ('credentials' as const) : ('no_answer' as const)
-    return [{ provider, title: facts.title, problem, since, check: [...checkOf(provider, outcome)] }]
+    return [
+      {
+        provider,
+        title: facts.title,
+        problem: problemOf(outcome),
+        since,
+        check: [...checkOf(provider, outcome)],
+      },
+    ]
   })
 }
 
 /** The variables to check after calls to a provider that failed so. */
 export function checkOf(provider: string, outcome: CallFailure): readonly string[] {
-  return PROVIDER_FACTS[provider]?.check[outcome === 'misconfigured' ? 'credentials' : 'place'] ?? []
+  return PROVIDER_FACTS[provider]?.check[problemOf(outcome) === 'credentials' ? 'credentials' : 'place'] ?? []
 }

@@ -77,6 +77,8 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
         operation: 'complete',
         outcome: answer.outcome.kind,
         duration_ms: performance.now() - started,
+        ...(answer.outcome.kind === 'ambiguous' &&
+          answer.outcome.late === true && { health: 'late' as const }),
         ...(signal.aborted && { health: 'unknown' as const }),
       })
       return answer

@@ -1,5 +1,14 @@
-// How the pages of operators write rates and times.
+// How the pages of operators write rates, times and outages.
+import type { Answers } from '../generated/answers.ts'
 import { formatDuration } from '../kit/Instant.tsx'
+
+type Outage = NonNullable<Answers['GET /ops/providers']['providers'][number]['outage']>
+
+/** What a provider does that has an outage. */
+export const OUTAGE_WORDS: Record<Outage['problem'], string> = {
+  credentials: 'Refuses our credentials',
+  no_answer: 'Does not answer',
+}
 
 /** Jobs each second as people read it: `0`, `0.2/s`, `12/s`. Slow ones each minute: `3/min`. */
 export function formatRate(per_s: number): string {

@@ -20,6 +20,7 @@ import { Bone } from '../kit/Bone.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { countOfNoun } from '../nouns.ts'
+import { OUTAGE_WORDS } from '../operations/words.ts'
 import { useSession } from '../session.tsx'
 
 type AttentionLine = Answers['GET /overview']['attention'][number]
@@ -242,7 +243,7 @@ function OutageRow({ line: { outage, oldest_at, is_more } }: { line: OutageLine 
       <span className="attention-what">
         <span>
           <strong>
-            {outage.title} {outage.problem === 'credentials' ? 'refuses our credentials' : 'does not answer'}
+            {outage.title} {OUTAGE_WORDS[outage.problem].toLowerCase()}
           </strong>
           {total > 0 && (
             <>

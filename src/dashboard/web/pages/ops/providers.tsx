@@ -8,7 +8,7 @@ import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
 import { NotCounted } from '../../operations/Counting.tsx'
-import { formatMs, formatSeconds } from '../../operations/words.ts'
+import { formatMs, formatSeconds, OUTAGE_WORDS } from '../../operations/words.ts'
 import { useAnswer } from '../../queries.ts'
 
 type ProvidersAnswer = Answers['GET /ops/providers']
@@ -133,7 +133,7 @@ function ProviderState({
   if (outage !== null)
     return (
       <>
-        <Status status="refused" word={OUTAGES[outage.problem]} />
+        <Status status="refused" word={OUTAGE_WORDS[outage.problem]} />
         <small className="dim against">
           since <Instant at={outage.since} />
         </small>
@@ -146,9 +146,4 @@ function ProviderState({
   if (!is_current) return <Status status="none" word="Not counted" />
   if (calls === 0) return <Status status="none" word="No recent calls" />
   return <Status status="healthy" />
-}
-
-const OUTAGES: Record<NonNullable<ProviderRow['outage']>['problem'], string> = {
-  credentials: 'Refuses our credentials',
-  no_answer: 'Does not answer',
 }
