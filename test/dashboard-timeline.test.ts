@@ -1,8 +1,22 @@
 // How the pages draw time and how they go on reading: an axis that is true to scale, and pauses that grow while reading fails.
 import { expect, test } from 'vitest'
+import { JOB_NAMES } from '#jobs/index.ts'
+import { inWords } from '../src/dashboard/web/kit/statuses.ts'
 import { pace } from '../src/dashboard/web/pace.ts'
+import { jobWords } from '../src/dashboard/web/payments/words.ts'
 import { formatOffset } from '../src/dashboard/web/timeline/offset.ts'
+import { PAYOUT_WORDS, TOP_UP_WORDS, VERIFICATION_WORDS } from '../src/dashboard/web/timeline/row-words.ts'
 import { labelsOf, placeBars } from '../src/dashboard/web/timeline/waterfall.ts'
+
+/** The nouns of jobs whose pages have no timeline in sentences. */
+const WITHOUT_SENTENCES = ['ai_task', 'message', 'notification', 'webhook_endpoint']
+
+test('every job in a timeline has words, and no other has', () => {
+  const listed = JOB_NAMES.filter((name) => !WITHOUT_SENTENCES.includes(name.split('.')[0]!))
+  const of_rows = [PAYOUT_WORDS, TOP_UP_WORDS, VERIFICATION_WORDS].flatMap(({ jobs }) => Object.keys(jobs))
+  const of_payments = JOB_NAMES.filter((name) => jobWords(name, 'done', '') !== inWords(name))
+  expect([...of_rows, ...of_payments].toSorted()).toEqual(listed.toSorted())
+})
 
 const START = Date.parse('2026-11-20T10:15:30.000Z')
 const at = (ms: number) => new Date(START + ms).toISOString()

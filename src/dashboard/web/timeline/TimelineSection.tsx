@@ -12,7 +12,8 @@ import type { StoryAnswer } from '../payments/story.ts'
 import { answerKey, retryFirst } from '../queries.ts'
 import { useSession } from '../session.tsx'
 import { entryItem } from './items.tsx'
-import { rowItems, type RowWords } from './row-items.tsx'
+import { rowItems } from './row-items.tsx'
+import type { RowWords } from './row-words.ts'
 import { Timeline, type Earlier, type TimelineItem } from './Timeline.tsx'
 
 const LIMIT = 100

@@ -6,17 +6,8 @@ import { formatDuration } from '../kit/Instant.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from './items.tsx'
 import { attemptSentences, byTime, deliveryItem, inTime, providerItem } from './story-parts.tsx'
+import type { RowJobWords, RowWords } from './row-words.ts'
 import type { TimelineItem } from './Timeline.tsx'
-
-/** What a job does, in the forms that sentences need: `Sent the payout`, `send the payout`, `Sending the payout`. */
-type RowJobWords = { done: string; to_do: string; doing: string }
-
-/** The words of a kind of row. */
-export type RowWords = {
-  jobs: Record<string, RowJobWords>
-  /** By the type of an event: what it says. Those that are left out repeat what another entry says, and are folded. */
-  events: Record<string, string>
-}
 
 type Story = Answers['GET /stories/{id}']
 /** A page of a timeline, with the jobs and deliveries of the same time. */

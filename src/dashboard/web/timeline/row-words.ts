@@ -1,5 +1,14 @@
 // The words of the timelines of payouts, top-ups and verifications.
-import type { RowWords } from './row-items.tsx'
+
+/** What a job does, in the forms that sentences need: `Sent the payout`, `send the payout`, `Sending the payout`. */
+export type RowJobWords = { done: string; to_do: string; doing: string }
+
+/** The words of a kind of row. */
+export type RowWords = {
+  jobs: Record<string, RowJobWords>
+  /** By the type of an event: what it says. Those that are left out repeat what another entry says, and are folded. */
+  events: Record<string, string>
+}
 
 export const PAYOUT_WORDS: RowWords = {
   jobs: {
@@ -56,6 +65,11 @@ export const VERIFICATION_WORDS: RowWords = {
       done: 'Ended the check',
       to_do: 'end the check',
       doing: 'Ending the check',
+    },
+    'kyc.cancel_duplicate': {
+      done: 'Ended a second check',
+      to_do: 'end a second check',
+      doing: 'Ending a second check',
     },
   },
   events: {
