@@ -403,7 +403,8 @@ describe('a payout that operators fail by force', () => {
     const { id, processor_reference } = body
     // The statement of the worker that fails it and then that of the one that settles it wait for the row.
     const proposal = await world.sql.begin(async (tx) => {
-      await tx`select from payouts where id = ${id} for update`
+      // The proposal names the row, which may be read for that.
+      await tx`select from payouts where id = ${id} for no key update`
       const proposed = await agree(world, failure(shop, id))
       await waitingForLocks(world.sql, 1)
       await settle(processor_reference, 'paid')

@@ -10,7 +10,7 @@ import { lookAt } from '../reconciliation/looks.ts'
 import { storeNotifications } from '../notifications/store.ts'
 
 /** How long carrying out waits for a row or an account that another transaction has locked. */
-const LOCK_MS = 1_000
+const LOCK_MS = 3_000
 /** Of the words of an error. */
 const MOST_CHARACTERS = 500
 
