@@ -98,7 +98,8 @@ export async function runRound(
       seed,
       numRuns: Math.max(1, Math.ceil(runs * share)),
       ...(path !== undefined && { path }),
-      ...(left_ms < 1e9 && { interruptAfterTimeLimit: left_ms }),
+      // A flood ends by itself: what it leaves under way would meet a system that is being closed.
+      ...(left_ms < 1e9 && share > 0 && { interruptAfterTimeLimit: left_ms }),
     })
     if (!result.failed || result.counterexamplePath === null) continue
     const error = result.errorInstance

@@ -973,23 +973,6 @@ test('files are stored once and sealed, and a large email is taken where other r
   expect([huge.status, huge.body.error.message]).toEqual([413, 'The body is above 15728640 bytes.'])
 })
 
-test('large emails whose requests wait keep out no others', async () => {
-  const attachments = [{ ...FILE, content: 'A'.repeat(14 * 1024 * 1024) }]
-  const answered: Answer[] = []
-  for (let nth = 1; nth <= 5; nth++) {
-    const idempotency_key = freshKey()
-    void email({ idempotency_key, attachments }, { prefer: 'wait=30' }).then(
-      (answer) => answered.push(answer),
-      () => {},
-    )
-    await until('it is written or answered', async () => {
-      const rows = await world.sql`select from messages where idempotency_key = ${idempotency_key}`
-      return rows.length > 0 || answered.length > 0
-    })
-  }
-  expect(answered).toEqual([])
-})
-
 test('no tenant holds up or keeps out others by its large emails', async () => {
   const hold = createHold()
   const [forever, mib] = [new Promise<never>(() => {}), 1024 * 1024]
