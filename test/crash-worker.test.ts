@@ -42,7 +42,8 @@ describe.concurrent.each(BACKENDS)('with bells on %s', (queue) => {
       const answer = capture(deployment, payment)
       await called
       await doomed.end()
-      expect(await captureJob(deployment, payment)).toMatchObject({ state: 'running' })
+      // A slow machine has given it back meanwhile.
+      expect(['running', 'ready']).toContain((await captureJob(deployment, payment)).state)
       await lapse(deployment, payment)
       await deployment.startWorker()
       expect(await answer).toMatchObject(done)

@@ -361,7 +361,7 @@ test('previews of somebody who only reads are bounded as those of a key, and dro
   for (let n = 0; n < 5; n += 1) expect((await other.post(quick, { variables: {} })).status).toBe(200)
   await leaving.reset()
   expect((await reader.post(slow, { variables: { mark: 1 } })).body.text).toBe('Hello')
-})
+}, 90_000)
 
 test('what changes nothing is no act on record, and nobody fills the record with acts', async () => {
   const [reader, operator] = [
