@@ -34,7 +34,7 @@ list     newest first. --state: one of ${JOB_FILTERS.join(', ')}.
          --queue: one of ${QUEUES.join(', ')}.
 show     a job with its attempts, its calls to the provider and what operators did about it.
 retry    makes an open job due, unless it has not been tried yet and waits for its time: use run-now then. A call is sent again with
-         the same key; once the key is 23 hours old, it is only looked up.
+         the same key; once the key is 23 hours old, it is looked up, and made again only if it never took effect.
          --state parked: all parked jobs, or those of the queue or the tenant.
 run-now  makes a job due that waits for its time, such as a message for later. Failed attempts still count.
 discard  ends a job without doing it. This is refused while what its call is about waits for it: use resolve then.

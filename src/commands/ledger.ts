@@ -32,7 +32,8 @@ const HELP = `sluice ledger: proposes what moves money by hand. Nothing happens 
 correct      proposes to change the balance of a tenant. --amount is in the smallest unit of the currency (cents), as in the API, below
              zero to take: --amount=-500 takes USD 5.00. The balance may become negative. Posted as a transaction of kind correction.
 fail-payout  proposes to fail a payout whatever the processor does, and to free its amount at once. The processor may pay it all the
-             same: then that is posted too, and the balance may become negative. Until then a drift shows the difference.
+             same: then that is posted too, and the balance may become negative. Until then a drift shows the difference. The tenant reads
+             --reason as the message of the failure.
 list         lists proposals, newest first. --state: one of ${proposalState.options.join(', ')}.
 cancel       takes back what you proposed.
 

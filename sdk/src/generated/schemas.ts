@@ -1660,11 +1660,11 @@ export interface SendEmail {
   /** The bcc recipients, hidden from the others. */
   bcc?: string[] | null
   /**
-   * The sender, at one of the domains that this installation sends for. Defaults to the installation's
-   * address.
+   * The sender, at one of the domains that you may send from. It may not be the system's own address.
+   * Defaults to the installation's address.
    */
   from?: string | null
-  /** The addresses for replies. */
+  /** The addresses for replies; not the system's own. */
   reply_to?: string | null
   /** The subject. Required unless you use a template; it replaces the template's subject. */
   subject?: string | null
@@ -1717,8 +1717,9 @@ export interface SendSms {
    */
   body?: string | null
   /**
-   * The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits.
-   * Defaults to the installation's sender.
+   * The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits. If
+   * you have senders of your own, it must be one of these, and the first is the default; otherwise the
+   * default is the installation's sender.
    */
   from?: string | null
   /** How many seconds the provider may try to deliver it. */

@@ -81,12 +81,13 @@ export const emailBody = z
     bcc: others('The bcc recipients, hidden from the others.', 'archive@shop.example'),
     from: mailAddress.nullish().meta({
       description:
-        "The sender, at one of the domains that this installation sends for. Defaults to the installation's address.",
+        "The sender, at one of the domains that you may send from. It may not be the system's own address. Defaults to the installation's address.",
       example: 'Shop <mail@shop.example>',
     }),
-    reply_to: mailAddress
-      .nullish()
-      .meta({ description: 'The addresses for replies.', example: 'Help <help@shop.example>' }),
+    reply_to: mailAddress.nullish().meta({
+      description: "The addresses for replies; not the system's own.",
+      example: 'Help <help@shop.example>',
+    }),
     subject: line(MOST_SUBJECT).nullish().meta({
       description: "The subject. Required unless you use a template; it replaces the template's subject.",
       example: 'Your order has shipped',
@@ -186,7 +187,7 @@ export const smsBody = z
       }),
     from: smsSender.nullish().meta({
       description:
-        "The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits. Defaults to the installation's sender.",
+        "The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits. If you have senders of your own, it must be one of these, and the first is the default; otherwise the default is the installation's sender.",
       example: '+15005550006',
     }),
     validity_s: z.int().min(1).max(36_000).nullish().meta({
