@@ -555,7 +555,8 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   await dialog.getByRole('link', { name: /audit/i }).waitFor()
   await payoutIn(client, asked, 'failed')
   await dialog.getByRole('button', { name: 'Close' }).last().click()
-  await page.getByText('The account is closed').first().waitFor()
+  // The reason is there from when the failure was asked for.
+  await page.getByText('Marked as failed by hand: The account is closed').waitFor()
   expect(await button('Force failure').count()).toBe(0)
 
   await page.goto(`${dashboard.url}/payouts/${forced}`)

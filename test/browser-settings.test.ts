@@ -42,7 +42,8 @@ test('somebody is invited by a link, joins, gets another role, and is removed', 
   const invited = page.getByRole('table', { name: 'Open invitations' }).getByRole('row')
   await invited.filter({ hasText: person.email }).waitFor()
 
-  const theirs = await dashboard.open(link, { as: person })
+  // Their page is refused what it asks for when they are no member any more.
+  const theirs = await dashboard.open(link, { as: person, expects: [/status of 409 .*\/api\//] })
   const session = async () => (await askInPage(theirs, 'GET', '/api/session')).body
   await theirs.getByRole('heading', { name: 'Join acme' }).waitFor()
   await theirs.getByRole('button', { name: 'Accept invitation' }).click()
@@ -67,6 +68,7 @@ test('somebody is invited by a link, joins, gets another role, and is removed', 
   await closeDialog(page)
   await member.waitFor({ state: 'hidden' })
   expect(await session()).toMatchObject({ tenant: null })
+  await theirs.getByText('you no longer have access to this one').first().waitFor()
 })
 
 test('other sessions are ended, one and all', async () => {
@@ -104,7 +106,7 @@ test('a second factor is turned on, and off again', async () => {
     expect(status).toBe(200)
     return body.twoFactorRedirect !== true
   }
-  const page = await dashboard.open('/settings/profile', { as: person })
+  const page = await dashboard.open('/settings/profile', { as: person, expects: [/status of 401 .*\/api\//] })
   const dialog = page.getByRole('dialog')
   const password = dialog.getByLabel('Password', { exact: true })
   await press(page, 'Enable two-factor')
@@ -114,7 +116,24 @@ test('a second factor is turned on, and off again', async () => {
   const secret = await dialog.getByLabel('Secret').inputValue()
   await dialog.getByLabel('Code', { exact: true }).fill(codeOf(`otpauth://totp/Sluice?secret=${secret}`))
   expect(await isEnough()).toBe(true)
+  // The answer, which brings the new session, comes after the page was refused with the old one.
+  const answer = Promise.withResolvers<void>()
+  await page.route('**/api/auth/two-factor/verify-totp', async (route, request) => {
+    // The browser itself would have the new session at once.
+    const { status, headers } = await fetch(request.url(), {
+      method: 'POST',
+      headers: await request.allHeaders(),
+      body: request.postData(),
+    })
+    await answer.promise
+    await route.fulfill({ status, headers: Object.fromEntries(headers), body: '{}' })
+  })
+  const refused = page.waitForResponse(
+    (response) => response.url().endsWith('/api/session') && response.status() === 401,
+  )
   await dialog.getByRole('button', { name: 'Confirm code' }).click()
+  await (await refused).finished()
+  answer.resolve()
   const codes = await dialog.getByLabel('backup codes', { exact: true }).textContent()
   expect(codes!.split('\n').length).toBeGreaterThan(5)
   await closeDialog(page)

@@ -29,7 +29,9 @@ export const sluice: Sluice = new Sluice({
     return shown === null ? {} : { [TENANT_HEADER]: shown }
   },
   async fetch(url, init) {
-    const answer = await fetch(url, init)
+    const asked = fetch(url, init)
+    if (init.method !== 'GET') watchChange(asked)
+    const answer = await asked
     if (answer.status === 409 && (await isOfOtherTenant(answer.clone()))) hearers.forEach((each) => each())
     return answer
   },
@@ -44,6 +46,18 @@ export function nameTenant(id: string | null): void {
 export function hearOtherTenant(hear: () => void): () => void {
   hearers.add(hear)
   return () => hearers.delete(hear)
+}
+
+const changing = new Set<Promise<unknown>>()
+
+function watchChange(asked: Promise<Response>): void {
+  const ended = asked.catch(() => {}).finally(() => changing.delete(ended))
+  changing.add(ended)
+}
+
+/** Waits until whatever is under way and may change the session, as all but reads may, has its answer. */
+export async function changesEnd(): Promise<void> {
+  await Promise.all(changing)
 }
 
 /** What went wrong, in the API's own words; amounts as the reader's locale writes them. */

@@ -1,12 +1,16 @@
 // Who is signed in, for which tenant, and what they may do.
 import { useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { createContext, use } from 'react'
-import { nameTenant, read } from './api.ts'
+import { SluiceError } from '#sdk/index.ts'
+import { changesEnd, nameTenant, read } from './api.ts'
 import type { Answers } from './generated/answers.ts'
 import { queryClient, SESSION_KEY } from './queries.ts'
 
 export type WebSession = Answers['GET /session']
 export type AreaState = WebSession['areas'][number]['state']
+
+/** Whether an error says that nobody is signed in. */
+export const isSignedOut = (error: unknown): boolean => error instanceof SluiceError && error.status === 401
 
 /** Reads the session; its error has status 401 when nobody is signed in. */
 export function useSessionQuery(): UseQueryResult<WebSession> {
@@ -14,8 +18,15 @@ export function useSessionQuery(): UseQueryResult<WebSession> {
     queryKey: SESSION_KEY,
     queryFn: async ({ signal }) => {
       // Read again, it must be for the tenant that the page shows: another tab may have chosen another one.
-      if (queryClient.getQueryData(SESSION_KEY) === undefined) nameTenant(null)
-      const session = await read<WebSession>('/session', undefined, signal)
+      const is_first = queryClient.getQueryData(SESSION_KEY) === undefined
+      if (is_first) nameTenant(null)
+      const ask = () => read<WebSession>('/session', undefined, signal)
+      const session = await ask().catch(async (error: unknown) => {
+        if (is_first || !isSignedOut(error)) throw error
+        // A change of the session ends the old one on the server before its answer brings the new one.
+        await changesEnd()
+        return await ask()
+      })
       nameTenant(session.tenant?.id ?? null)
       return session
     },

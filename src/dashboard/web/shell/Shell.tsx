@@ -3,12 +3,11 @@ import { ActionIcon, Drawer } from '@mantine/core'
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router'
 import { Menu as MenuIcon } from 'lucide-react'
 import { useEffect, useState } from 'react'
-import { SluiceError } from '#sdk/index.ts'
 import { hearOtherTenant } from '../api.ts'
 import { PageBones } from '../kit/Bone.tsx'
 import { NoticeRegion, notify } from '../kit/notices.tsx'
 import { Failed } from '../kit/states.tsx'
-import { SessionProvider, useSession, useSessionQuery } from '../session.tsx'
+import { isSignedOut, SessionProvider, useSession, useSessionQuery } from '../session.tsx'
 import { Banners } from './Banners.tsx'
 import { ChooseTenant } from './ChooseTenant.tsx'
 import { HeadActions } from './head.tsx'
@@ -27,7 +26,7 @@ export function Shell() {
   const { data: session, error, refetch } = useSessionQuery()
   const { href, pathname } = useLocation()
   const navigate = useNavigate()
-  const signed_out = error instanceof SluiceError && error.status === 401
+  const signed_out = isSignedOut(error)
   useEffect(() => {
     // While the sign-in is loaded, its address is already here.
     if (signed_out && pathname !== '/sign-in')
