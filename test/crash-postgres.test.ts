@@ -40,11 +40,11 @@ describe.concurrent.each(['redis', 'postgres'] as const)('Postgres crashes, with
       const deployment = await createDeployment({ queue, server_url: postgres.url, webhooks: true })
       onTestFinished(() => deployment.close())
       const [api, worker] = await Promise.all([deployment.startApi(), deployment.startWorker()])
-      const load = startLoad(deployment.client, { clients: 30, pause_ms: 1000 })
-      await load.goesOn(30)
-      for (let crashes = 1; crashes <= 3; crashes++) {
+      const load = startLoad(deployment.client, { clients: 15, pause_ms: 1000 })
+      await load.goesOn(15)
+      for (let crashes = 1; crashes <= 2; crashes++) {
         await postgres.restart('immediate')
-        await load.goesOn(30)
+        await load.goesOn(15)
       }
       const paid = await load.stop()
       // The API itself never went away, so nobody was left without an answer.

@@ -223,19 +223,20 @@ test(
   'all ports that are taken, and an address that is not ours, are named at once',
   { timeout: 60_000 },
   async () => {
-    const taken = await Promise.all(Array.from({ length: 3 }, takePort))
-    const [API_PORT, WEBHOOKS_PORT, METRICS_PORT] = taken as [string, string, string]
+    const taken = await Promise.all(
+      Object.keys(PORTS).map(async (variable) => [variable, await takePort()] as const),
+    )
     const { path, remove } = await makeFolder()
     onTestFinished(remove)
-    const given = { ...env, API_PORT, WEBHOOKS_PORT, METRICS_PORT, DATA_DIR: join(path, 'data') }
+    const given = { ...Object.fromEntries(taken), DATA_DIR: join(path, 'data') }
     const { code, stderr } = await runCommand(START, [], given)
-    expect([code, stderr.trimEnd().split('\n')]).toEqual([
+    expect([code, stderr.trimEnd().split('\n').toSorted()]).toEqual([
       1,
-      [
-        `API_PORT: port ${API_PORT} is in use. Choose another, or 0 for a free one: API_PORT=0`,
-        `WEBHOOKS_PORT: port ${WEBHOOKS_PORT} is in use. Choose another, or 0 for a free one: WEBHOOKS_PORT=0`,
-        `METRICS_PORT: port ${METRICS_PORT} is in use. Choose another, or 0 for a free one: METRICS_PORT=0`,
-      ],
+      taken
+        .map(
+          ([name, port]) => `${name}: port ${port} is in use. Choose another, or 0 for a free one: ${name}=0`,
+        )
+        .toSorted(),
     ])
     const twice = await runCommand('src/api/main.ts', [], {
       ...env,
@@ -433,46 +434,7 @@ describe('a folder in which somebody else has prepared something', () => {
 })
 
 test(
-  'a second start in a folder says where the first one runs; a command without a running start says so',
-  { timeout: 90_000 },
-  async () => {
-    const { path: DATA_DIR, remove } = await makeFolder()
-    onTestFinished(remove)
-    const commands: [string, string[]][] = [
-      ['src/commands/audit.ts', []],
-      ['src/commands/keys.ts', ['list', '--tenant', 'demo']],
-      ['src/commands/migrate.ts', []],
-    ]
-    const nothing = `No Sluice runs in ${DATA_DIR}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice\n`
-    const say = async () =>
-      (await Promise.all(commands.map(([file, args]) => runCommand(file, args, { DATA_DIR })))).map(
-        ({ stderr }) => stderr,
-      )
-    expect(await say()).toEqual(commands.map(() => nothing))
-
-    const first = await startProcess(START, {
-      env: { ...PORTS, DATA_DIR },
-      ready: 'Ctrl-C stops everything.',
-    })
-    onTestFinished(async () => void (await first.end('SIGTERM')))
-    expect(first.output()).toContain(
-      'Events       sent to public addresses, and to 127.0.0.0/8, ::1/128 (WEBHOOKS_ALLOW_CIDRS)',
-    )
-    const second = await runCommand(START, [], { ...PORTS, DATA_DIR })
-    expect(second).toMatchObject({ code: 1, stdout: '' })
-    expect(second.stderr).toMatch(
-      new RegExp(
-        `^Sluice runs in ${DATA_DIR} already: process ${first.pid}, its API at http://\\S+\\. Stop it .+\n$`,
-      ),
-    )
-    expect(await say()).toEqual(['', '', ''])
-    await first.end('SIGTERM')
-    expect(await say()).toEqual(commands.map(() => nothing))
-  },
-)
-
-test(
-  'a Redis that evicts or is away, and a key of Stripe without its webhook secret, are warned of',
+  'a Redis that evicts or is away, and a key of Stripe without its webhook secret, are warned of; areas switched off are not shown',
   { timeout: 60_000 },
   async () => {
     const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
@@ -491,10 +453,17 @@ test(
     onTestFinished(remove)
     const { STRIPE_WEBHOOK_SECRET: _, ...without } = env
     const started = await startProcess(START, {
-      env: { ...without, DATA_DIR: path, REDIS_URL: 'redis://:guessed@127.0.0.1:1' },
+      env: {
+        ...without,
+        DATA_DIR: path,
+        REDIS_URL: 'redis://:guessed@127.0.0.1:1',
+        DISABLED_AREAS: 'customers',
+      },
       ready: 'Ctrl-C stops everything.',
     })
     await started.end('SIGTERM')
+    expect(started.output()).toContain('Create and capture a payment:')
+    expect(started.output()).not.toContain('Create a customer:')
     expect(started.output()).toContain('STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused')
     // Of a Redis that is away all parts together say one line.
     const told = started

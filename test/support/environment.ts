@@ -13,7 +13,6 @@ import {
   providerVariables,
   startProviders,
   type EmulatorChanges,
-  type Launch,
   type Provider,
   type ProviderName,
   type Told,
@@ -95,7 +94,6 @@ export async function createEnvironment({
   redis_up?: boolean
   /** Whether the providers notify the webhooks host, which need not be there. */
   notifications: boolean
-  launch?: Launch
   changes?: EmulatorChanges | undefined
   /** More variables, or others. */
   env: Record<string, string>

@@ -1,13 +1,26 @@
 // Payments as stories need them: created, held, captured, refunded; and waiting for what happens by itself.
-import { expect, vi } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect } from 'vitest'
 import { findOurs, openDrift } from '#domain/reconciliation/drift.ts'
 import { BY_CARD, freshKey, type Answer, type Client } from './client.ts'
+import { pauses } from './process.ts'
 import type { Fault } from './providers.ts'
 import type { World } from './world.ts'
 
 /** Waits until `check` throws no longer, and answers what it answers. */
 export async function eventually<T>(check: () => Promise<T>, timeout_ms = 20_000): Promise<T> {
-  return await vi.waitFor(check, { timeout: timeout_ms, interval: 25 })
+  const deadline = performance.now() + timeout_ms
+  let last: unknown
+  for (const pause_ms of pauses()) {
+    try {
+      return await check()
+    } catch (error) {
+      last = error
+    }
+    if (performance.now() > deadline) break
+    await sleep(pause_ms)
+  }
+  throw last
 }
 
 export const ASYNC = { prefer: 'respond-async' }

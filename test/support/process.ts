@@ -144,10 +144,16 @@ export async function until<T>(
   limit_ms = 30_000,
 ): Promise<T> {
   const deadline = performance.now() + limit_ms
-  for (;;) {
+  for (const pause_ms of pauses()) {
     const found = await look()
     if (found !== undefined && found !== false) return found
-    if (performance.now() > deadline) throw new Error(`waited ${limit_ms} ms for this: ${what}`)
-    await sleep(20)
+    if (performance.now() > deadline) break
+    await sleep(pause_ms)
   }
+  throw new Error(`waited ${limit_ms} ms for this: ${what}`)
+}
+
+/** Short ones at first, then longer: who asks all the time takes the processor from what is waited for. */
+export function* pauses(): Generator<number> {
+  for (let pause_ms = 20; ; pause_ms = Math.min(pause_ms * 1.3, 200)) yield pause_ms
 }

@@ -9,6 +9,7 @@ import { createClient, type Client } from './client.ts'
 import { createEnvironment, createKey } from './environment.ts'
 import { hasOpenWork } from './open-work.ts'
 import { startHere, type PartName } from './parts.ts'
+import { pauses } from './process.ts'
 import type { EmulatorChanges, Provider, ProviderName } from './providers.ts'
 
 export type World = {
@@ -98,7 +99,10 @@ export async function createWorld({
     provider,
     dashboard_url,
     async drain() {
-      while (await hasOpenWork(sql, 60)) await sleep(20)
+      for (const pause_ms of pauses()) {
+        if (!(await hasOpenWork(sql, 60))) return
+        await sleep(pause_ms)
+      }
     },
     close: () => kept.disposeAsync(),
   }
