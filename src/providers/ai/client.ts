@@ -1,10 +1,10 @@
 // OpenAI's official SDK over our guarded HTTP client, for any server that speaks its API.
 import { OpenAI } from 'openai'
 import type { AiAnswer, AiCall, AiProvider } from '../ai.ts'
-import { openHttp, type EndedCall, type HttpClient } from '../http.ts'
+import { NoAnswer, openHttp, type EndedCall, type HttpClient } from '../http.ts'
 import { toAnswer } from './answers.ts'
 import { classifyAiError } from './classify.ts'
-import { currentPermit } from '../permit.ts'
+import { currentPermit, permits } from '../permit.ts'
 import { messagesOf, responseFormatOf } from './prompts.ts'
 
 export type AiOptions = {
@@ -17,6 +17,8 @@ export type AiOptions = {
   max_tokens_field: 'max_completion_tokens' | 'max_tokens'
   /** For a whole call, at most; that of the job unless told. */
   deadline_ms?: number
+  /** Without an answer for so long, the server is asked whether it is there. */
+  quiet_ms?: number
   onCall?: (call: EndedCall) => void
 }
 
@@ -24,11 +26,17 @@ export type AiOptions = {
 const LONGEST_ANSWER_BYTES = 1.5 * 1024 * 1024
 /** The SDK's own timeout comes after ours, which closes the connection and says what happened. */
 const LATER_MS = 10_000
+/**
+ * An answer may take two minutes, and comes whole: until then a call does not show whether anybody is there. So the list of
+ * models is asked for, which takes no time, after this long.
+ */
+const QUIET_MS = 30_000
+const LIST_DEADLINE_MS = 10_000
 const NOTHING_TOLD = { model: null, usage: null }
 
 /** The SDK for one server and key. */
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
-  const { base_url, deadline_ms = 600_000 } = options
+  const { base_url, deadline_ms = 600_000, quiet_ms = QUIET_MS } = options
   const http = openHttp(base_url, { longest_bytes: LONGEST_ANSWER_BYTES })
   const sdk = new OpenAI({
     apiKey: options.api_key,
@@ -68,11 +76,36 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     }
   }
 
+  let is_listing = false
+  /** Tells of the server only that it does not answer: one that lists its models may answer no task. */
+  async function findServer(): Promise<void> {
+    if (is_listing) return
+    is_listing = true
+    const started = performance.now()
+    const request = {
+      path: '/models',
+      method: 'GET' as const,
+      headers: { authorization: `Bearer ${options.api_key}` },
+    }
+    try {
+      await http.send(request, LIST_DEADLINE_MS)
+    } catch (error) {
+      // Whatever was answered, somebody is there.
+      if (!(error instanceof NoAnswer) || error.status !== null) return
+      const duration_ms = performance.now() - started
+      options.onCall?.({ operation: 'list', outcome: 'retry', duration_ms, health: 'late' })
+    } finally {
+      is_listing = false
+    }
+  }
+
   return {
     name: 'ai',
     async complete(call, key, signal) {
       const started = performance.now()
-      const answer = await ask(call, key, signal)
+      // It is no call of a job: it has no effect.
+      const quiet = permits.exit(() => setTimeout(() => void findServer(), quiet_ms))
+      const answer = await ask(call, key, signal).finally(() => clearTimeout(quiet))
       options.onCall?.({
         operation: 'complete',
         outcome: answer.outcome.kind,
