@@ -128,21 +128,81 @@ export async function askInPage(
 
 let axe: Promise<string> | undefined
 
-/** Nothing serious that axe-core finds; `only`: one rule. The test goes on, and fails at its end. */
-export async function checkAccessible(page: Page, only?: string): Promise<void> {
+/** Rules that find nothing serious, and take their time. */
+const NEVER_SERIOUS = [
+  'region',
+  'landmark-unique',
+  'heading-order',
+  'page-has-heading-one',
+  'aria-allowed-role',
+]
+
+/** Nothing serious that axe-core finds; `only`: one rule, `without`: all but this one. The test goes on, and fails at its end. */
+export async function checkAccessible(
+  page: Page,
+  { only, without = [] }: { only?: string; without?: string[] } = {},
+): Promise<void> {
+  const rules = Object.fromEntries([...NEVER_SERIOUS, ...without].map((rule) => [rule, { enabled: false }]))
+  await runAxe(page, only === undefined ? { rules } : { runOnly: [only] })
+}
+
+/**
+ * Texts stand out from what is behind them. `seen`: how those looked that were checked before; what looks as one of these
+ * is not checked again. The test goes on, and fails at its end.
+ */
+export async function checkContrast(page: Page, seen: Set<string>): Promise<void> {
+  const looks = await page.evaluate(() => {
+    const { document, getComputedStyle } = globalThis as any
+    const known = new Map<unknown, string>([[null, '']])
+    function behind(element: any): string {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element)
+      const own = `${backgroundColor} ${backgroundImage} ${opacity}`
+      const all =
+        known.get(element) ?? `${known.get(element.parentElement) ?? behind(element.parentElement)}/${own}`
+      known.set(element, all)
+      return all
+    }
+    const found: Record<string, unknown[]> = {}
+    for (const element of document.querySelectorAll('body *')) {
+      const has_text =
+        element.matches('input, select, textarea') ||
+        [...element.childNodes].some(({ nodeType, data }) => nodeType === 3 && data.trim() !== '')
+      if (!has_text || !element.checkVisibility({ visibilityProperty: true })) continue
+      const { color, fontSize, fontWeight, textShadow } = getComputedStyle(element)
+      const disabled = element.closest(':disabled, [aria-disabled=true], [inert]') !== null
+      const look = [color, fontSize, fontWeight, textShadow, disabled, behind(element)].join(' ')
+      const alike = (found[look] ??= [])
+      // One may be behind something else.
+      if (alike.length < 3) alike.push(element)
+    }
+    Object.assign(globalThis, { texts: found })
+    return Object.keys(found)
+  })
+  const unseen = looks.filter((look) => !seen.has(look))
+  unseen.forEach((look) => seen.add(look))
+  if (unseen.length > 0) await runAxe(page, { runOnly: ['color-contrast'] }, unseen)
+}
+
+/** `looks`: only of the texts that `checkContrast` has found to look so. */
+async function runAxe(page: Page, options: object, looks?: string[]): Promise<void> {
   axe ??= readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(await axe)
-  const found = await page.evaluate(async (rule) => {
-    const { violations } = await (globalThis as any).axe.run({
-      resultTypes: ['violations'],
-      ...(rule !== undefined && { runOnly: [rule] }),
-    })
-    return violations
-      .filter(({ impact }: any) => impact === 'serious' || impact === 'critical')
-      .flatMap(({ id, nodes }: any) =>
-        nodes.map(({ html, any: [why] }: any) => `${id}: ${html} ${why?.message ?? ''}`),
+  const found = await page.evaluate(
+    async ([options, looks]) => {
+      const { axe, document, texts } = globalThis as any
+      const include = looks?.flatMap((look) => texts[look]) ?? [document]
+      const { violations } = await axe.run(
+        { include },
+        { resultTypes: ['violations'], preload: false, ...options },
       )
-  }, only)
+      return violations
+        .filter(({ impact }: any) => impact === 'serious' || impact === 'critical')
+        .flatMap(({ id, nodes }: any) =>
+          nodes.map(({ html, any: [why] }: any) => `${id}: ${html} ${why?.message ?? ''}`),
+        )
+    },
+    [options, looks] as const,
+  )
   expect.soft(found, `at ${page.url()}`).toEqual([])
 }
 
