@@ -50,7 +50,11 @@ export function openUnfinished(
       const open = sockets.filter(({ closed }) => !closed)
       // One that has been answered and closed meanwhile cannot be reset, and is closed all the same.
       const all = Promise.all(open.map((socket) => new Promise((resolve) => socket.once('close', resolve))))
-      for (const socket of open) socket.resetAndDestroy()
+      for (const socket of open) {
+        // One that is not connected yet would be reset once it is, which may take for ever.
+        if (socket.connecting) socket.destroy()
+        else socket.resetAndDestroy()
+      }
       await all
     },
   }
