@@ -239,7 +239,12 @@ export async function ask(
   } else if (about && 'shows' in about && answer !== null)
     sight(seen.sightings, about.shows, answer, { ...place_asked, end })
   const status = answer?.status ?? 0
-  seen.answers.set(status, (seen.answers.get(status) ?? 0) + 1)
+  const code: unknown = status >= 500 ? answer?.body?.error?.code : undefined
+  const kind = typeof code === 'string' ? `${status} ${code}` : String(status)
+  seen.answers.set(kind, (seen.answers.get(kind) ?? 0) + 1)
+  // A caller can do nothing about it, whatever was broken: what may be over soon is 503.
+  if (status === 500 && !isSendFailure(answer?.body))
+    seen.problems.push({ problem: 'an API failed by its own fault', api: nth + 1, answer: answer!.text })
   if (status === 0 || (status >= 500 && !isSendFailure(answer?.body))) seen.turned_away++
   if (answer?.headers.get('idempotent-replayed') === 'true') seen.replays.push(performance.now())
   return answer

@@ -216,7 +216,7 @@ alter table events alter column sequence set default nextval('event_numbers');`,
     name: 'last-word',
     about: 'the opt-out word that is noted last counts, whenever it was received',
     expect: OVERRULED,
-    faults: ['stop-worker'],
+    faults: ['late-words'],
     patches: [
       {
         file: 'src/domain/suppressions/settle.ts',

@@ -41,8 +41,8 @@ export type Accepted = {
 export type Seen = {
   accepted: Map<string, Accepted>
   requests: number
-  /** Of each status how many; 0: the connection broke. */
-  answers: Map<number, number>
+  /** Of each status how many, of an error of ours with its code; 0: the connection broke. */
+  answers: Map<string, number>
   /** Of those how many were not answered, or with 5xx by us and not for a provider that failed. */
   turned_away: number
   /** When a replay was answered. */

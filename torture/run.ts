@@ -128,9 +128,7 @@ async function runOn(
   verdict.problems.push(...(options.lenient ? await stillProblems(system, problems) : problems))
   if (!options.lenient && per_s < LEAST_REQUESTS_PER_STORY * stories_per_s)
     verdict.problems.push({ problem: 'the load was too light to tell', requests, per_s: Math.round(per_s) })
-  const answers = [...load.seen.answers]
-    .sort(([a], [b]) => a - b)
-    .map(([status, count]) => `${status}: ${count}`)
+  const answers = [...load.seen.answers].map(([answer, count]) => `${answer}: ${count}`).toSorted()
   say(`\n${describe(inflicted, load.seen, verdict)}\n`)
   say(
     `${requests} requests, ${Math.round(per_s)} a second; answers ${answers.join(', ')}; ${verdict.unknown} jobs unknown`,

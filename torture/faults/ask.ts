@@ -5,7 +5,8 @@ import { until } from '#test/process.ts'
 import { bodyOf as messageOf } from '../stories/send.ts'
 import type { System } from '../system.ts'
 
-type Asked = { id: string; status: string; processor_reference: string }
+/** Of what was asked for; `from` of a message. */
+type Asked = { id: string; status: string; processor_reference: string; from: string }
 
 /** As soon as it is accepted; its key is also its description, by which it is known on its way to the processor. */
 export async function askPayment(system: System, key: string): Promise<Asked> {
@@ -42,7 +43,7 @@ export async function askMessage(
   channel: Channel,
   key: string,
   to: string,
-): Promise<Pick<Asked, 'id'>> {
+): Promise<Pick<Asked, 'id' | 'from'>> {
   const body = messageOf(channel, key, to)
   return await ask(system, `/v1/messages/${channel}`, body, { prefer: 'respond-async' })
 }
