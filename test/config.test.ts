@@ -40,13 +40,16 @@ test('the system writes from an address of its own', () => {
     'us@b.example',
   )
   for (const [from, system] of [
-    ['System <system@shop.example>', ''],
-    ['System@Shop.example', ''],
     ['mail@shop.example', 'Us <MAIL@shop.example>'],
     ['mail+a@shop.example', 'mail@shop.example'],
   ] as const)
     expect(() => systemFrom({ EMAIL_FROM: from, SYSTEM_EMAIL_FROM: system })).toThrow(
       /SYSTEM_EMAIL_FROM: must be .* EMAIL_FROM/,
+    )
+  // Nobody named the system's address, so the error is about what was set.
+  for (const from of ['System <system@shop.example>', 'System@Shop.example'])
+    expect(() => systemFrom({ EMAIL_FROM: from })).toThrow(
+      /^ {2}EMAIL_FROM: must not be system@\S+, .* unless SYSTEM_EMAIL_FROM names another address\. Example: EMAIL_FROM=/im,
     )
 })
 

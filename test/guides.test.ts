@@ -6,14 +6,17 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { ERRORS } from '#core/errors.ts'
+import { registry } from '#core/metrics.ts'
 import { MESSAGE_FAILURES } from '#core/outcome.ts'
 import { SCOPES } from '#domain/areas.ts'
+import { proposalState } from '#domain/proposals/proposal.ts'
 import { DRIFT_STATES } from '#domain/reconciliation/drift.ts'
 import { MESSAGE_STATUSES } from '#domain/messages/message.ts'
 import { SUBJECTS, type Noun } from '#domain/subjects.ts'
 import { suppressionReason } from '#domain/suppressions/suppression.ts'
 import { transactionKind } from '#domain/wallet/transactions.ts'
 import { FAULT_NAMES } from '#emulators/shared/faults.ts'
+import { PHASES } from '#emulators/smtp/emulator.ts'
 import { freePort } from '#start/ports.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { makeFolder } from '#test/folders.ts'
@@ -201,6 +204,26 @@ test('the search finds sections by words, and escapes what was typed', async () 
     ['static ip', '/docs/guides/receiving-events'],
     ['payload size', '/docs/guides/receiving-events'],
     ['statuses', '/docs/guides/payments'],
+    ['proposal', '/docs/guides/operations#what-needs-two-operators'],
+    ['proposals', '/docs/guides/dashboard'],
+    ['force failure', '/docs/guides/operations#force-failure'],
+    ['second operator', '/docs/guides/operations#a-second-operator-on-your-own-machine'],
+    ['four eyes', '/docs/guides/operations'],
+    ['correct balance', '/docs/guides/operations'],
+    ['EMAIL_HEADERS_ALLOWED', '/docs/guides/messages#headers-that-are-refused'],
+    ['x-smtpapi', '/docs/guides/messages#headers-that-are-refused'],
+    ['RATE_LIMIT_TENANT_RPS', '/docs/guides/rate-limits#the-limit'],
+    ['overloaded', '/docs/guides/rate-limits'],
+    ['too many connections', '/docs/guides/errors#overloaded'],
+    ['lost log lines', '/docs/guides/operations#logs'],
+    ['sluice_log_lines_lost_total', '/docs/guides/operations#alerts'],
+    ['disk full', '/docs/guides/operations#alerts'],
+    ['retrying', '/docs/guides/operations#outages-of-providers'],
+    ['fail_requested_at', '/docs/guides/payouts#states'],
+    ['smtp fault', '/docs/guides/emulator-faults#email-sms-and-ai'],
+    ['money filter', '/docs/guides/messages#templates'],
+    ['format date', '/docs/guides/messages#templates'],
+    ['email domains', '/docs/guides/dashboard#domains-of-email'],
   ]) {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words!)}`)
     const [, results = ''] = page.text.split('<ol class="results">')
@@ -289,6 +312,7 @@ test('the guides name every test method, fault, scope, queue, event, kind of tra
   for (const [token] of emulated.matchAll(/pm_card_\w+/g)) expect(methods).toContain(`\`${token}\``)
   const faults = await guide('emulator-faults')
   for (const name of FAULT_NAMES) expect(faults).toContain(`| \`${name}\` |`)
+  for (const phase of PHASES) expect(faults).toContain(`\`${phase}\``)
   const keys = await guide('keys')
   for (const scope of SCOPES)
     expect(keys).toMatch(new RegExp(`\`${scope}\`|\`${scope.replace(/:.*/, ':\\*')}\``))
@@ -309,7 +333,12 @@ test('the guides name every test method, fault, scope, queue, event, kind of tra
     ...MESSAGE_FAILURES,
     ...suppressionReason.options,
   ])
-  await names('operations', [...QUEUES, ...DRIFT_STATES])
+  await names('operations', [...QUEUES, ...DRIFT_STATES, ...proposalState.options])
+  const alerts = (await guide('operations')).split('\n## ').find((part) => part.startsWith('Alerts'))!
+  // Some are without a value until something has happened.
+  const measured = registry.getMetricsAsArray().map(({ name }) => name)
+  for (const [, name] of alerts.matchAll(/`(sluice_\w+)/g)) expect(measured).toContain(name)
+  expect(alerts).toContain('`sluice_log_lines_lost_total`')
   const { paths } = (await reader.get('/openapi.json')).body
   const waiting = Object.keys(paths).filter((path) => paths[path].post?.responses[202] !== undefined)
   await names(

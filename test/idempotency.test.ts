@@ -140,6 +140,8 @@ test('a key is 1 to 255 visible characters, wherever it stands', async () => {
     const refused = await world.client.post('/v1/customers', { idempotency_key: key })
     expect([key, refused.status, refused.body.error.param]).toEqual([key, 400, 'idempotency_key'])
   }
+  const dot = await world.client.post('/v1/customers', { idempotency_key: '.' })
+  expect(dot.body.error.message).toContain('must not be "." or ".."')
   for (const key of ['.', '".."', '""', '', 'a b', '"a b"', 'x'.repeat(256)]) {
     const refused = await world.client.post('/v1/customers', {}, { 'idempotency-key': key })
     expect([key, refused.status]).toEqual([key, 400])

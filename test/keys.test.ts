@@ -217,7 +217,8 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
     const [row] = await world.sql`select email_domains from tenants where slug = 'writes'`
     return [code, stdout.trim(), row!['email_domains']]
   }
-  const standard = 'Domains of writes: those of EMAIL_FROM_DOMAINS'
+  const standard =
+    "Domains of writes: no list of its own. EMAIL_FROM_DOMAINS is not set here: any but the system's own address"
   expect(await domains()).toEqual([0, standard, null])
   expect(await domains('--only', 'Shop.example, münchen.example,shop.example')).toEqual([
     0,
@@ -229,10 +230,17 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
     expect((await domains('--only', wrong)).slice(0, 1)).toEqual([1])
   expect((await domains('--none', '--default'))[0]).toBe(1)
   expect(await domains('--default')).toEqual([0, standard, null])
+  const limited = await runCommand('src/commands/keys.ts', ['domains', '--tenant', 'writes'], {
+    DATABASE_URL: world.config.DATABASE_URL,
+    EMAIL_FROM_DOMAINS: 'a.example,b.example',
+  })
+  expect(limited.stdout).toContain(
+    'Domains of writes: no list of its own. Those of EMAIL_FROM_DOMAINS: a.example, b.example',
+  )
   const [entry] =
     await world.sql`select details from audit_entries where action = 'tenants.set_email_domains' limit 1`
   expect(entry!['details']).toMatchObject({ email_domains: ['shop.example', 'xn--mnchen-3ya.example'] })
-})
+}, 60_000)
 
 test('what a tenant’s SMS may be from is set by a command, and shown', async () => {
   await ensureTenant(world.sql, 'texts')

@@ -548,6 +548,9 @@ test('headers that steer relays are refused unless they are allowed, and ours al
     'References',
   ])
     expect([name, (await email({ headers: { [name]: 'x' } })).status]).toEqual([name, 202])
+  const steering = async (name: string) => (await email({ headers: { [name]: 'x' } })).body.error.message
+  expect(await steering('X-PM-Tag')).toContain('EMAIL_HEADERS_ALLOWED=X-PM-Tag')
+  expect(await steering('X-Sluice-Message-ID')).not.toContain('EMAIL_HEADERS_ALLOWED')
   const trusting = await apiWith({ EMAIL_HEADERS_ALLOWED: ['X-PM-Tag', 'x-mj-*', 'X-Our-Tag', 'X-Sluice-*'] })
   for (const [name, status] of [
     ['X-Pm-Tag', 202],

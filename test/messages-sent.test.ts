@@ -9,6 +9,7 @@ import { notificationOf } from '#domain/notifications/notification.ts'
 import { findSchedules } from '#domain/operations/schedules.ts'
 import { setEmailDomains } from '#domain/tenants.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
+import { runCommand } from '#test/commands.ts'
 import { byTest } from '#test/environment.ts'
 import { everyRow } from '#test/databases.ts'
 import { hashOf, shouted, standsAs, suppressionsOf } from '#test/messages.ts'
@@ -324,6 +325,10 @@ describe('an email', () => {
       const [job] = await world.sql`select state, failures from jobs where subject_id = ${body.id}`
       expect({ ...job }).toEqual({ state: 'ready', failures: 2 })
     })
+    const listed = await runCommand('src/commands/jobs.ts', ['list', '--subject', body.id], {
+      DATABASE_URL: world.config.DATABASE_URL,
+    })
+    expect(listed.stdout).toMatch(/retrying since .*The email could not be sent\. \(450 4\.2\.0 .*Greylisted/)
     expect(await recipientsOf(body.id)).toEqual([
       ['accepted', null],
       [null, '450 4.2.0'],

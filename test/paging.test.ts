@@ -163,6 +163,7 @@ test('a + in a query is refused with what to write, on every filter alike', asyn
       400,
       { param, message: expect.stringContaining('write %2B for a plus, %20 for a blank') },
     ])
+    expect([path, body.error.details]).toEqual([path, [{ param, message: body.error.message }]])
   }
 })
 

@@ -237,7 +237,9 @@ test('money and dates are written as people read them, and what is neither is re
     ['{{ 71 | money: "JPY" }}', 'JPY 71'],
     ['{{ 71005 | money: "KWD" }}', 'KWD 71.005'],
     ['{{ -5 | money: "EUR" }}', 'EUR -0.05'],
-    ['{{ big | money: "EUR" }}', 'EUR 9999999999.99'],
+    ['{{ big | money: "EUR" }}', 'EUR 9,999,999,999.99'],
+    ['{{ -123456789 | money: "JPY" }}', 'JPY -123,456,789'],
+    ['{{ 100000 | money: "BTN" }}', 'BTN 1,000.00'],
     ['{{ 710000 | money: "EUR", "de" }}', '7.100,00\u00a0€'],
     ['{{ amount_minor | money: currency, "en-US" }}', '$71.00'],
     ['{{ at | date_in: "Europe/Berlin" }}', 'Nov 27, 2026'],
@@ -266,6 +268,17 @@ test('money and dates are written as people read them, and what is neither is re
       2,
     ])
   }
+  for (const [wrong, says] of [
+    ['{{ none | money: "USD" }}', 'money needs an amount: it got null'],
+    ['{{ none | date_in: "UTC" }}', 'it got null'],
+    ['{{ 5 | money: none }}', 'money: "USD"'],
+    [
+      '{{ "soon" | date_in: "UTC" }}',
+      '2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970',
+    ],
+    ['{{ "1795701600" | date_in: "UTC" }}', 'a number of seconds since 1970, not as a text'],
+  ] as const)
+    expect((await preview({ subject: 'x', text: wrong }, { none: null })).body.error?.message).toContain(says)
 })
 
 test('an object or a list in a text is refused with its line and name', async () => {

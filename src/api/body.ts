@@ -175,7 +175,7 @@ export function changing<Change extends z.ZodObject>(change: Change, create: z.Z
 export const idempotencyKey = z
   .string()
   .regex(/^[^\s\p{C}]{1,255}$/u, { error: 'must be 1 to 255 visible characters' })
-  .refine((key) => key !== '.' && key !== '..', { error: 'must not be . or ..' })
+  .refine((key) => key !== '.' && key !== '..', { error: 'must not be "." or ".."' })
   .meta({
     description:
       'Repeating a request with the same key and content does nothing twice. The header `Idempotency-Key` may stand in for it.',

@@ -37,12 +37,15 @@ export function createRefusals(origin: () => string, log: Log): Refusals {
     request_id: string,
   ): ErrorAnswer {
     const doc_url = `${origin()}${docPath(code)}`
+    const short = param?.slice(0, MAX_PARAM_LENGTH)
     return {
       error: {
         code,
         message,
-        param: param?.slice(0, MAX_PARAM_LENGTH),
-        details,
+        param: short,
+        details:
+          details ??
+          (code === 'invalid_request' && short !== undefined ? [{ param: short, message }] : undefined),
         context,
         request_id,
         doc_url,

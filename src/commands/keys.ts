@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { asciiDomain, bareAddress, isSmsSender } from '#core/addresses.ts'
-import { ConfigError, loadConfig } from '#core/config.ts'
+import { ConfigError, loadConfig, type Config } from '#core/config.ts'
 import { list } from '#core/config/list.ts'
 import type { Sql } from '#core/db.ts'
 import { isMailAddress, isMailDomain } from '#core/mail-address.ts'
@@ -46,7 +46,8 @@ revoke   the key stops working everywhere within a second.
 contact  sets whom we email when the tenant should look at something, such as a webhook endpoint that was
          disabled because it only fails or answered 410; --none: nobody. list shows it.
 domains  shows or sets the domains that the tenant's email may be from. --none: no \`from\` at all, only the
-         installation's address. --default: those of EMAIL_FROM_DOMAINS. A change counts within a second,
+         installation's address. --default: those of EMAIL_FROM_DOMAINS, or any
+         but the system's own address if that is unset. A change counts within a second,
          also for email that is scheduled or waits: what may not be sent any more is failed.
 senders  shows or sets what the tenant's SMS may be from: numbers, messaging services (MG...) or names. The first is
          its default. --none: only the installation's, TWILIO_FROM. --default: any. What people answer goes to the
@@ -92,13 +93,14 @@ async function main(): Promise<void> {
   if (!['create', 'list', 'rotate', 'revoke', 'contact', 'domains', 'senders'].includes(command))
     throw new ConfigError(`There is no command "${command}". See --help.`)
   const slug = required(values, 'tenant')
-  await withDatabase(loadConfig(), { max: 1, application_name: 'sluice-keys' }, async (sql) => {
+  const config = loadConfig()
+  await withDatabase(config, { max: 1, application_name: 'sluice-keys' }, async (sql) => {
     if (command === 'create') return await create(sql, slug, values)
     const tenant = await findTenant(sql, slug)
     if (tenant === undefined) throw new ConfigError(`There is no tenant "${slug}".`)
     if (command === 'list') return await show(sql, tenant)
     if (command === 'contact') return await setContact(sql, tenant, values)
-    if (command === 'domains') return await showOrSetDomains(sql, tenant, values)
+    if (command === 'domains') return await showOrSetDomains(sql, tenant, values, config)
     if (command === 'senders') return await showOrSetSenders(sql, tenant, values)
     if (command === 'rotate') return await rotate(sql, tenant, values)
     return await revoke(sql, tenant, values)
@@ -155,13 +157,25 @@ async function setContact(sql: Sql, tenant: Tenant, values: KeyOptions): Promise
   print(`Contact of ${tenant.slug}: ${contact_email ?? 'none'}`)
 }
 
-async function showOrSetDomains(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {
+async function showOrSetDomains(
+  sql: Sql,
+  tenant: Tenant,
+  values: KeyOptions,
+  { EMAIL_FROM_DOMAINS }: Config,
+): Promise<void> {
   const asked = listOf(values, isMailDomain, 'domains, separated by commas: shop.example')
   if (asked !== undefined)
     await setEmailDomains(sql, tenant.id, asked && [...new Set(asked.map(asciiDomain))], here(tenant))
   const domains = await findEmailDomains(sql, tenant.id)
-  const shown = domains === null ? 'those of EMAIL_FROM_DOMAINS' : domains.join(', ') || 'none'
+  const shown = domains === null ? standardDomains(EMAIL_FROM_DOMAINS) : domains.join(', ') || 'none'
   print(`Domains of ${tenant.slug}: ${shown}`)
+}
+
+/** What holds for a tenant without a list. The API may have been started with another value than this command. */
+function standardDomains(domains: string[]): string {
+  return domains.length === 0
+    ? "no list of its own. EMAIL_FROM_DOMAINS is not set here: any but the system's own address"
+    : `no list of its own. Those of EMAIL_FROM_DOMAINS: ${domains.join(', ')}`
 }
 
 async function showOrSetSenders(sql: Sql, tenant: Tenant, values: KeyOptions): Promise<void> {

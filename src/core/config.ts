@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import type { z } from 'zod'
+import { bareAddress } from './addresses.ts'
 import { problemOfDashboardUrl } from './config/dashboard.ts'
 import { nearestName } from './config/near.ts'
 import { isSpared, neededBy } from './config/readers.ts'
@@ -50,12 +51,18 @@ export function loadConfig(
     const unsafe = DASHBOARD_URL === undefined ? null : problemOfDashboardUrl(DASHBOARD_URL)
     if (unsafe !== null) problems.push(isWrong('DASHBOARD_URL', unsafe))
   }
-  const { EMAIL_FROM } = values as Partial<Variables>
+  const { EMAIL_FROM, SYSTEM_EMAIL_FROM } = values as Partial<Variables>
   if (EMAIL_FROM !== undefined) {
-    const system = (values.SYSTEM_EMAIL_FROM ??= systemAddressBeside(EMAIL_FROM)) as string
+    const system = SYSTEM_EMAIL_FROM ?? systemAddressBeside(EMAIL_FROM)
+    values.SYSTEM_EMAIL_FROM = system
     if (passesFor(EMAIL_FROM, system))
       problems.push(
-        isWrong('SYSTEM_EMAIL_FROM', 'must be another address than EMAIL_FROM, which tenants use'),
+        SYSTEM_EMAIL_FROM === undefined
+          ? isWrong(
+              'EMAIL_FROM',
+              `must not be ${bareAddress(system)}, from which the system itself writes, unless SYSTEM_EMAIL_FROM names another address`,
+            )
+          : isWrong('SYSTEM_EMAIL_FROM', 'must be another address than EMAIL_FROM, which tenants use'),
       )
   }
   if (problems.length > 0) throw new ConfigError(`The configuration is not usable:\n${problems.join('\n')}`)

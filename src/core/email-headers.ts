@@ -100,13 +100,18 @@ const STEERING = [
 const STEERING_WORDS =
   /-((ip)?pools?|tags?|profiles?|streams?|v?mta|verp|subaccounts?|sandbox)(-|$)|bcc|-(campaign|template|track|meta-?data|dkim|smtp|recipient|bounce|unsubscribe|suppression|substitution|merge|envelope)/
 
+/** Headers by which we know messages again. */
+export function isOurHeader(name: string): boolean {
+  return name.toLowerCase().startsWith(OURS)
+}
+
 /**
  * Whether an email may not have this header. `allowed`: EMAIL_HEADERS_ALLOWED, names, or beginnings of names that end with
- * `*`. Ours are never allowed: by them we know messages again.
+ * `*`. Ours are never allowed.
  */
 export function steersRelay(name: string, allowed: readonly string[]): boolean {
+  if (isOurHeader(name)) return true
   const lower = name.toLowerCase()
-  if (lower.startsWith(OURS)) return true
   const is_known = STEERING.some((each) => (each.endsWith('-') ? lower.startsWith(each) : lower === each))
   if (!is_known && !STEERING_WORDS.test(lower)) return false
   return !allowed.some((each) => {

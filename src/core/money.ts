@@ -57,10 +57,19 @@ export function currenciesTooCoarseFor(amount_minor: number, use: AmountUse = 'p
   return Object.keys(STEPS[use]).filter((code) => !settlesExactly(amount_minor, code, use))
 }
 
-/** An amount as a text has it: `7100, usd` is `USD 71.00`. */
+/** An amount as a text has it: `710000, usd` is `USD 7,100.00`. */
 export function moneyText(amount_minor: number, currency: string): string {
-  const decimals = decimalsOf(currency)
-  return `${currency.toUpperCase()} ${(amount_minor / 10 ** decimals).toFixed(decimals)}`
+  const [whole, ...fraction] = decimalText(amount_minor, decimalsOf(currency)).split('.')
+  const grouped = whole!.replaceAll(/\B(?=(?:\d{3})+$)/g, ',')
+  return `${currency.toUpperCase()} ${[grouped, ...fraction].join('.')}`
+}
+
+/** A safe integer with its last digits after a point: `7100, 2` is `71.00`. Exact, also where a division would not be. */
+export function decimalText(amount_minor: number, decimals: number): `${number}` {
+  const digits = String(Math.abs(amount_minor)).padStart(decimals + 1, '0')
+  const whole = digits.slice(0, digits.length - decimals)
+  const fraction = decimals === 0 ? '' : `.${digits.slice(-decimals)}`
+  return `${amount_minor < 0 ? '-' : ''}${whole}${fraction}` as `${number}`
 }
 
 /** `currency`: in any case. */

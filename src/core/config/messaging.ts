@@ -62,7 +62,7 @@ export const MESSAGING_VARIABLES = {
       error: 'must be names of headers, or X-...-*, separated by commas',
     }),
     'X-PM-Tag,X-MJ-*',
-    'headers of email that tenants may set although some relays obey them; unset: none',
+    'headers of email that tenants may set although some relays obey them: names, or beginnings of names that end with `*`, separated by commas, such as `X-PM-Tag,X-MJ-*`; unset: none',
     ['api'],
   ],
   EMAIL_FROM_DOMAINS: [

@@ -143,7 +143,7 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
     delivery: await findDeliveryOf(sql, job),
     call: callOf(job, works_on),
     attempts: await sql<ShownJob['attempts']>`
-      select attempt, worker, started_at, ended_at, outcome, error ->> 'message' as error from all_job_attempts
+      select attempt, worker, started_at, ended_at, outcome, ${jobErrorText(sql, 'error')} as error from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
     calls: await sql<ShownJob['calls']>`
       select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference
@@ -258,6 +258,12 @@ export function jobColumns(sql: Sql | Tx): Fragment {
     j.request_id, j.provider_reference`
 }
 
+/** What an error says; of a message, whose tenant reads what its provider said by itself, with that. */
+export function jobErrorText(sql: Sql | Tx, error: 'error' | 'j.last_error'): Fragment {
+  return sql`(${sql(error)} ->> 'message') || coalesce(' (' || nullif(concat_ws(' ',
+    ${sql(error)} ->> 'provider_code', ${sql(error)} ->> 'provider_message'), '') || ')', '')`
+}
+
 /** What lists show of the job `j` of the tenant `t`. */
 export function listed(sql: Sql | Tx): Fragment {
   return sql`
@@ -272,5 +278,5 @@ export function listed(sql: Sql | Tx): Fragment {
       order by a.created_at limit 1
     ) as acting, j.subject_id,
     j.attempt, nullif(j.run_at, 'infinity') as run_at, j.unknown_since, j.failing_since,
-    j.last_error ->> 'message' as error, j.first_sent_at, j.created_at, j.started_at, j.finished_at`
+    ${jobErrorText(sql, 'j.last_error')} as error, j.first_sent_at, j.created_at, j.started_at, j.finished_at`
 }

@@ -5,7 +5,7 @@ import { AppError } from '#core/errors.ts'
 import { HIGHEST_ID, LOWEST_ID } from '#core/ids.ts'
 import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { dateTime, timestamp } from '#core/time.ts'
-import { jobColumns, listed, listedJobSchema, subjectOfJob, type ListedJob } from './find.ts'
+import { jobErrorText, jobColumns, listed, listedJobSchema, subjectOfJob, type ListedJob } from './find.ts'
 import {
   JOB_FILTERS,
   matches,
@@ -215,7 +215,7 @@ function scansOf(
     text === undefined
       ? sql``
       : sql`and (j.request_id = ${text} or j.provider_reference = ${text}
-          or position(lower(${text}) in lower(j.last_error ->> 'message')) > 0)`
+          or position(lower(${text}) in lower(${jobErrorText(sql, 'j.last_error')})) > 0)`
   return sourcesOf(sql, section, conditions, { few }).map(({ table, key: column, base }) => {
     const key = sql(`j.${column}`)
     const onwards =

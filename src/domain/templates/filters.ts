@@ -1,9 +1,11 @@
 // Filters of our own: money and dates as people read them, within bounds whatever they are given.
-import { DECIMALS } from '#core/money.ts'
+import { decimalText, DECIMALS, moneyText } from '#core/money.ts'
 
 /** As LiquidJS would show it. */
 const STANDARD_LOCALE = 'en-US'
 const MOST_FORMATS = 100
+/** What may be null stands in a condition. */
+const IF_THERE = 'Write it only if it is there: {% if it %}...{% endif %}'
 const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>()
 
 /** `{{ amount_minor | money: currency }}` is `USD 71.00`; with a locale, `{{ 7100 | money: "EUR", "de" }}`, it is `71,00 €`. */
@@ -11,11 +13,11 @@ export function money(amount_minor: unknown, currency: unknown, locale?: unknown
   const code = typeof currency === 'string' ? currency.toUpperCase() : ''
   const decimals = Object.hasOwn(DECIMALS, code) ? DECIMALS[code] : undefined
   if (decimals === undefined) throw new Error('money needs a currency: money: "USD"')
+  if (amount_minor === null) throw new Error(`money needs an amount: it got null. ${IF_THERE}`)
   const minor = typeof amount_minor === 'string' && amount_minor !== '' ? Number(amount_minor) : amount_minor
   if (typeof minor !== 'number' || !Number.isSafeInteger(minor))
     throw new Error('money needs a whole number in the smallest unit of the currency')
-  const amount = decimal(minor, decimals)
-  if (locale === undefined || locale === null) return `${code} ${amount}`
+  if (locale === undefined || locale === null) return moneyText(minor, code)
   const options = {
     style: 'currency',
     currency: code,
@@ -23,7 +25,9 @@ export function money(amount_minor: unknown, currency: unknown, locale?: unknown
     maximumFractionDigits: decimals,
   } as const
   const key = `money ${localeOf(locale)} ${code}`
-  return kept(key, () => new Intl.NumberFormat(localeOf(locale), options)).format(amount)
+  return kept(key, () => new Intl.NumberFormat(localeOf(locale), options)).format(
+    decimalText(minor, decimals),
+  )
 }
 
 const STYLES = ['full', 'long', 'medium', 'short'] as const
@@ -39,9 +43,12 @@ export function dateIn(
   date: unknown = 'medium',
   time?: unknown,
 ): string {
+  if (at === null) throw new Error(`date_in needs a time: it got null. ${IF_THERE}`)
   const instant = typeof at === 'number' ? new Date(at * 1000) : typeof at === 'string' ? new Date(at) : null
   if (instant === null || Number.isNaN(instant.getTime()))
-    throw new Error('date_in needs a time: 2026-11-26T14:00:00Z, or seconds since 1970')
+    throw new Error(
+      'date_in needs a time: 2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970, not as a text',
+    )
   const options = {
     timeZone: zoneOf(time_zone),
     dateStyle: styleOf(date),
@@ -50,14 +57,6 @@ export function dateIn(
   const language = localeOf(locale)
   const key = `date ${language} ${JSON.stringify(options)}`
   return kept(key, () => new Intl.DateTimeFormat(language, options)).format(instant)
-}
-
-/** Exact, also where a division would not be. */
-function decimal(minor: number, decimals: number): `${number}` {
-  const digits = String(Math.abs(minor)).padStart(decimals + 1, '0')
-  const whole = digits.slice(0, digits.length - decimals)
-  const fraction = decimals === 0 ? '' : `.${digits.slice(-decimals)}`
-  return `${minor < 0 ? '-' : ''}${whole}${fraction}` as `${number}`
 }
 
 function localeOf(locale: unknown): string {

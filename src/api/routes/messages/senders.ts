@@ -1,6 +1,6 @@
 // In whose name a tenant may write, and by which headers.
 import { need, type Config } from '#core/config.ts'
-import { steersRelay } from '#core/email-headers.ts'
+import { isOurHeader, steersRelay } from '#core/email-headers.ts'
 import { AppError } from '#core/errors.ts'
 import { hasEncodedName, passesFor } from '#core/mail-address.ts'
 import type { Asker } from './asker.ts'
@@ -42,12 +42,15 @@ export async function smsSenderOf(asker: Asker, config: Config, from: SmsBody['f
 /** Throws for headers that would steer a relay. */
 export function checkHeaders(headers: EmailBody['headers'], allowed: readonly string[]): void {
   const name = Object.keys(headers ?? {}).find((each) => steersRelay(each, allowed))
-  if (name !== undefined)
-    throw refused(
-      `headers.${name}`,
-      `The header ${name} is not allowed: it can steer the server that sends the email on.`,
-      'is a header that can steer a relay',
-    )
+  if (name === undefined) return
+  const param = `headers.${name}`
+  if (isOurHeader(name))
+    throw refused(param, `The header ${name} is not allowed: Sluice sets it.`, 'is a header that Sluice sets')
+  throw refused(
+    param,
+    `The header ${name} is not allowed: it can steer the server that sends the email on. An operator can allow it with EMAIL_HEADERS_ALLOWED=${name}.`,
+    'is a header that can steer a relay',
+  )
 }
 
 function checkName(param: string, address: string | null | undefined, system: string | undefined): void {
