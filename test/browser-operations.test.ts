@@ -581,7 +581,12 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   await page.goto(`${dashboard.url}/ops/proposals`)
   const rowOf = (of: Page, hasText: string) =>
     of.getByRole('table', { name: 'Proposals' }).getByRole('row').filter({ hasText })
-  await rowOf(page, 'Fail payout of $6.20').filter({ hasText: 'Open' }).waitFor()
+  const proposed = rowOf(page, 'Fail payout of $6.20').filter({ hasText: 'Open' })
+  await proposed.filter({ hasText: forced.slice(-8) }).waitFor()
+  expect(await proposed.getByRole('link', { name: 'Open payout' }).getAttribute('href')).toBe(
+    `/payouts/${forced}`,
+  )
+  await rowOf(page, 'Correct -$1.30').filter({ hasText: 'Balance in USD' }).waitFor()
   // Nobody confirms what they propose; they can take it back.
   expect(await page.getByRole('button', { name: 'Confirm', exact: true }).count()).toBe(0)
   await perform(page, rowOf(page, 'Correct -$1.30').getByRole('button', { name: 'Reject' }), 'Reject')
@@ -591,10 +596,21 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   const theirs = await dashboard.open('/ops/proposals', { as: other })
   await rowOf(theirs, 'Fail payout of $6.20').waitFor()
   await checkAccessible(theirs)
+  await theirs.setViewportSize({ width: 1280, height: 768 })
+  const frame = theirs.locator('.table-frame')
+  expect(await frame.evaluate((element: any) => element.scrollWidth - element.clientWidth)).toBe(0)
   await perform(theirs, rowOf(theirs, 'Correct -$1.40').getByRole('button', { name: 'Reject' }), 'Reject')
   await rowOf(theirs, 'Correct -$1.40').filter({ hasText: 'Rejected' }).waitFor()
   await rowOf(theirs, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()
   await theirs.getByRole('dialog').getByText('The bank went down').waitFor()
+  await theirs.getByRole('dialog').getByText('$6.20 is available at once').waitFor()
+  // An operator who is no member of the tenant is asked before its pages are shown.
+  await theirs.getByRole('dialog').getByText(forced).waitFor()
+  await theirs.getByRole('dialog').getByRole('button', { name: 'Open payout' }).click()
+  await theirs.getByRole('dialog').getByRole('button', { name: 'Look at tenant' }).click()
+  await theirs.waitForURL(`**/payouts/${forced}`)
+  await theirs.goto(`${dashboard.url}/ops/proposals`)
+  await rowOf(theirs, 'Fail payout of $6.20').getByRole('button', { name: 'Confirm' }).click()
   await theirs.getByRole('dialog').getByRole('button', { name: 'Confirm', exact: true }).click()
   await theirs.getByRole('dialog').getByText('It is carried out within a second.').waitFor()
   await rowOf(theirs, 'Fail payout of $6.20').filter({ hasText: 'Done' }).waitFor()

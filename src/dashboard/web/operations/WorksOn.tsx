@@ -1,8 +1,4 @@
 // The row that a job works on, with its money, and the way to its page in its tenant.
-import { Button } from '@mantine/core'
-import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
-import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { Facts } from '../kit/Facts.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
@@ -10,8 +6,7 @@ import { Money } from '../kit/Money.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { nounWords, pageOfNoun } from '../nouns.ts'
-import { useSession } from '../session.tsx'
-import { useChooseTenant } from '../shell/tenant.ts'
+import { InTenant } from './InTenant.tsx'
 import type { JobDetails } from './shapes.ts'
 
 export function WorksOn({ job }: { job: JobDetails | undefined }) {
@@ -38,7 +33,7 @@ export function WorksOn({ job }: { job: JobDetails | undefined }) {
             row.idempotency_key === null ? null : <Id id={row.idempotency_key} label="key" />,
           Postings: job.postings.length === 0 ? null : <Postings postings={job.postings} />,
           Page:
-            page === undefined ? null : <InTenant job={job} to={page} words={`Open ${noun.toLowerCase()}`} />,
+            page === undefined ? null : <InTenant of={job} to={page} words={`Open ${noun.toLowerCase()}`} />,
         }}
       />
     </>
@@ -57,30 +52,5 @@ function Postings({ postings }: Pick<JobDetails, 'postings'>) {
 
 /** To the delivery of which a job is an attempt. */
 export function DeliveryLink({ job, id }: { job: JobDetails; id: string }) {
-  return <InTenant job={job} to={`/webhooks/deliveries/${id}`} words="See the delivery" />
-}
-
-/** To a page of the tenant of the job, which may have to be chosen first. */
-function InTenant({ job, to, words }: { job: JobDetails; to: string; words: string }) {
-  const [going, setGoing] = useState(false)
-  const { tenant, tenants } = useSession()
-  const choose = useChooseTenant()
-  if (tenant?.id === job.tenant_id) return <Link to={to}>{words}</Link>
-  const is_member = tenants.some(({ id }) => id === job.tenant_id)
-  const whose = job.tenant ?? job.tenant_id
-  return (
-    <>
-      <Button size="compact-sm" onClick={() => (is_member ? void choose(job.tenant_id, to) : setGoing(true))}>
-        {words} in {whose}
-      </Button>
-      <ConfirmDialog
-        opened={going}
-        onClose={() => setGoing(false)}
-        title={`Look at tenant ${whose}?`}
-        action="Look at tenant"
-        does={`You look at ${whose} as an operator, and what you read is recorded. The banner on each page leads back.`}
-        act={() => choose(job.tenant_id, to)}
-      />
-    </>
-  )
+  return <InTenant of={job} to={`/webhooks/deliveries/${id}`} words="See the delivery" />
 }

@@ -4,15 +4,53 @@ import { useState } from 'react'
 import { askActed, AuditLink } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney } from '../kit/amounts.ts'
+import { Id } from '../kit/Id.tsx'
+import { pageOfNoun } from '../nouns.ts'
 import { invalidate } from '../queries.ts'
+import { TenantPageLink, type useTenantPage } from './InTenant.tsx'
 import type { ProposalRow } from './shapes.ts'
 
 const again = () => invalidate('/ops/proposals', '/ops/drifts', '/v1/payouts', '/v1/wallet')
 
 /** `Correct -$3.00`, `Fail payout of $7.00`. */
-export function proposalWords({ kind, amount_minor, currency }: ProposalRow): string {
-  const money = amount_minor === null || currency === null ? '' : formatMoney(amount_minor, currency)
-  return kind === 'correction' ? `Correct ${money}` : `Fail payout of ${money}`
+export function proposalWords(proposal: ProposalRow): string {
+  const money = moneyOf(proposal)
+  return proposal.kind === 'correction' ? `Correct ${money}` : `Fail payout of ${money}`
+}
+
+function moneyOf({ amount_minor, currency }: ProposalRow): string {
+  return amount_minor === null || currency === null ? '' : formatMoney(amount_minor, currency)
+}
+
+/** What a proposal is about, and the way to its page: a payout, or the balance of a tenant. */
+export function ProposalSubject({
+  proposal,
+  open,
+  short = false,
+}: {
+  proposal: ProposalRow
+  open: ReturnType<typeof useTenantPage>['open']
+  /** For tables, where the row says what it is. */
+  short?: boolean
+}) {
+  const { payout_id, currency } = proposal
+  const page =
+    payout_id === null
+      ? { to: '/wallet', words: 'Open balance' }
+      : { to: pageOfNoun('payout', payout_id), words: 'Open payout' }
+  return (
+    <div>
+      {payout_id === null ? (
+        `Balance in ${currency}`
+      ) : (
+        <>
+          {!short && 'Payout '}
+          <Id id={payout_id} short={short} label="payout id" />
+        </>
+      )}{' '}
+      <TenantPageLink page={{ of: proposal, ...page }} open={open} />
+    </div>
+  )
 }
 
 /** Proposes to fail a payout whatever the processor does. */
@@ -74,6 +112,14 @@ export function ForceFailDialog({
   )
 }
 
+/** What happens when it is confirmed. */
+function effectOf(proposal: ProposalRow): string {
+  const money = moneyOf(proposal)
+  return proposal.kind === 'correction'
+    ? `The balance of ${proposal.tenant} changes by ${money}, and may become negative.`
+    : `The payout is failed and ${money} is available at once, although the processor may still pay it.`
+}
+
 /** Confirms or rejects a proposal; the operator who made it takes it back. */
 export function DecideProposalDialog({
   opened,
@@ -81,12 +127,15 @@ export function DecideProposalDialog({
   decision,
   proposal,
   own,
+  open,
 }: {
   opened: boolean
   onClose: () => void
   decision: 'confirm' | 'reject'
   proposal: ProposalRow
   own: boolean
+  /** Shows what it is about. */
+  open: ReturnType<typeof useTenantPage>['open']
 }) {
   const words = proposalWords(proposal)
   const action = decision === 'confirm' ? 'Confirm' : 'Reject'
@@ -98,19 +147,14 @@ export function DecideProposalDialog({
       action={action}
       {...(decision === 'confirm' && { tone: 'bad' as const })}
       does={
-        decision === 'reject' ? (
-          <>Nothing is changed. {own && 'It is your own proposal: you take it back.'}</>
-        ) : proposal.kind === 'correction' ? (
-          <>
-            The balance of {proposal.tenant} changes by that amount, and may become negative. Proposed by{' '}
-            {proposal.proposed_by}: {proposal.reason}
-          </>
-        ) : (
-          <>
-            The payout is failed and its amount is available at once, although the processor may still pay it.
-            Proposed by {proposal.proposed_by}: {proposal.reason}
-          </>
-        )
+        <>
+          <p>
+            {decision === 'reject'
+              ? `Nothing is changed.${own ? ' It is your own proposal: you take it back.' : ''}`
+              : `${effectOf(proposal)} Proposed by ${proposal.proposed_by}: ${proposal.reason}`}
+          </p>
+          <ProposalSubject proposal={proposal} open={open} />
+        </>
       }
       act={() => askActed('POST', `/ops/proposals/${proposal.id}/${decision}`)}
       outcome={({ audit_seq }) => (

@@ -8,7 +8,8 @@ import { useList } from '../../kit/list.ts'
 import { PageHeader } from '../../kit/PageHeader.tsx'
 import { EmptyState } from '../../kit/states.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { DecideProposalDialog, proposalWords } from '../../operations/proposals.tsx'
+import { useTenantPage } from '../../operations/InTenant.tsx'
+import { DecideProposalDialog, ProposalSubject, proposalWords } from '../../operations/proposals.tsx'
 import type { ProposalRow } from '../../operations/shapes.ts'
 import { useSession } from '../../session.tsx'
 
@@ -35,6 +36,7 @@ export function ProposalsPage() {
   const { user } = useSession()
   const [asked, ask] = useState<{ decision: 'confirm' | 'reject'; proposal: ProposalRow }>()
   const [opened, setOpened] = useState(false)
+  const tenantPage = useTenantPage()
   const list = useList<ProposalRow>('/ops/proposals', ['state'], { cursor: ({ id }) => id, every_ms: 5_000 })
   const begin = (decision: 'confirm' | 'reject', proposal: ProposalRow) => {
     ask({ decision, proposal })
@@ -46,7 +48,7 @@ export function ProposalsPage() {
       cell: (row) => (
         <>
           <strong>{proposalWords(row)}</strong> <span className="dim">of {row.tenant}</span>
-          <br />
+          <ProposalSubject proposal={row} open={tenantPage.open} short />
           <span title={whyOf(row)}>{whyOf(row)}</span>
         </>
       ),
@@ -111,8 +113,13 @@ export function ProposalsPage() {
           opened={opened}
           onClose={() => setOpened(false)}
           own={asked.proposal.proposed_by_id === user.id}
+          open={(page) => {
+            setOpened(false)
+            tenantPage.open(page)
+          }}
         />
       )}
+      {tenantPage.dialog}
     </>
   )
 }
