@@ -32,7 +32,7 @@ afterAll(async () => {
   await folder?.remove()
 })
 
-const WARN = 40
+const [WARN, ERROR] = [40, 50]
 let tenants = 0
 /** A new tenant. `contact` null: it has none. */
 async function tenantWith(contact: string | null, slug = `told-${(tenants += 1)}`): Promise<string> {
@@ -182,6 +182,18 @@ test.concurrent('where the tenant has no contact, or its address takes no email,
     { level: WARN, tenant_id: suppressed, msg: expect.stringContaining('is suppressed') },
   ])
   expect(await inboxOf('ops@suppressed.example')).toEqual([])
+})
+
+test.concurrent('one of which no email can be written holds up no others, and the log says so, once', async () => {
+  const tenant_id = await tenantWith('ops@bad.example')
+  const [bad, good] = await disabledEndpoints(tenant_id, [
+    { reason: 'failing', failing_since: '290000-01-01T00:00:00Z' },
+    { reason: 'failing' },
+  ])
+  await told([bad!, good!])
+  const emails = await inboxOf('ops@bad.example')
+  expect(emails.map(({ text }) => text.includes(good))).toEqual([true])
+  expect(await logOf(bad!)).toMatchObject([{ level: ERROR, tenant_id }])
 })
 
 test.concurrent('a tenant is told sixty times in an hour and of the rest later; who shares its contact is told', async () => {

@@ -1,5 +1,6 @@
 // Tells the contacts of tenants, by email, of endpoints that were disabled by themselves: once for each time.
-import type { Sql, Tx } from '#core/db.ts'
+import { isOfOneRow, isRefusal, isUnavailable, type Sql, type Tx } from '#core/db.ts'
+import { SealError } from '#core/secrets.ts'
 import { counting } from '../messages/limits.ts'
 import { requestMessages, type MessageJudgement, type MessageRequest } from '../messages/request.ts'
 import { NO_LIMITS, requestSystemEmail, type SystemMailMeans } from '../messages/system-email.ts'
@@ -10,12 +11,13 @@ const TOLD_AN_HOUR = 60
 /** Under which these are counted. The tenant's own messages are counted by minute or by hash. */
 const SCOPE = 'contact'
 
-/** `reason`: why it was disabled. `how`: by email, or why nobody is told. */
+/** `reason`: why it was disabled. `how`: by email, or why nobody is told; `error`: where its email could not be written. */
 export type ToldEndpoint = {
   tenant_id: string
   id: string
   reason: DisabledEndpoint['disabled_reason']
-  how: 'email' | 'no_contact' | 'suppressed' | 'too_many'
+  how: 'email' | 'no_contact' | 'suppressed' | 'too_many' | 'failed'
+  error?: unknown
 }
 
 type UntoldEndpoint = DisabledEndpoint & { contact_email: string | null; enabled_at: string }
@@ -23,39 +25,78 @@ type ContactedEndpoint = UntoldEndpoint & { contact_email: string }
 
 /**
  * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system's own tenant, and
- * marks the endpoints as told, also those of which nobody can be told; all of it or nothing. Leaves out what another
- * worker is telling of, and tenants that were told too often in this hour: their turn comes in the next. Returns what
- * became of each.
+ * marks the endpoints as told, also those of which nobody can be told. Leaves out what another worker is telling of, and
+ * tenants that were told too often in this hour: their turn comes in the next. One whose email cannot be written holds up
+ * no others. Returns what became of each.
  */
 export async function tellOfDisabled(
   sql: Sql,
   means: SystemMailMeans,
   limit: number,
 ): Promise<ToldEndpoint[]> {
-  return await sql.begin(async (tx) => {
-    const untold = await findUntold(tx, limit)
-    if (untold.length === 0) return []
-    const contacted = untold.filter(
-      (endpoint): endpoint is ContactedEndpoint => endpoint.contact_email !== null,
-    )
-    const too_many = await beyondLimit(tx, contacted)
-    const told_now = contacted.filter((endpoint) => !too_many.has(endpoint))
-    const requests = told_now.map((endpoint) => requestOf(means, endpoint))
-    const judged = requests.length === 0 ? [] : await requestMessages(tx, 'email', NO_LIMITS, requests)
-    const became = new Map([
-      ...told_now.map(({ id }, nth): [string, ToldEndpoint['how']] => [id, howOf(judged[nth]!)]),
-      ...[...too_many].map(({ id }): [string, ToldEndpoint['how']] => [id, 'too_many']),
-    ])
-    const over = untold.filter(({ id }) => became.get(id) !== 'too_many')
-    await tx`
-      update webhook_endpoints p set told_at = clock_timestamp()
-      from unnest(${over.map(({ tenant_id }) => tenant_id)}::uuid[], ${over.map(({ id }) => id)}::uuid[])
-        as told(tenant_id, id)
-      where p.tenant_id = told.tenant_id and p.id = told.id`
-    return untold.map(({ tenant_id, id, disabled_reason: reason }) => {
-      return { tenant_id, id, reason, how: became.get(id) ?? 'no_contact' }
-    })
+  try {
+    return await sql.begin(async (tx) => await tellOf(tx, means, await findUntold(tx, limit)))
+  } catch (error) {
+    if (!isItsOwn(error)) throw error
+  }
+  const told: ToldEndpoint[] = []
+  while (told.length < limit) {
+    const one = await sql.begin(async (tx) => await tellOfFirst(tx, means))
+    if (one === undefined) break
+    told.push(one)
+  }
+  return told
+}
+
+/** By itself. Undefined when there is none. */
+async function tellOfFirst(tx: Tx, means: SystemMailMeans): Promise<ToldEndpoint | undefined> {
+  const first = await findUntold(tx, 1)
+  try {
+    const [told] = await tx.savepoint(async (part) => await tellOf(part, means, first))
+    return told
+  } catch (error) {
+    const [endpoint] = first
+    if (endpoint === undefined || !isItsOwn(error)) throw error
+    await markTold(tx, first)
+    const { tenant_id, id, disabled_reason: reason } = endpoint
+    return { tenant_id, id, reason, how: 'failed', error }
+  }
+}
+
+/** Whether what went wrong would go wrong with this endpoint again, and not with others. */
+function isItsOwn(error: unknown): boolean {
+  return isOfOneRow(error) || !(isRefusal(error) || isUnavailable(error) || error instanceof SealError)
+}
+
+/** All of it or nothing. */
+async function tellOf(tx: Tx, means: SystemMailMeans, untold: UntoldEndpoint[]): Promise<ToldEndpoint[]> {
+  if (untold.length === 0) return []
+  const contacted = untold.filter(
+    (endpoint): endpoint is ContactedEndpoint => endpoint.contact_email !== null,
+  )
+  const too_many = await beyondLimit(tx, contacted)
+  const told_now = contacted.filter((endpoint) => !too_many.has(endpoint))
+  const requests = told_now.map((endpoint) => requestOf(means, endpoint))
+  const judged = requests.length === 0 ? [] : await requestMessages(tx, 'email', NO_LIMITS, requests)
+  const became = new Map([
+    ...told_now.map(({ id }, nth): [string, ToldEndpoint['how']] => [id, howOf(judged[nth]!)]),
+    ...[...too_many].map(({ id }): [string, ToldEndpoint['how']] => [id, 'too_many']),
+  ])
+  await markTold(
+    tx,
+    untold.filter(({ id }) => became.get(id) !== 'too_many'),
+  )
+  return untold.map(({ tenant_id, id, disabled_reason: reason }) => {
+    return { tenant_id, id, reason, how: became.get(id) ?? 'no_contact' }
   })
+}
+
+async function markTold(tx: Tx, endpoints: UntoldEndpoint[]): Promise<void> {
+  await tx`
+    update webhook_endpoints p set told_at = clock_timestamp()
+    from unnest(${endpoints.map(({ tenant_id }) => tenant_id)}::uuid[], ${endpoints.map(({ id }) => id)}::uuid[])
+      as told(tenant_id, id)
+    where p.tenant_id = told.tenant_id and p.id = told.id`
 }
 
 async function findUntold(tx: Tx, limit: number): Promise<UntoldEndpoint[]> {

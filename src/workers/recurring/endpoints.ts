@@ -7,7 +7,7 @@ import type { WorkerContext } from '../context.ts'
 const LOOK_MS = 3_000
 const AT_ONCE = 20
 
-const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email' | 'too_many'>, string> = {
+const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email' | 'too_many' | 'failed'>, string> = {
   no_contact: 'its tenant has no contact: set one with npm run keys -- contact',
   suppressed: 'email to the contact of its tenant is suppressed: it came back, or was complained about',
 }
@@ -34,7 +34,7 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
       let told: ToldEndpoint[]
       do {
         told = await tellOfDisabled(sql, { vault, hashOf, from }, AT_ONCE)
-        for (const { tenant_id, id, reason, how } of told) {
+        for (const { tenant_id, id, reason, how, error } of told) {
           if (how === 'too_many') {
             const message =
               'the tenant was told of too many disabled endpoints in this hour: of this one it is told later'
@@ -44,6 +44,11 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
           metrics.endpointsDisabled.inc({ reason })
           if (how === 'email')
             log.info({ tenant_id, endpoint_id: id }, 'the tenant is told of a disabled endpoint')
+          else if (how === 'failed')
+            log.error(
+              { err: error, tenant_id, endpoint_id: id },
+              'nobody is told of a disabled endpoint: its email cannot be written',
+            )
           else
             log.warn({ tenant_id, endpoint_id: id }, `nobody is told of a disabled endpoint: ${UNTOLD[how]}`)
         }
