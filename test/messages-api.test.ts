@@ -619,6 +619,7 @@ test('a tenant with a list of domains writes from these, whatever others may', a
     ['a@sub.own.example', 400],
     ['a@own.example.evil.example', 400],
     ['a@own.example.', 400],
+    [world.config.EMAIL_FROM!, 202],
   ] as const)
     expect([from, await statusOf(from)]).toEqual([from, status])
   expect((await email({}, ASYNC, limited)).status).toBe(202)

@@ -1,8 +1,8 @@
 // In whose name a tenant may write, and by which headers.
 import { need, type Config } from '#core/config.ts'
 import { isOurHeader, steersRelay } from '#core/email-headers.ts'
+import { faultOfSender } from '#core/email-sender.ts'
 import { AppError } from '#core/errors.ts'
-import { hasEncodedName, passesFor } from '#core/mail-address.ts'
 import type { Asker } from './asker.ts'
 import type { EmailBody, SmsBody } from './bodies.ts'
 import { domainOf } from './recipients.ts'
@@ -10,22 +10,28 @@ import { domainOf } from './recipients.ts'
 /** Throws where an address is not the tenant's to write from, or is the system's own. */
 export async function checkSender(
   asker: Asker,
-  { EMAIL_FROM_DOMAINS, SYSTEM_EMAIL_FROM }: Config,
+  config: Config,
   { from, reply_to }: Pick<EmailBody, 'from' | 'reply_to'>,
 ): Promise<void> {
-  for (const [param, address] of [
-    ['from', from],
-    ['reply_to', reply_to],
-  ] as const)
-    checkName(param, address, SYSTEM_EMAIL_FROM)
-  if (from == null) return
-  const domains = (await asker.emailDomains()) ?? EMAIL_FROM_DOMAINS
-  const is_limited = domains !== EMAIL_FROM_DOMAINS || domains.length > 0
-  const domain = domainOf(from)
-  if (!is_limited || domains.some((allowed) => allowed.toLowerCase() === domain)) return
-  const must_be = domains.length === 0 ? 'must be left out' : `must be an address at ${domains.join(', ')}`
-  throw refused('from', `Email may not be from addresses at ${domain}.`, must_be)
+  const domains = from == null ? null : await asker.emailDomains()
+  const fault = faultOfSender(config, domains, { from, reply_to })
+  if (fault === undefined) return
+  if (fault.why !== 'domain') {
+    const [message, must_be] = REFUSALS[fault.why]
+    throw refused(fault.param, message, must_be)
+  }
+  const must_be =
+    fault.domains.length === 0 ? 'must be left out' : `must be an address at ${fault.domains.join(', ')}`
+  throw refused('from', `Email may not be from addresses at ${domainOf(from!)}.`, must_be)
 }
+
+const REFUSALS = {
+  encoded_name: [
+    'The name of an address is written in its own letters.',
+    'must have a name that is not encoded',
+  ],
+  system: ["The system's own address may not be used.", 'must be another address'],
+} as const
 
 /**
  * The sender of an SMS: what people answer comes back to it, so a tenant with senders of its own has no other. Throws where
@@ -51,18 +57,6 @@ export function checkHeaders(headers: EmailBody['headers'], allowed: readonly st
     `The header ${name} is not allowed: it can steer the server that sends the email on. An operator can allow it with EMAIL_HEADERS_ALLOWED=${name}.`,
     'is a header that can steer a relay',
   )
-}
-
-function checkName(param: string, address: string | null | undefined, system: string | undefined): void {
-  if (address == null) return
-  if (hasEncodedName(address))
-    throw refused(
-      param,
-      'The name of an address is written in its own letters.',
-      'must have a name that is not encoded',
-    )
-  if (system !== undefined && passesFor(address, system))
-    throw refused(param, "The system's own address may not be used.", 'must be another address')
 }
 
 function refused(param: string, message: string, must_be: string): AppError {

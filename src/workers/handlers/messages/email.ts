@@ -1,7 +1,7 @@
 // How an email is sent. Nobody can be asked whether one was: only its notifications tell.
-import { asciiDomain, bareAddress, isSameMailAddress } from '#core/addresses.ts'
+import { bareAddress } from '#core/addresses.ts'
+import { faultOfSender } from '#core/email-sender.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
-import { passesFor } from '#core/mail-address.ts'
 import { findAttachments, type BegunMessage } from '#domain/messages/begin.ts'
 import { recipientAddresses, type StoredRecipient } from '#domain/messages/message.ts'
 import { attachmentPlace } from '#domain/messages/sealed.ts'
@@ -68,20 +68,12 @@ async function send(
 
 /** Judged again: it was accepted days ago, perhaps, and its tenant may have lost the domain since. */
 function mayBeFrom(
-  { config: { EMAIL_FROM, SYSTEM_EMAIL_FROM } }: WorkerContext,
+  { config }: WorkerContext,
   { tenant_id }: MessageJob,
   { email_domains }: BegunMessage,
-  { from, reply_to }: OutgoingEmail,
+  email: OutgoingEmail,
 ): boolean {
-  if (tenant_id === SYSTEM_TENANT_ID) return true
-  if (
-    SYSTEM_EMAIL_FROM !== undefined &&
-    [from, reply_to].some((each) => each !== null && passesFor(each, SYSTEM_EMAIL_FROM))
-  )
-    return false
-  if (email_domains === null || (EMAIL_FROM !== undefined && isSameMailAddress(from, EMAIL_FROM))) return true
-  const domain = asciiDomain(bareAddress(from).split('@').at(-1)!)
-  return email_domains.includes(domain)
+  return tenant_id === SYSTEM_TENANT_ID || faultOfSender(config, email_domains, email) === undefined
 }
 
 const NOT_ITS_SENDER = {
