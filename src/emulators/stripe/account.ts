@@ -4,7 +4,7 @@ import type { StripeControl } from './control-parts.ts'
 import type { Emulator } from './emulator.ts'
 import type { Rendered } from './rendered.ts'
 import type { Routes } from './route.ts'
-import { words } from './rules.ts'
+import { parameters } from './rules.ts'
 
 export const ACCOUNT = 'acct_1SluiceEmulator'
 
@@ -25,7 +25,7 @@ function renderAccount({ account }: Emulator): Rendered {
 }
 
 export const ACCOUNT_ROUTES: Routes = {
-  'GET account': { object: null, known: words('expand'), rendered: renderAccount },
+  'GET account': { object: null, known: parameters('expand'), rendered: renderAccount },
 }
 
 export const ACCOUNT_CONTROLS: Record<string, StripeControl> = {

@@ -11,7 +11,7 @@ import { methodOf } from './methods.ts'
 import { booleanOf, metadataOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
-import { words } from './rules.ts'
+import { parameters } from './rules.ts'
 import { save } from './store.ts'
 import type { Charge, Dispute } from './versions.ts'
 
@@ -141,7 +141,7 @@ function record(
 export const DISPUTE_ROUTES: Routes = {
   'GET disputes': {
     object: 'dispute',
-    known: words(`${PAGING} charge created payment_intent`),
+    known: parameters(`${PAGING} charge created payment_intent`),
     many: (emulator, params) =>
       listOf(emulator, params, '/v1/disputes', emulator.store.disputes, {
         equal: ['charge', 'payment_intent'],
@@ -149,17 +149,17 @@ export const DISPUTE_ROUTES: Routes = {
   },
   'GET disputes/:id': {
     object: 'dispute',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, _call, { id }) => findDispute(emulator, id),
   },
   'POST disputes/:id': {
     object: 'dispute',
-    known: words('evidence expand intended_submission_method metadata submit'),
+    known: parameters('evidence expand intended_submission_method metadata submit'),
     one: (emulator, call, { id }, params) => updateDispute(emulator, call, findDispute(emulator, id), params),
   },
   'POST disputes/:id/close': {
     object: 'dispute',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, call, { id }) => acceptDispute(emulator, call, findDispute(emulator, id)),
   },
 }

@@ -9,7 +9,7 @@ import { knownIn, listOf } from './lists.ts'
 import { booleanOf, metadataOf, oneOf, required, stringOf, stringsOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
-import { enumeration, words } from './rules.ts'
+import { enumeration, parameters } from './rules.ts'
 import { save } from './store.ts'
 import type { VerificationSession } from './versions.ts'
 
@@ -204,7 +204,7 @@ const object = 'identity.verification_session'
 export const IDENTITY_ROUTES: Routes = {
   [`POST ${NOUN}`]: {
     object,
-    known: words(
+    known: parameters(
       'client_reference_id expand metadata options provided_details related_customer related_customer_account related_person return_url type verification_flow',
       { type: enumeration(...TYPES) },
     ),
@@ -212,9 +212,12 @@ export const IDENTITY_ROUTES: Routes = {
   },
   [`GET ${NOUN}`]: {
     object,
-    known: words(`${PAGING} client_reference_id created related_customer related_customer_account status`, {
-      status: enumeration('canceled', 'processing', 'requires_input', 'verified'),
-    }),
+    known: parameters(
+      `${PAGING} client_reference_id created related_customer related_customer_account status`,
+      {
+        status: enumeration('canceled', 'processing', 'requires_input', 'verified'),
+      },
+    ),
     many(emulator, params) {
       const page = listOf(emulator, params, `/v1/${NOUN}`, emulator.store.sessions, {
         equal: ['client_reference_id', 'related_customer', 'status'],
@@ -225,22 +228,22 @@ export const IDENTITY_ROUTES: Routes = {
   },
   [`GET ${NOUN}/:id`]: {
     object,
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, _call, { id }) => withLink(emulator, findSession(emulator, id)),
   },
   [`POST ${NOUN}/:id`]: {
     object,
-    known: words('expand metadata options provided_details type', { type: enumeration(...TYPES) }),
+    known: parameters('expand metadata options provided_details type', { type: enumeration(...TYPES) }),
     one: (emulator, _call, { id }, params) => updateSession(emulator, findSession(emulator, id), params),
   },
   [`POST ${NOUN}/:id/cancel`]: {
     object,
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, call, { id }) => cancelSession(emulator, call, findSession(emulator, id)),
   },
   [`POST ${NOUN}/:id/redact`]: {
     object,
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, call, { id }) => redactSession(emulator, call, findSession(emulator, id)),
   },
 }

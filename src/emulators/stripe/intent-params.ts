@@ -6,13 +6,13 @@ import { stripeId } from './ids.ts'
 import { findMethod } from './methods.ts'
 import { booleanOf, oneOf, required, stringOf } from './params.ts'
 import { isParams, type Params } from './parse.ts'
-import { boolean, checkParams, enumeration, exclusive, words } from './rules.ts'
+import { boolean, checkParams, enumeration, exclusive, parameters } from './rules.ts'
 import type { Intent, Method } from './versions.ts'
 
 /** `PaymentIntentCreateParams`: "can only be used with confirm=true". */
 const ONLY_WITH_CONFIRM = ['error_on_requires_action', 'mandate', 'mandate_data', 'off_session', 'return_url']
 
-const AUTOMATIC = words('allow_redirects enabled', {
+const AUTOMATIC = parameters('allow_redirects enabled', {
   allow_redirects: enumeration('always', 'never'),
   enabled: boolean,
 })
@@ -63,8 +63,8 @@ export function givenMethod(params: Params): Method | null {
 
 export function automaticOf(params: Params): Intent['automatic'] {
   const given = params['automatic_payment_methods']
-  if (given === undefined) return { enabled: true, allow_redirects: 'always' }
-  if (!isParams(given)) throw parameterRefused('Invalid hash', 'automatic_payment_methods')
+  // The rules take nothing else.
+  if (given === undefined || !isParams(given)) return { enabled: true, allow_redirects: 'always' }
   checkParams(given, AUTOMATIC)
   required(stringOf(given, 'enabled'), 'automatic_payment_methods[enabled]')
   const enabled = booleanOf(given, 'enabled')

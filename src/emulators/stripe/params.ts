@@ -1,5 +1,5 @@
-// Reading one parameter at a time, and refusing as Stripe does.
-import { isCurrency, supportedCurrencies } from './currencies.ts'
+// Reading one parameter at a time. The rules have read those of the API before; those of the emulator's own routes are
+// refused here.
 import { parameterRefused } from './errors.ts'
 import { isParams, type Params, type Value } from './parse.ts'
 
@@ -39,16 +39,6 @@ export function amountOf(params: Params, name: string): number | null {
     )
   }
   return amount
-}
-
-/** One that Stripe supports, in lower case. */
-export function currencyOf(params: Params): string | null {
-  const currency = stringOf(params, 'currency')
-  if (currency === null || isCurrency(currency)) return currency
-  throw parameterRefused(
-    `Invalid currency: ${currency}. Stripe currently supports these currencies: ${supportedCurrencies()}`,
-    'currency',
-  )
 }
 
 export function booleanOf(params: Params, name: string): boolean {

@@ -10,16 +10,7 @@ import { stripeId } from './ids.ts'
 import { knownIn } from './lists.ts'
 import { automaticOf, checkedAmount, checkReturnUrl, checkTogether, givenMethod } from './intent-params.ts'
 import { AUTHENTICATION_REQUIRED, findMethod } from './methods.ts'
-import {
-  amountOf,
-  booleanOf,
-  currencyOf,
-  metadataOf,
-  oneOf,
-  required,
-  stringOf,
-  stringsOf,
-} from './params.ts'
+import { amountOf, booleanOf, metadataOf, oneOf, required, stringOf, stringsOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { releaseAsRefund } from './refunds.ts'
 import { render } from './render.ts'
@@ -42,7 +33,7 @@ export function findIntent(emulator: Emulator, id: string): Intent {
 
 export function createIntent(emulator: Emulator, call: Call, params: Params): Intent {
   checkTogether(params)
-  const currency = required(currencyOf(params), 'currency')
+  const currency = required(stringOf(params, 'currency'), 'currency')
   const amount = checkedAmount(required(amountOf(params, 'amount'), 'amount'), currency)
   const confirm = booleanOf(params, 'confirm')
   const types = stringsOf(params, 'allowed_payment_method_types')
@@ -91,7 +82,7 @@ export function updateIntent(emulator: Emulator, intent: Intent, params: Params)
     if (params[name] !== undefined && !unconfirmed)
       throw stateRefused(emulator, intent, 'updated', CONFIRMABLE)
   }
-  const currency = currencyOf(params) ?? intent.currency
+  const currency = stringOf(params, 'currency') ?? intent.currency
   const method = givenMethod(params) ?? intent.method
   return save(emulator.store, {
     ...intent,

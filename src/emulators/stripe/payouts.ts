@@ -8,10 +8,10 @@ import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
 import { later, SOON_MS, wayOf } from './later.ts'
 import { knownIn, listOf } from './lists.ts'
-import { amountOf, currencyOf, metadataOf, oneOf, required, stringOf } from './params.ts'
+import { amountOf, metadataOf, oneOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
-import { text, words } from './rules.ts'
+import { text, parameters } from './rules.ts'
 import { save } from './store.ts'
 import type { Payout } from './versions.ts'
 
@@ -43,7 +43,7 @@ const FAILURES: Record<string, string> = {
 
 function createPayout(emulator: Emulator, call: Call, params: Params): Payout {
   const amount = required(amountOf(params, 'amount'), 'amount')
-  const currency = required(currencyOf(params), 'currency')
+  const currency = required(stringOf(params, 'currency'), 'currency')
   refuseFraction(amount, currency, 'amount', 'payout')
   const destination = stringOf(params, 'destination') ?? 'ba_success'
   const metadata = metadataOf(params, {})
@@ -151,7 +151,7 @@ function record(emulator: Emulator, call: Call, effect: Effect['effect'], payout
 export const PAYOUT_ROUTES: Routes = {
   'POST payouts': {
     object: 'payout',
-    known: words(
+    known: parameters(
       'amount currency description destination expand metadata method payout_method source_type statement_descriptor',
       { statement_descriptor: text(22) },
     ),
@@ -159,7 +159,7 @@ export const PAYOUT_ROUTES: Routes = {
   },
   'GET payouts': {
     object: 'payout',
-    known: words(`${PAGING} arrival_date created destination status`),
+    known: parameters(`${PAGING} arrival_date created destination status`),
     many: (emulator, params) =>
       listOf(emulator, params, '/v1/payouts', emulator.store.payouts, {
         equal: ['destination', 'status'],
@@ -168,17 +168,17 @@ export const PAYOUT_ROUTES: Routes = {
   },
   'GET payouts/:id': {
     object: 'payout',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, _call, { id }) => findPayout(emulator, id),
   },
   'POST payouts/:id': {
     object: 'payout',
-    known: words('metadata expand'),
+    known: parameters('metadata expand'),
     one: (emulator, call, { id }, params) => updatePayout(emulator, call, findPayout(emulator, id), params),
   },
   'POST payouts/:id/cancel': {
     object: 'payout',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, call, { id }) => cancelPayout(emulator, call, findPayout(emulator, id)),
   },
 }

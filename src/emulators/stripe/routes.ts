@@ -15,7 +15,7 @@ import {
 import { PAYOUT_ROUTES } from './payouts.ts'
 import { cancelRefund, createRefund, findRefund, listRefunds, updateRefund } from './refunds.ts'
 import { PAGING, type PathIds, type Route, type Routes } from './route.ts'
-import { text, words } from './rules.ts'
+import { text, parameters } from './rules.ts'
 import { searchIntents } from './search.ts'
 import { TOPUP_ROUTES } from './topups.ts'
 import { TRANSFER_ROUTES } from './transfers.ts'
@@ -41,48 +41,48 @@ const DESCRIPTION = { description: text(1000) }
 const PAYMENT_ROUTES: Routes = {
   'POST payment_intents': {
     object: 'payment_intent',
-    known: words(CREATE, DESCRIPTION),
+    known: parameters(CREATE, DESCRIPTION),
     one: (emulator, call, _ids, params) => createIntent(emulator, call, params),
   },
   'GET payment_intents': {
     object: 'payment_intent',
-    known: words(`${PAGING} created customer customer_account`),
+    known: parameters(`${PAGING} created customer customer_account`),
     many: (emulator, params) =>
       listOf(emulator, params, '/v1/payment_intents', emulator.store.intents, { equal: ['customer'] }),
   },
   'GET payment_intents/search': {
     object: 'payment_intent',
-    known: words('query limit page expand'),
+    known: parameters('query limit page expand'),
     many: searchIntents,
   },
   'GET payment_intents/:id': {
     object: 'payment_intent',
-    known: words('expand client_secret'),
+    known: parameters('expand client_secret'),
     one: (emulator, _call, { id }) => findIntent(emulator, id),
   },
   'POST payment_intents/:id': {
     object: 'payment_intent',
-    known: words(UPDATE, DESCRIPTION),
+    known: parameters(UPDATE, DESCRIPTION),
     one: (emulator, _call, { id }, params) => updateIntent(emulator, findIntent(emulator, id), params),
   },
   'POST payment_intents/:id/confirm': {
     object: 'payment_intent',
-    known: words(CONFIRM),
+    known: parameters(CONFIRM),
     one: (emulator, call, { id }, params) => confirmIntent(emulator, call, findIntent(emulator, id), params),
   },
   'POST payment_intents/:id/capture': {
     object: 'payment_intent',
-    known: words(CAPTURE),
+    known: parameters(CAPTURE),
     one: (emulator, call, { id }, params) => captureIntent(emulator, call, findIntent(emulator, id), params),
   },
   'POST payment_intents/:id/cancel': {
     object: 'payment_intent',
-    known: words('cancellation_reason expand'),
+    known: parameters('cancellation_reason expand'),
     one: (emulator, call, { id }, params) => cancelIntent(emulator, call, findIntent(emulator, id), params),
   },
   'GET charges': {
     object: 'charge',
-    known: words(`${PAGING} created payment_intent customer transfer_group`),
+    known: parameters(`${PAGING} created payment_intent customer transfer_group`),
     many: (emulator, params) =>
       listOf(emulator, params, '/v1/charges', emulator.store.charges, {
         equal: ['payment_intent', 'customer'],
@@ -90,42 +90,42 @@ const PAYMENT_ROUTES: Routes = {
   },
   'GET charges/:id': {
     object: 'charge',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, _call, { id }) => knownIn(emulator.store.charges, 'charge', id),
   },
   'POST refunds': {
     object: 'refund',
-    known: words(REFUND),
+    known: parameters(REFUND),
     one: (emulator, call, _ids, params) => createRefund(emulator, call, params),
   },
   'GET refunds': {
     object: 'refund',
-    known: words(`${PAGING} created payment_intent charge`),
+    known: parameters(`${PAGING} created payment_intent charge`),
     many: listRefunds,
   },
   'GET refunds/:id': {
     object: 'refund',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, _call, { id }) => findRefund(emulator, id),
   },
   'POST refunds/:id': {
     object: 'refund',
-    known: words('metadata expand'),
+    known: parameters('metadata expand'),
     one: (emulator, call, { id }, params) => updateRefund(emulator, call, findRefund(emulator, id), params),
   },
   'POST refunds/:id/cancel': {
     object: 'refund',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, call, { id }) => cancelRefund(emulator, call, findRefund(emulator, id)),
   },
   'GET events': {
     object: null,
-    known: words(`${PAGING} created type types delivery_success`),
+    known: parameters(`${PAGING} created type types delivery_success`),
     many: listEvents,
   },
   'GET events/:id': {
     object: null,
-    known: words('expand'),
+    known: parameters('expand'),
     rendered: (emulator, { id }) => renderEvent(emulator, findEvent(emulator, id)),
   },
 }

@@ -193,7 +193,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 export type Known = ReadonlyMap<string, Rule>
 
 /** `amount currency` and the rules that are this operation's own. */
-export function words(names: string, own: Readonly<Record<string, Rule>> = {}): Known {
+export function parameters(names: string, own: Readonly<Record<string, Rule>> = {}): Known {
   return new Map(
     names.split(' ').map((name) => {
       const rule = own[name] ?? RULES[name]

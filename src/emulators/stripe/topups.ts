@@ -8,10 +8,10 @@ import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
 import { later, SOON_MS, wayOf } from './later.ts'
 import { knownIn, listOf } from './lists.ts'
-import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
+import { amountOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
-import { enumeration, exclusive, range, text, words } from './rules.ts'
+import { enumeration, exclusive, range, text, parameters } from './rules.ts'
 import { save } from './store.ts'
 import type { Topup } from './versions.ts'
 
@@ -32,7 +32,7 @@ const WAYS: Record<'success' | 'fails' | 'manual', TopupEnd | null> = {
 
 function createTopup(emulator: Emulator, call: Call, params: Params): Topup {
   const amount = required(amountOf(params, 'amount'), 'amount')
-  const currency = required(currencyOf(params), 'currency')
+  const currency = required(stringOf(params, 'currency'), 'currency')
   refuseFraction(amount, currency, 'amount')
   const source = stringOf(params, 'source')
   const payment_method = stringOf(params, 'payment_method')
@@ -124,7 +124,7 @@ function updateTopup(emulator: Emulator, topup: Topup, params: Params): Topup {
 export const TOPUP_ROUTES: Routes = {
   'POST topups': {
     object: 'topup',
-    known: words(
+    known: parameters(
       'amount currency description expand metadata payment_method payment_method_options source statement_descriptor transfer_group',
       { statement_descriptor: text(15) },
     ),
@@ -132,7 +132,7 @@ export const TOPUP_ROUTES: Routes = {
   },
   'GET topups': {
     object: 'topup',
-    known: words(`${PAGING} amount created status`, {
+    known: parameters(`${PAGING} amount created status`, {
       amount: range,
       status: enumeration('canceled', 'failed', 'pending', 'reversed', 'succeeded'),
     }),
@@ -144,17 +144,17 @@ export const TOPUP_ROUTES: Routes = {
   },
   'GET topups/:id': {
     object: 'topup',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, _call, { id }) => findTopup(emulator, id),
   },
   'POST topups/:id': {
     object: 'topup',
-    known: words('description metadata expand'),
+    known: parameters('description metadata expand'),
     one: (emulator, _call, { id }, params) => updateTopup(emulator, findTopup(emulator, id), params),
   },
   'POST topups/:id/cancel': {
     object: 'topup',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, call, { id }) => cancelTopup(emulator, call, findTopup(emulator, id)),
   },
 }

@@ -8,10 +8,10 @@ import { emit } from './events.ts'
 import { stripeId } from './ids.ts'
 import { wayOf } from './later.ts'
 import { knownIn, listOf } from './lists.ts'
-import { amountOf, currencyOf, metadataOf, required, stringOf } from './params.ts'
+import { amountOf, metadataOf, required, stringOf } from './params.ts'
 import type { Params } from './parse.ts'
 import { PAGING, type Routes } from './route.ts'
-import { words } from './rules.ts'
+import { parameters } from './rules.ts'
 import { save } from './store.ts'
 import type { Reversal, Transfer } from './versions.ts'
 
@@ -21,7 +21,7 @@ const SHOWN_REVERSALS = 10
 /** It is done when it is accepted. */
 function createTransfer(emulator: Emulator, call: Call, params: Params): Transfer {
   const amount = required(amountOf(params, 'amount'), 'amount')
-  const currency = required(currencyOf(params), 'currency')
+  const currency = required(stringOf(params, 'currency'), 'currency')
   refuseFraction(amount, currency, 'amount')
   const destination = required(stringOf(params, 'destination'), 'destination')
   const metadata = metadataOf(params, {})
@@ -122,14 +122,14 @@ function updateTransfer(emulator: Emulator, call: Call, transfer: Transfer, para
 export const TRANSFER_ROUTES: Routes = {
   'POST transfers': {
     object: 'transfer',
-    known: words(
+    known: parameters(
       'amount currency description destination expand metadata source_transaction source_type transfer_group',
     ),
     one: (emulator, call, _ids, params) => createTransfer(emulator, call, params),
   },
   'GET transfers': {
     object: 'transfer',
-    known: words(`${PAGING} created destination transfer_group`),
+    known: parameters(`${PAGING} created destination transfer_group`),
     many: (emulator, params) =>
       listOf(emulator, params, '/v1/transfers', emulator.store.transfers, {
         equal: ['destination', 'transfer_group'],
@@ -137,24 +137,24 @@ export const TRANSFER_ROUTES: Routes = {
   },
   'GET transfers/:id': {
     object: 'transfer',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, _call, { id }) => findTransfer(emulator, id),
   },
   'POST transfers/:id': {
     object: 'transfer',
-    known: words('description metadata expand'),
+    known: parameters('description metadata expand'),
     one: (emulator, call, { id }, params) =>
       updateTransfer(emulator, call, findTransfer(emulator, id), params),
   },
   'POST transfers/:id/reversals': {
     object: 'transfer_reversal',
-    known: words('amount description expand metadata refund_application_fee'),
+    known: parameters('amount description expand metadata refund_application_fee'),
     one: (emulator, call, { id }, params) =>
       reverseTransfer(emulator, call, findTransfer(emulator, id), params),
   },
   'GET transfers/:id/reversals': {
     object: 'transfer_reversal',
-    known: words(PAGING),
+    known: parameters(PAGING),
     many(emulator, params, { id }) {
       const { reversals, partsOf } = emulator.store
       const ids = partsOf.get(findTransfer(emulator, id).id) ?? []
@@ -169,7 +169,7 @@ export const TRANSFER_ROUTES: Routes = {
   },
   'GET transfers/:id/reversals/:part': {
     object: 'transfer_reversal',
-    known: words('expand'),
+    known: parameters('expand'),
     one: (emulator, _call, { id, part }) => findReversal(emulator, id, part),
   },
 }
