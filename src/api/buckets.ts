@@ -37,7 +37,7 @@ export function createBuckets({
   rps: number
   burst: number
   most?: number
-  /** Of its policy. */
+  /** In the header `RateLimit-Policy`. */
   name?: string
 }): Buckets {
   const each_ms = 1000 / rps

@@ -133,6 +133,6 @@ function linkWith(url: string, cursor: string, value: string): string {
   const [path, query] = url.split('?')
   const parameters = new URLSearchParams(query)
   parameters.set(cursor, value)
-  // As `checkQuery` takes it.
+  // As `checkPlus` takes it.
   return `<${path}?${parameters.toString().replaceAll('+', '%20')}>; rel="next"`
 }

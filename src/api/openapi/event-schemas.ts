@@ -47,7 +47,7 @@ export function webhookBody(type: string, data: JsonSchema[], schemas: Schemas):
   return { $ref: `#/components/schemas/${name}` }
 }
 
-/** Makes of the component `FeedEvent` one of a component for each type, told apart by `type`. It is the last to be made. */
+/** Makes the component `FeedEvent` a choice among a component for each `type`. Called when all other schemas are made. */
 export function splitByType(schemas: Schemas): void {
   const { components } = schemas
   const whole = components['FeedEvent']

@@ -43,7 +43,7 @@ export type Asker = {
   hold: <T>(work: (take: TakeRoom) => Promise<T>) => Promise<T>
 }
 
-/** Finds who asks; all share one bound. */
+/** Who makes a request. All of this process share the room of `hold`. */
 export type AskerOf = (request: FastifyRequest) => Asker
 
 /** The messages of one request that wait for their template: there are never more. */
