@@ -114,7 +114,7 @@ export function createLists(
       }
     }
     return await of_a_tenant(tenant_id, async () => {
-      if (socket.destroyed) throw new AppError('request_timeout')
+      refuseGone(socket)
       return await connection(async () => {
         const began_at = performance.now()
         try {
@@ -139,7 +139,7 @@ export function createLists(
     const { socket } = request.raw
     return await new Promise((resolve, reject) => {
       of_a_key(credentials.key_id, async () => {
-        if (socket.destroyed) throw new AppError('request_timeout')
+        refuseGone(socket)
         // Earlier lists may have used up the rate limit.
         limit(credentials, reply, 0)
         const asked = read(credentials, socket, ask, again)
@@ -151,4 +151,9 @@ export function createLists(
       }).catch(reject)
     })
   }
+}
+
+/** Throws when the caller has left while its list waited. */
+function refuseGone(socket: Socket): void {
+  if (socket.destroyed) throw new AppError('request_timeout')
 }

@@ -52,9 +52,13 @@ export function settlesExactly(amount_minor: number, currency: string, use: Amou
   return amount_minor % settlementStep(currency, use) === 0
 }
 
-/** The currencies, in upper case, in which the processor cannot settle this amount to its last digit. */
-export function currenciesTooCoarseFor(amount_minor: number, use: AmountUse = 'payment'): string[] {
-  return Object.keys(STEPS[use]).filter((code) => !settlesExactly(amount_minor, code, use))
+/** With the currencies, in upper case, in which the processor cannot settle its amount to the last digit. Null, all of it, it can. */
+export function withTooCoarse<T extends { amount_minor: number | null }>(
+  request: T,
+): T & { too_coarse: string[] } {
+  const amount_minor = request.amount_minor ?? 0
+  const too_coarse = Object.keys(STEPS.payment).filter((code) => !settlesExactly(amount_minor, code))
+  return { ...request, too_coarse }
 }
 
 /** An amount as a text has it: `710000, usd` is `USD 7,100.00`. */

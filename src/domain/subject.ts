@@ -97,7 +97,7 @@ export type AtProvider = {
   /** What is said of two sides whose statuses do not agree. */
   contradiction?(ours: Side, theirs: Side): string | null
   /** The condition under which two sides that agree close the row's drift; unless told always. */
-  closesDrift?(sql: Sql, ours: Side): Fragment
+  closesDrift?(sql: Sql | Tx, ours: Side): Fragment
 }
 
 /** Whether the provider has taken the row `p`: also after its call has succeeded it may be pending there. */

@@ -1,7 +1,7 @@
 // What callers ask of payments. Each request is one statement that checks the payment's state, stores the key and
 // inserts the job.
 import type { Fragment, Json, Sql } from '#core/db.ts'
-import { currenciesTooCoarseFor } from '#core/money.ts'
+import { withTooCoarse } from '#core/money.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
@@ -89,10 +89,7 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
   const guard = sql`
     p.status = 'authorized' and coalesce(a.amount_minor, 0) <= p.amount_capturable_minor
     and p.currency <> all(a.too_coarse)`
-  const asked = requests.map((each) => ({
-    ...each,
-    too_coarse: currenciesTooCoarseFor(each.amount_minor ?? 0),
-  }))
+  const asked = requests.map(withTooCoarse)
   const keys = sql`select *, payment_id as resource_id from p`
   const request = requestJson(sql, capturePayment, {
     reference: sql`processor_reference`,

@@ -94,7 +94,7 @@ function refundsInWords(ours: PaymentSide, theirs: PaymentSide): string | null {
  * theirs in between counts as agreeing, which could hide a difference: so a drift of the total stays open until those
  * refunds are settled.
  */
-function closesDriftOfPayment(sql: Sql, ours: PaymentSide): Fragment {
+function closesDriftOfPayment(sql: Sql | Tx, ours: PaymentSide): Fragment {
   const settled = ours.amount_refunded_minor === ours.amount_refund_reserved_minor
   return sql`
     (${settled} or coalesce((theirs ->> 'amount_refunded_minor')::bigint

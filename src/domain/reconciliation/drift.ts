@@ -154,34 +154,29 @@ export async function openDrift(
 }
 
 /**
- * Closes the drift of a row on which both sides agree, unless its noun keeps it open. `as_of`: when the processor was
- * asked for its side, by the database's clock; an answer from before the drift was written does not close it.
+ * Closes the drift of a row. `agreed`: both sides agree, our side and when the processor was asked for its own, by the
+ * database's clock: an answer from before the drift was written does not close it, nor any that its noun does not take.
+ * Without, the provider has no record of the row, and never will.
  */
-export async function mendDrift(
-  sql: Sql,
+export async function closeDrift(
+  sql: Sql | Tx,
   { tenant_id, subject, subject_id }: ComparedRow,
-  { ours, as_of }: { ours: Side; as_of: string },
+  agreed?: { ours: Side; as_of: string },
 ): Promise<void> {
-  const { at_provider } = providerSubjectOf(subject)
+  const closes =
+    agreed === undefined
+      ? sql`true`
+      : sql`${isBefore(sql, sql`checked_at`, agreed.as_of)}
+          and ${providerSubjectOf(subject).at_provider.closesDrift?.(sql, agreed.ours) ?? sql`true`}`
   await sql`
     update drifts set mended_at = now(), checked_at = now()
     where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null
-      and ${isBefore(sql, sql`checked_at`, as_of)} and ${at_provider.closesDrift?.(sql, ours) ?? sql`true`}`
+      and ${closes}`
 }
 
 /** Whether the answer that a drift shows was written before the provider was asked for this one; null: it shows none. */
 function isBefore(sql: Sql | Tx, checked_at: Fragment, as_of: string): Fragment {
   return sql`coalesce(${checked_at} <= ${as_of}::timestamptz, true)`
-}
-
-/** Closes the drift of a row that its provider has no record of, and never will. */
-export async function closeDrift(
-  sql: Sql | Tx,
-  { tenant_id, subject, subject_id }: ComparedRow,
-): Promise<void> {
-  await sql`
-    update drifts set mended_at = now()
-    where tenant_id = ${tenant_id} and subject = ${subject} and subject_id = ${subject_id} and mended_at is null`
 }
 
 /**

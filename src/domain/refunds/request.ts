@@ -1,6 +1,6 @@
 // Asks for refunds: one statement reserves the amount on the payment's own row, stores the key and inserts the job.
 import type { Json, Sql } from '#core/db.ts'
-import { currenciesTooCoarseFor } from '#core/money.ts'
+import { withTooCoarse } from '#core/money.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
@@ -38,10 +38,7 @@ export async function requestRefunds(
     select job_id, tenant_id, payment_id as subject_id, rung, null::text as dedupe_key, request_id,
       jsonb_build_object('payment_id', payment_id, 'refund_id', refund_id) as payload, ${request} as request
     from p`
-  const asked = requests.map((each) => ({
-    ...each,
-    too_coarse: currenciesTooCoarseFor(each.amount_minor ?? 0),
-  }))
+  const asked = requests.map(withTooCoarse)
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(asked)}) as a(

@@ -1,7 +1,7 @@
 // Compares a row with its provider's record of it, and opens or closes its drift.
 import type { Outcome } from '#core/outcome.ts'
 import { disagreement, sideFrom } from '#domain/reconciliation/compare.ts'
-import { findOurs, mendDrift, openDrift, type Ours } from '#domain/reconciliation/drift.ts'
+import { findOurs, closeDrift, openDrift, type Ours } from '#domain/reconciliation/drift.ts'
 import type { Side } from '#domain/reconciliation/side.ts'
 import type { ProviderNoun } from '#domain/subjects.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -55,7 +55,7 @@ export async function compare(
     const reference: string | null = found.reference ?? named
     if (reference === null) {
       // It was never sent, so no provider can have another side of it.
-      if (first === null) await mendDrift(sql, of, { ours: found.ours, as_of })
+      if (first === null) await closeDrift(sql, of, { ours: found.ours, as_of })
       return COMPARED
     }
     const asked = await ask(context, reference)
@@ -65,7 +65,7 @@ export async function compare(
     if (found === undefined) return COMPARED
     const differs = disagreement(noun, found, theirs)
     if (differs === null) {
-      await mendDrift(sql, of, { ours: found.ours, as_of })
+      await closeDrift(sql, of, { ours: found.ours, as_of })
       return COMPARED
     }
     const { ours, payment_id, since } = found
