@@ -5,7 +5,7 @@ import { createServer, type AddressInfo, type Server, type Socket } from 'node:n
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
-import { capturedPayment, createPayment, heldPayment, refund } from '#test/payments.ts'
+import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { fund, payOut, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { party, startVerification } from '#test/verifications.ts'
@@ -15,7 +15,7 @@ type Http = { status?: number; type?: string; body: string } | 'not http' | 'cut
 const json = (body: unknown, status = 200): Http => ({ status, body: JSON.stringify(body) })
 const LONG = 'x'.repeat(200_000)
 const ODD = 'NUL \u0000 and half \ud83d'
-/** Each answers with another: two messages cannot have one id. */
+/** Each answers with another. */
 const sid = (digit: string) => `SM${digit.repeat(32)}`
 
 const HTTP: Record<string, Http> = {
@@ -67,7 +67,9 @@ const SMTP: Record<string, (socket: Socket) => void> = {
 
 /** What is asked with this text in it is answered with that nonsense. */
 const marker = (kind: string) => `nonsense-${kind.replaceAll('_', '-')}-x`
-const marked = new Map<string, string>(Object.keys(HTTP).map((kind) => [marker(kind), kind]))
+/** It makes what it is asked to, and answers with one id for all that is of one kind. */
+const TWIN = 'twin'
+const marked = new Map<string, string>([...Object.keys(HTTP), TWIN].map((kind) => [marker(kind), kind]))
 const kindOf = (asked: string) => [...marked].find(([mark]) => asked.includes(mark))?.[1]
 
 let emulators: (path: string) => string | undefined = () => undefined
@@ -75,14 +77,18 @@ let emulators: (path: string) => string | undefined = () => undefined
 async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = await text(request)
   const kind = kindOf(`${request.url}\n${decodeURIComponent(body.replaceAll('+', ' '))}`)
-  if (kind === undefined) {
+  if (kind === undefined || kind === TWIN) {
     const { host: _host, connection: _connection, 'content-length': _length, ...headers } = request.headers
     const passed = await fetch(emulators(request.url!)!, {
       method: request.method!,
       headers: headers as Record<string, string>,
       ...(body !== '' && { body }),
     })
-    response.writeHead(passed.status, { 'content-type': 'application/json' }).end(await passed.text())
+    const said = await passed.text()
+    const is_twin = kind === TWIN && request.method === 'POST'
+    response
+      .writeHead(passed.status, { 'content-type': 'application/json' })
+      .end(is_twin ? said.replace(/"(id|sid)":"([a-z]+_|SM)\w+"/i, `"$1":"$2${'7'.repeat(32)}"`) : said)
     return
   }
   const nonsense = HTTP[kind]!
@@ -156,7 +162,6 @@ async function asks(): Promise<Record<string, Ask>> {
   let next = 2_300_000
   await fund(client, 100_000)
   const to = await recipient(client, 'ba_manual')
-  const verified = await party(client, 'customer')
   const keyed = () => ({ idempotency_key: freshKey() })
   /** All that is asked of the payment from now on is answered with nonsense. */
   const spoilt = ({ id, processor_reference }: { id: string; processor_reference: string }, kind: string) => {
@@ -177,8 +182,10 @@ async function asks(): Promise<Record<string, Ask>> {
       await refund(client, spoilt(await capturedPayment(client), kind), { amount_minor: 100 }, headers),
     top_up: (kind, headers) => topUp(client, { description: marker(kind) }, headers),
     payout: (kind, headers) => payOut(client, to, { description: marker(kind) }, headers),
-    verification: (kind, headers) =>
-      startVerification(client, { ...verified, return_url: `https://shop.example/${marker(kind)}` }, headers),
+    verification: async (kind, headers) => {
+      const return_url = `https://shop.example/${marker(kind)}`
+      return await startVerification(client, { ...(await party(client, 'customer')), return_url }, headers)
+    },
     sms: (kind, headers) =>
       client.post('/v1/messages/sms', { ...keyed(), to: `+1415${(next += 1)}`, body: marker(kind) }, headers),
     email: (kind, headers) =>
@@ -220,6 +227,43 @@ test('nonsense of a provider is never an internal error, and ends no job in an e
   const threw = await world.sql`
     select name, last_error from jobs where last_error ->> 'message' ~ '^[A-Za-z]*Error: |^threw'`
   expect([...threw]).toEqual([])
+}, 60_000)
+
+test('the id of another object is not believed: an SMS has left, and what else was asked for is looked for', async () => {
+  const all = await asks()
+  const wait = { prefer: 'wait=20' }
+  const read = async (what: string, id: string) => (await client.get(PATHS[what]!(id))).body
+  const first = await all['sms']!(TWIN, wait)
+  const second = await all['sms']!(TWIN, wait)
+  expect(first.body).toMatchObject({ status: 'sent', provider_reference: sid('7') })
+  expect(second.body).toMatchObject({ status: 'sent', provider_reference: null })
+  const sent = await fetch(
+    `${world.provider('twilio').url}/_emulator/messages?to=${encodeURIComponent(second.body.to)}`,
+  )
+  expect(await sent.json()).toHaveLength(1)
+
+  const seconds: [string, string][] = []
+  for (const what of ['payment', 'refund', 'payout', 'top_up', 'verification']) {
+    await all[what]!(TWIN, wait)
+    seconds.push([what, (await all[what]!(TWIN, wait)).body.id])
+  }
+  const ids = seconds.map(([, id]) => id)
+  const unknown = await world.sql`
+    select count(*)::int as count, last_error ->> 'message' as why from jobs
+    where (subject_id in ${world.sql(ids)} or payload ->> 'refund_id' in ${world.sql(ids)}) and state = 'unknown'
+    group by 2`
+  expect([...unknown]).toEqual([{ count: 5, why: 'the provider answered with the id of another object' }])
+  for (const [what, id] of seconds)
+    await eventually(async () => {
+      await world.sql`
+        update jobs set run_at = now(), rung_at = null
+        where (subject_id = ${id} or payload ->> 'refund_id' = ${id}) and state = 'unknown'`
+      const { processor_reference, provider_reference } = await read(what, id)
+      expect([what, processor_reference ?? provider_reference]).toEqual([
+        what,
+        expect.stringMatching(/^[a-z]+_(?!7777)\w+$/),
+      ])
+    })
 }, 60_000)
 
 const CHANGES = new Set(['capture', 'cancel', 'refund'])

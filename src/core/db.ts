@@ -36,6 +36,11 @@ export function violatedConstraint(error: unknown): string | undefined {
   return error instanceof postgres.PostgresError && error.code === '23505' ? error.constraint_name : undefined
 }
 
+/** Whether a row would get the provider's id of another. */
+export function isTakenReference(error: unknown): boolean {
+  return violatedConstraint(error)?.endsWith('_reference') === true
+}
+
 /**
  * Whether a row that the statement reads or writes is why it was refused: cardinality, data, integrity, a policy, a limit
  * of the server such as the length of a text. Repeated with the same row it would be refused again.

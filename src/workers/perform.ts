@@ -2,7 +2,7 @@
 // waiting requests.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { batcher } from '#core/batch.ts'
-import { isUnavailable, type Sql } from '#core/db.ts'
+import { isTakenReference, isUnavailable, type Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
 import { claimJobs, type ClaimedJob } from '#domain/jobs/claim.ts'
 import { findStartable } from '#domain/jobs/dispatch.ts'
@@ -20,6 +20,7 @@ import { createShares, type Shares } from './shares.ts'
 import { createSlots, type Bringer, type Slots } from './slots.ts'
 
 const TOO_OFTEN = 'too many attempts died or threw: perhaps the job ends the process that performs it'
+const TAKEN = 'the provider answered with the id of another object'
 
 /**
  * A call may start this long after the database was asked whether its queue is paused; later it must be asked again.
@@ -172,10 +173,7 @@ export function createPerformer(
     }
   }
 
-  /**
-   * Settles what the handler decides; after `go_on` also its next decision, until the attempt ends or the fence
-   * refuses a write.
-   */
+  /** Settles what the handler decides; after `go_on` also its next decision, unless the fence refuses a write. */
   async function attempt(job: ClaimedJob, signal: AbortSignal): Promise<Settlement> {
     if (closing) return await settled(job, giveBack('the worker is stopping'))
     const handler = handlerOf(job.name)
@@ -203,12 +201,14 @@ export function createPerformer(
         if (over || isUnavailable(error) || error instanceof NotStarted) throw error
         over = true
         log.error({ err: error, ...factsOf(job) }, 'a job threw')
-        const reason = error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
+        const is_taken = isTakenReference(error)
+        const reason = is_taken ? TAKEN : error instanceof Error ? `${error.name}: ${error.message}` : 'threw'
         const given_up = job.call === null ? discard(reason) : unknown(reason)
+        // Called again, the provider would answer the same.
+        const is_last =
+          (is_taken && job.call !== null) || (job.call?.look_only !== true && job.attempt >= job.max_attempts)
         next = async () =>
-          job.call?.look_only === true || job.attempt < job.max_attempts
-            ? retry(reason, { why: 'ambiguous', counts: true })
-            : await giveUp(given_up, reason)
+          is_last ? await giveUp(given_up, reason) : retry(reason, { why: 'ambiguous', counts: true })
       }
     }
   }

@@ -1,7 +1,7 @@
 // Settles messages by what became known of them: one statement moves the message on, suppresses whom it must no longer
 // reach, announces it and ends the job.
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
-import type { Fragment, Sql, Tx } from '#core/db.ts'
+import { isTakenReference, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { ERRORS } from '#core/errors.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { sendEmail } from '#jobs/messages.ts'
@@ -42,11 +42,27 @@ const ASKED_AFTER = '1 minute'
 /**
  * Settles jobs that were told something of a message, in one statement. No two settlements of one call may be of the
  * same message. Words may come late, twice and in any order: the result is the same. What its provider has taken was
- * sent, also where we took it for failed; what was canceled or suppressed before it left stays so. The job of a message
+ * sent, also where we took it for failed; what was canceled or suppressed before it left stays so. An id that is that of
+ * another message is not believed, and what else was said is. The job of a message
  * that a notification has settled is due at once, and ends. Returns the ids of the jobs whose lease was still ours; for
  * the others nothing was written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
+  try {
+    return await settleTold(sql, settlements)
+  } catch (error) {
+    if (settlements.length > 1 || !isTakenReference(error)) throw error
+    const [{ told, ...settlement }] = settlements as [MessageSettlement]
+    const unbelieved = {
+      ...settlement,
+      provider_reference: null,
+      told: { ...told, provider_reference: null },
+    }
+    return await settleTold(sql, [unbelieved])
+  }
+}
+
+async function settleTold(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   const items = settlements.map(({ told, notification_id, happened_at, ...settlement }) => {
     const { suppresses, event, recipients, ...facts } = told
     return {
