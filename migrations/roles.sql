@@ -184,7 +184,7 @@ begin
     ('sluice_worker', 'ai_tasks', 'select, update'),
     -- It writes emails of its own: that an endpoint was disabled.
     ('sluice_worker', 'messages', 'select, insert (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
-      terms, tags, provider, segments, encoding, send_at, metadata), update'),
+      terms, tags, provider, provider_reference, segments, encoding, send_at, metadata), update'),
     ('sluice_worker', 'templates', 'select (tenant_id, id, updated_at)'),
     ('sluice_worker', 'message_attachments', 'select, insert (tenant_id, message_id, nth, content), delete'),
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),

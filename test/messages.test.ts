@@ -662,8 +662,9 @@ describe('a person who answers', () => {
     const [one, another] = await Promise.all(
       [client, clientOf(other)].map(async (by) => (await by.get('/v1/messages?status=received')).body),
     )
-    const ours = one.find((each: any) => each.idempotency_key === sid)
+    const ours = one.find((each: any) => each.provider_reference === sid)
     expect(ours).toMatchObject({ status: 'received', channel: 'sms', from: number, to: SENDER, body: null })
+    expect(ours.idempotency_key).toBeNull()
     expect(another).toEqual([])
     const [told] = await world.sql`
       select count(*)::int as count from events where type = 'message.received' and tenant_id = ${other.tenant_id}`
@@ -734,7 +735,28 @@ describe('a person who answers', () => {
       where id = (select id from notifications where object_id = ${sid})`
     await applied()
     const { body: received } = await client.get('/v1/messages?status=received&limit=100')
-    expect(received.filter((each: any) => each.idempotency_key === sid)).toEqual([])
+    expect(received.filter((each: any) => each.provider_reference === sid)).toEqual([])
+  })
+
+  test("the provider's id of an SMS that was received is no key, and a callback about it changes nothing", async () => {
+    const [number, sid] = [freshNumber(), freshSid()]
+    await sent({ to: number })
+    await word(number, 'Is it blue?', { MessageSid: sid })
+    await applied()
+    const reply = await send(
+      { to: number, body: 'It is.', idempotency_key: sid },
+      { prefer: 'respond-async' },
+    )
+    expect(reply).toMatchObject({ status: 202, body: { status: 'queued', idempotency_key: sid } })
+    const { body: all } = await client.get('/v1/messages?status=received&limit=100')
+    const received = all.find((each: any) => each.provider_reference === sid)
+    await callback('', sid, 'delivered')
+    await callback(received.id, sid, 'delivered')
+    await applied()
+    expect((await client.get(`/v1/messages/${received.id}`)).body).toMatchObject({
+      status: 'received',
+      body: 'Is it blue?',
+    })
   })
 })
 

@@ -22,7 +22,8 @@ export async function findHeardMessage(
       ? sql`m.provider = ${provider} and m.provider_reference = ${reference}`
       : sql`m.id = ${message_id} and m.provider = ${provider}`
   const [row] = await sql<HeardMessage[]>`
-    select m.id, m.tenant_id, m.channel, m.envelope, m.recipients, m.provider_reference from messages m where ${by}`
+    select m.id, m.tenant_id, m.channel, m.envelope, m.recipients, m.provider_reference from messages m
+    where ${by} and m.status <> 'received'`
   return row
 }
 

@@ -60,9 +60,9 @@ const recipientSchema = z
 /** A message as its row has it in clear: addresses and texts are sealed. */
 export const messageRowSchema = z.object({
   ...idFields('message', '0198f6f6-2b1d-7000-8000-123456789abc'),
-  idempotency_key: keyField('order-17-shipped').meta({
-    description: "The key that it was sent with; the provider's id of an SMS that you received.",
-  }),
+  idempotency_key: keyField('order-17-shipped')
+    .nullable()
+    .meta({ description: 'The key that it was sent with; null of an SMS that you received.' }),
   channel: messageChannel,
   status: messageStatus,
   tags: z

@@ -31,6 +31,7 @@ export const OF_SMS = {
 
 /** In an event. */
 export const SMS_RECEIVED = {
+  idempotency_key: null,
   channel: 'sms',
   status: 'received',
   from: '+4915112345678',

@@ -9,7 +9,6 @@ import { segmentsOf } from '#core/segments.ts'
 import {
   findHeardMessage,
   findWriters,
-  isOfAnother,
   type HeardMessage,
   type Writer,
 } from '#domain/messages/heard.ts'
@@ -20,11 +19,11 @@ import {
   type MessageEnvelope,
   type StoredRecipient,
 } from '#domain/messages/message.ts'
+import { settleInbound, type InboundSettlement, type ReceivedMessage } from '#domain/messages/receive.ts'
 import { messagePlace } from '#domain/messages/sealed.ts'
 import { messageTerm } from '#domain/messages/terms.ts'
 import { messageNews, nothingTold, type MessageNews, type MessageTold } from '#domain/messages/told.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
-import { settleInbound, type InboundSettlement, type ReceivedMessage } from '#domain/suppressions/settle.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
@@ -74,10 +73,9 @@ async function applySms(
   // Another application sends through the same account, or something else is known by this id there.
   if (message === undefined || (message.provider_reference ?? reference) !== reference)
     return over(notification, 'ignored')
-  const taken = await isOfAnother(sql, { message_id: message.id, provider, reference })
   return apply(notification, message, {
     said: status === 'sending' ? 'sent' : status,
-    provider_reference: taken ? null : reference,
+    provider_reference: reference,
     provider_status,
     failure,
   })

@@ -1,0 +1,171 @@
+// Settles what people send us by SMS: whom it answers gets it as a message, and an opt-out or opt-in word suppresses the
+// number or lifts that.
+import type { Channel } from '#core/addresses.ts'
+import { newId } from '#core/ids.ts'
+import type { Sql } from '#core/db.ts'
+import { announce } from '../events.ts'
+import { finishing, holding, type Settlement } from '../jobs/settle.ts'
+import { suppressing, type SuppressionOf } from '../suppressions/settle.ts'
+import type { MessageRequest } from './request.ts'
+
+/** What one tenant gets of an inbound message: perhaps a message of its own, sealed, with the last that it sent to the number. */
+export type ReceivedMessage = { tenant_id: string; message_id: string } & Pick<
+  SuppressionOf,
+  'suppression_id' | 'sealed'
+> & {
+    /** Null where the text was not kept, or is not for this tenant. */
+    received: Pick<
+      MessageRequest,
+      'message_id' | 'envelope' | 'content' | 'terms' | 'segments' | 'encoding'
+    > | null
+  }
+
+/** What a person sent us, for the tenants that wrote to the number from where it was received. */
+export type InboundSettlement = Settlement & {
+  notification_id: string
+  provider: string
+  received_at: string
+  channel: Channel
+  address: string
+  /** The number that received it: a hash. */
+  received_by: string
+  /** The provider's id of it. */
+  reference: string
+  tenants: ReceivedMessage[]
+  /** By an opt-out or opt-in word; null: it is neither. */
+  opts_out: boolean | null
+}
+
+/**
+ * Settles jobs of notifications of inbound messages: whom it answers gets the message, with an event. By an opt-out word each
+ * tenant gets a suppression, and by an opt-in word it loses the one that such a word has made, with an event each; but of
+ * several words the one that was received last counts, in whatever order they are processed. Words that come twice change
+ * nothing more. No two settlements of one call may be of the same number. Returns the ids of the jobs whose lease was
+ * still ours.
+ */
+export async function settleInbound(sql: Sql, settlements: InboundSettlement[]): Promise<Set<string>> {
+  const items = settlements.map(
+    ({
+      notification_id,
+      provider,
+      received_at,
+      channel,
+      address,
+      received_by,
+      reference,
+      tenants,
+      opts_out,
+      ...settlement
+    }) => ({
+      ...settlement,
+      change: {
+        notification_id,
+        provider,
+        received_at,
+        channel,
+        address,
+        received_by,
+        reference,
+        opts_out,
+        tenants: tenants.map((each) => ({ ...each, event_id: newId(), received_event_id: newId() })),
+      },
+    }),
+  )
+  await noteWords(sql, settlements)
+  const rows = await sql<{ id: string }[]>`
+    with ${holding(sql, items)},
+    told as (
+      select c.* from held cross join lateral jsonb_to_record(held.change) as c(
+        notification_id uuid, provider text, received_at timestamptz, channel text, address text, received_by text,
+        reference text, opts_out boolean, tenants jsonb)
+    ), of_tenant as (
+      select told.notification_id, told.provider, told.received_at, told.channel, told.address, told.received_by,
+        told.reference, told.opts_out, t.*
+      from told cross join lateral jsonb_to_recordset(told.tenants) as t(
+        tenant_id uuid, message_id uuid, suppression_id uuid, sealed text, event_id uuid, received_event_id uuid,
+        received jsonb)
+    ), word as (
+      -- Locked: a later word waits until this one is settled, and then sees what it has done.
+      select t.* from (select * from of_tenant order by tenant_id, address) t
+      cross join lateral (
+        select from last_opt_words w where w.tenant_id = t.tenant_id and w.channel = t.channel
+          and w.address = t.address and w.fact_id = t.notification_id
+        for update
+      ) w
+    ),
+    ${suppressing(
+      sql,
+      sql`
+      select tenant_id, suppression_id, event_id as suppression_event_id, channel, address, sealed,
+        'opt_out' as reason, message_id, received_at as happened_at
+      from word where opts_out`,
+    )},
+    lifted as (
+      update suppressions s set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
+      from word t
+      where not t.opts_out and s.tenant_id = t.tenant_id and s.channel = t.channel and s.address = t.address
+        and s.reason = 'opt_out' and s.deleted_at is null
+        and coalesce(s.happened_at, s.created_at) <= t.received_at
+      returning s.*, t.event_id
+    ),
+    lifted_event as (${announce(sql, 'suppression', sql`select *, 'suppression.deleted' as event from lifted`)}),
+    received as (
+      insert into messages (tenant_id, id, channel, status, envelope, content, sender, recipients, terms, provider,
+        provider_reference, segments, encoding)
+      select t.tenant_id, r.message_id, t.channel, 'received', r.envelope, r.content, t.address,
+        jsonb_build_array(jsonb_build_object(
+          'address', t.received_by, 'status', null, 'code', null, 'message', null)),
+        r.terms, t.provider, t.reference, r.segments, r.encoding
+      from of_tenant t
+      cross join lateral jsonb_to_record(t.received) as r(
+        message_id uuid, envelope text, content text, terms text[], segments integer, encoding text)
+      where r.message_id is not null
+      order by t.tenant_id, t.reference
+      on conflict (provider, provider_reference) do nothing
+      returning *
+    ),
+    received_event as (${announce(
+      sql,
+      'message',
+      sql`
+      select r.*, t.received_event_id as event_id, 'message.received' as event
+      from received r join of_tenant t on t.tenant_id = r.tenant_id and t.reference = r.provider_reference`,
+    )}),
+    notification as (
+      update notifications n set state = case when told.tenants = '[]' then 'ignored' else 'applied' end,
+        applied_at = clock_timestamp(), reason = case when told.tenants = '[]' then n.reason end, parked_at = null,
+        payload = n.payload - 'text'
+      from told where n.id = told.notification_id
+    ),
+    ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map((row) => row.id))
+}
+
+/**
+ * Notes the words as the last of their numbers, unless a later one is known. By itself, so that what settles them sees
+ * all that was done by the words before, for which it has waited.
+ */
+async function noteWords(sql: Sql, settlements: InboundSettlement[]): Promise<void> {
+  const words = settlements.flatMap(({ notification_id: fact_id, received_at, channel, address, ...word }) =>
+    word.opts_out === null
+      ? []
+      : word.tenants.map(({ tenant_id }) => ({
+          tenant_id,
+          channel,
+          address,
+          opts_out: word.opts_out,
+          received_at,
+          fact_id,
+        })),
+  )
+  if (words.length === 0) return
+  await sql`
+    insert into last_opt_words as w (tenant_id, channel, address, opts_out, received_at, fact_id)
+    select * from jsonb_to_recordset(${sql.json(words)}) as a(
+      tenant_id uuid, channel text, address text, opts_out boolean, received_at timestamptz, fact_id uuid)
+    order by tenant_id, channel, address
+    on conflict (tenant_id, channel, address) do update
+      set opts_out = excluded.opts_out, received_at = excluded.received_at, fact_id = excluded.fact_id
+      where (excluded.received_at, excluded.fact_id) > (w.received_at, w.fact_id)`
+}
