@@ -986,8 +986,8 @@ export interface Message {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was sent with; the provider's id of an SMS that you received. */
-  idempotency_key: string
+  /** The key that it was sent with; null of an SMS that you received. */
+  idempotency_key: string | null
   channel: Channel
   status: MessageStatus
   /** Tags of your own, to find the email by. */
@@ -1076,8 +1076,8 @@ export interface MessageEventData {
   id: string
   /** The tenant that it belongs to. */
   tenant_id: string
-  /** The key that it was sent with; the provider's id of an SMS that you received. */
-  idempotency_key: string
+  /** The key that it was sent with; null of an SMS that you received. */
+  idempotency_key: string | null
   channel: Channel
   status: MessageStatus
   /** Tags of your own, to find the email by. */
