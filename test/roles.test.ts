@@ -319,7 +319,7 @@ describe('no role may do more than its process does', () => {
       `select from api_keys`,
       `insert into tenants select * from tenants`,
       `update tenants set contact_email = null`,
-      `insert into messages (tenant_id, id, provider_reference) select tenant_id, id, 'x' from messages`,
+      `insert into messages (tenant_id, id, delivered_at) select tenant_id, id, now() from messages`,
       `update message_attachments set content = ''`,
       `update message_limits set scope = ''`,
       `select email from customers`,
