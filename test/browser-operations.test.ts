@@ -472,8 +472,9 @@ test('an outage of a provider is the first thing that needs attention, and pages
     await expect
       .poll(() => first.innerText())
       .toMatch(/^\s*Stripe does not answer: 12 payments wait\s[^]*since 4 min/)
-    const figure = page.getByRole('region', { name: 'Oldest due' })
+    const figure = page.getByRole('region', { name: 'Longest wait' })
     await figure.getByText('12 jobs are retried, for up to 3 min').waitFor()
+    await figure.getByText(/^3 min/).waitFor()
     await checkAccessible(page)
     expect(await first.getByText('An operator settles this').count()).toBe(as === 'support' ? 1 : 0)
   }

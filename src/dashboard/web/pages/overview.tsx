@@ -160,7 +160,7 @@ function BalanceFigure({ data, currency }: FigureOf) {
   )
 }
 
-/** The longest that work waits: for a worker, or for an attempt that does not fail. */
+/** The longest that a job waits: for a worker, or for an attempt that does not fail. */
 function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: string }) {
   const { oldest_due_s: due_s = 0, retrying = 0, oldest_retrying_s: retrying_s = 0 } = data ?? {}
   const retried = `${retrying.toLocaleString()} ${retrying === 1 ? 'job is' : 'jobs are'} retried`
@@ -168,15 +168,13 @@ function WaitFigure({ data, to }: { data: OverviewAnswer | undefined; to?: strin
     retrying > 0
       ? `${retried}, for up to ${formatDuration(retrying_s * 1000)}`
       : due_s > 0
-        ? 'The longest wait of a job'
+        ? 'Of a job that is due'
         : 'No job is waiting'
-  const value =
-    due_s > 0
-      ? formatDuration(due_s * 1000)
-      : retrying > 0
-        ? `${retrying.toLocaleString()} retrying`
-        : 'Nothing due'
-  return <Figure name="Oldest due" value={data && value} note={data && note} over="now" {...(to && { to })} />
+  const longest_s = Math.max(due_s, retrying_s)
+  const value = longest_s > 0 ? formatDuration(longest_s * 1000) : 'None'
+  return (
+    <Figure name="Longest wait" value={data && value} note={data && note} over="now" {...(to && { to })} />
+  )
 }
 
 const paymentsCount = (count: number) => `${count.toLocaleString()} ${count === 1 ? 'payment' : 'payments'}`
