@@ -7,11 +7,12 @@ import { join } from 'node:path'
 import { connect, type Socket } from 'node:net'
 import pino from 'pino'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
-import { createLimit } from '#api/limit.ts'
+import { afterAll, beforeAll, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { createCallerLimit, createLimit, type CallerLimit } from '#api/limit.ts'
 import { startApi } from '#api/main.ts'
 import { createSlowLane } from '#api/slow-lane.ts'
 import { createBodyReader } from '#core/bodies.ts'
+import type { AppError } from '#core/errors.ts'
 import { createListener } from '#core/listener.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -128,6 +129,79 @@ test('what a key owes, its tenant and the other keys of it do not', async () => 
   const nothing = '/v1/customers/0198f6f0-0000-7000-8000-000000000000'
   expect((await flood.get(nothing)).status).toBe(429)
   expect((await createClient(url, other!.key).get(nothing)).status).toBe(404)
+})
+
+/** A limit whose time passes only when the test says so. */
+function limitInSlowMotion(): CallerLimit {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  return createCallerLimit({ ...world.config, RATE_LIMIT_RPS: 500, RATE_LIMIT_BURST: 2000 })
+}
+
+/** Whether a request of a key of the tenant is admitted, which then costs so many more. */
+function asks(limit: CallerLimit, key_id: string, extra = 0): boolean {
+  const caller = { key_id, tenant_id: 'one' }
+  try {
+    limit(caller)
+  } catch {
+    return false
+  }
+  limit.charge(caller, extra)
+  return true
+}
+
+test.each([959, 1])('all keys of a tenant together get what it may have, with %s extra each', (extra) => {
+  const limit = limitInSlowMotion()
+  let cost = 0
+  const seconds = 150
+  for (let second = 0; second < seconds; second++) {
+    for (let key = 0; key < 200; key++)
+      for (let nth = 0; nth < 40 && asks(limit, `${key}`, extra); nth++) cost += 1 + extra
+    vi.advanceTimersByTime(1000)
+  }
+  const allowed = 8000 + seconds * 2000
+  expect(cost).toBeGreaterThan(allowed * 0.9)
+  // Each key may be in debt once.
+  expect(cost).toBeLessThan(allowed + 200 * (1 + extra))
+})
+
+test('the largest debt of one key has no other key of its tenant refused, and is paid back at its own rate', () => {
+  const limit = limitInSlowMotion()
+  const in_debt = { key_id: 'weak', tenant_id: 'one' }
+  for (let nth = 0; nth < 2000; nth++) limit(in_debt)
+  for (let nth = 0; nth < 2000; nth++) limit.charge(in_debt, 960)
+  const others = ['a', 'b', 'c']
+  for (let nth = 0; nth < 2000; nth++) for (const key of others) expect(asks(limit, key)).toBe(true)
+  for (let second = 0; second < 20; second++) {
+    vi.advanceTimersByTime(1000)
+    expect(asks(limit, 'weak')).toBe(false)
+    for (let nth = 0; nth < 500; nth++) for (const key of others) expect(asks(limit, key)).toBe(true)
+    // The tenant has no more than that.
+    expect(asks(limit, 'd')).toBe(false)
+  }
+  vi.advanceTimersByTime(3_819_000)
+  expect(asks(limit, 'weak')).toBe(false)
+  vi.advanceTimersByTime(1100)
+  expect(asks(limit, 'weak')).toBe(true)
+})
+
+test('who is refused because keys of its tenant are in debt is told when there is room again', () => {
+  const limit = limitInSlowMotion()
+  // Five keys pay more than the tenant gets back, until the first two of them have paid.
+  for (const [nth, debt] of [5000, 5000, 20_000, 20_000, 20_000].entries())
+    limit.charge({ key_id: `${nth}`, tenant_id: 'one' }, 2000 + debt)
+  let retry_after_s = 0
+  try {
+    limit({ key_id: 'other', tenant_id: 'one' })
+  } catch (error) {
+    retry_after_s = (error as AppError).retry_after_s!
+  }
+  // 2,000 too many; 500 a second more for ten seconds, and from then on 500 a second less.
+  expect(retry_after_s).toBe(25)
+  vi.advanceTimersByTime(23_900)
+  expect(asks(limit, 'other')).toBe(false)
+  vi.advanceTimersByTime(1100)
+  expect(asks(limit, 'other')).toBe(true)
 })
 
 test('a large answer counts as several requests', async () => {

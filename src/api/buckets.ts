@@ -11,6 +11,8 @@ export type Buckets = {
   take: (id: string, requests: number) => void
   /** Takes requests out even if there are not enough left: the debt must be refilled before the next request. */
   owe: (id: string, requests: number) => void
+  /** For the next milliseconds, this payer takes `repaid_rps` requests a second out of the bucket. */
+  repay: (id: string, payer: string, for_ms: number) => void
   /** What the headers `RateLimit-Policy` and `RateLimit` say of it: `left` requests now, more in `more_in_ms` milliseconds. */
   said: (left: number, more_in_ms: number) => SaidOfBucket
 }
@@ -33,18 +35,53 @@ export function createBuckets({
   burst,
   most = Infinity,
   name = 'default',
+  repaid_rps = 0,
 }: {
   rps: number
   burst: number
   most?: number
   /** In the header `RateLimit-Policy`. */
   name?: string
+  /** How fast each payer pays. */
+  repaid_rps?: number
 }): Buckets {
   const each_ms = 1000 / rps
   const depth_ms = burst * each_ms
   const policy = `"${name}";q=${burst};w=${Math.ceil(burst / rps)}`
   /** When each bucket is full again, the least recently used first. */
   const full = new Map<string, number>()
+  /** Until when each payer of a bucket pays, the first to end first. Counted up to `at`. */
+  const payers = new Map<string, { at: number; ends: Map<string, number> }>()
+  /** How much longer a bucket needs to refill for each millisecond that one payer pays. */
+  const share = repaid_rps / rps
+
+  /** Counts what was paid out of a bucket until now. */
+  function catchUp(id: string, now: number): void {
+    const paid = payers.get(id)
+    if (paid === undefined) return
+    for (const [payer, end] of paid.ends) {
+      const until = Math.min(end, now)
+      const full_at = Math.max(full.get(id) ?? 0, paid.at) + paid.ends.size * share * (until - paid.at)
+      full.set(id, Math.max(full_at, until))
+      paid.at = until
+      if (end > now) return
+      paid.ends.delete(payer)
+    }
+    payers.delete(id)
+  }
+
+  /** When a bucket that needs `full_in_ms` to refill will need only `least_ms`, while its payers pay. */
+  function refilledIn(id: string, now: number, full_in_ms: number, least_ms: number): number {
+    let [rest_ms, at, paying] = [full_in_ms - least_ms, now, payers.get(id)?.ends.size ?? 0]
+    if (rest_ms <= 0) return rest_ms
+    for (const end of payers.get(id)?.ends.values() ?? []) {
+      const speed = 1 - paying-- * share
+      if (rest_ms <= (end - at) * speed) return at - now + rest_ms / speed
+      rest_ms -= (end - at) * speed
+      at = end
+    }
+    return at - now + rest_ms
+  }
 
   const fullIn = (id: string, now: number, requests: number) =>
     Math.max(0, (full.get(id) ?? now) - now) + requests * each_ms
@@ -53,25 +90,39 @@ export function createBuckets({
     full.delete(id)
     full.set(id, now + full_in_ms)
     for (const [oldest, at] of full) {
-      if (at > now && full.size <= most) break
+      if ((at > now || payers.has(oldest)) && full.size <= most) break
       full.delete(oldest)
     }
   }
 
   return {
     without(id, requests) {
-      const full_in_ms = fullIn(id, performance.now(), requests)
+      const now = performance.now()
+      catchUp(id, now)
+      const full_in_ms = fullIn(id, now, requests)
       // The last request that fits must not fail because of rounding.
       const left = Math.floor((depth_ms - full_in_ms) / each_ms + 1e-6)
-      return { left, enough_in_ms: full_in_ms - depth_ms, full_in_ms }
+      return {
+        left,
+        enough_in_ms: refilledIn(id, now, full_in_ms, depth_ms),
+        full_in_ms: refilledIn(id, now, full_in_ms, 0),
+      }
     },
     take(id, requests) {
       const now = performance.now()
+      catchUp(id, now)
       set(id, now, Math.min(fullIn(id, now, requests), Math.max(depth_ms, fullIn(id, now, 0))))
     },
     owe(id, requests) {
       const now = performance.now()
+      catchUp(id, now)
       set(id, now, fullIn(id, now, requests))
+    },
+    repay(id, payer, for_ms) {
+      const now = performance.now()
+      catchUp(id, now)
+      const ends = new Map(payers.get(id)?.ends).set(payer, now + for_ms)
+      payers.set(id, { at: now, ends: new Map([...ends].toSorted(([, a], [, b]) => a - b)) })
     },
     said: (left, more_in_ms) => ({
       policy,

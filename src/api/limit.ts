@@ -42,7 +42,7 @@ export function createCallerLimit({
     burst: RATE_LIMIT_TENANT_BURST ?? KEYS_OF_A_TENANT * burst,
   }
   const keys = createBuckets(of_key)
-  const tenants = createBuckets({ ...of_tenant, name: 'tenant' })
+  const tenants = createBuckets({ ...of_tenant, name: 'tenant', repaid_rps: rps })
   return Object.assign(
     ({ key_id, tenant_id }: Caller, reply?: FastifyReply, requests = 1) =>
       takeFrom(
@@ -55,10 +55,13 @@ export function createCallerLimit({
       ),
     {
       charge({ key_id, tenant_id }: Caller, requests: number) {
-        // What the key has to pay back is no debt of its tenant's other keys.
-        const { left } = keys.without(key_id, 0)
+        const debt_ms = () => Math.max(0, keys.without(key_id, 0).enough_in_ms)
+        const before_ms = debt_ms()
         keys.owe(key_id, requests)
-        tenants.take(tenant_id, Math.min(requests, Math.max(left, 0)))
+        const after_ms = debt_ms()
+        // In debt at once, the tenant would wait for one key: it pays the debt of the key as the key does.
+        tenants.owe(tenant_id, requests - ((after_ms - before_ms) * rps) / 1000)
+        if (after_ms > 0) tenants.repay(tenant_id, key_id, after_ms)
       },
     },
   )
