@@ -1,6 +1,7 @@
 // The form of what stands in the headers of an email: addresses, and texts of one line.
 import { domainToUnicode } from 'node:url'
 import { asciiDomain, bareAddress, isSameMailAddress } from './addresses.ts'
+import { withoutInvisible } from './invisible.ts'
 
 /** What becomes a header holds none of these: they would end it, or a part of it. */
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}]/u
@@ -63,10 +64,7 @@ export function passesFor(address: string, mailbox: string): boolean {
   const is_subaddress = localPart(bare)[localPart(other).length] === '+'
   if (isSameMailAddress(is_subaddress ? main : bare, other)) return true
   const name = address.slice(0, -bare.length - 1)
-  const shown = name
-    .normalize('NFKC')
-    .replaceAll(/[\s\p{Cf}]/gu, '')
-    .toLowerCase()
+  const shown = withoutInvisible(name.normalize('NFKC')).toLowerCase()
   const domain = asciiDomain(domainOf(other))
   return [domain, domainToUnicode(domain)].some((each) =>
     shown.includes(`${localPart(other).toLowerCase()}@${each}`),

@@ -2,6 +2,7 @@
 import { isIP, type BlockList } from 'node:net'
 import { domainToUnicode } from 'node:url'
 import type { Config } from './config.ts'
+import { hasInvisible } from './invisible.ts'
 import { createLookup, lookupWithin, type Lookup } from './lookup.ts'
 import { isReachable, networksOf } from './public-addresses.ts'
 
@@ -27,9 +28,6 @@ export function tenantUrlRules({
   }
 }
 
-/** What shows as nothing, or turns what is around it about: a person reads another URL than a program. */
-const UNSEEN = /[\s\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\\]/u
-
 /**
  * Why a text is no URL of the web that means the same to everybody who reads it, or null: without blanks, control
  * or invisible characters, a user or a password.
@@ -38,7 +36,8 @@ export function problemOfUrl(text: string): string | null {
   if (text.length > LONGEST_URL) return `must have at most ${LONGEST_URL} characters`
   // URL takes blanks out, and `http:host` for `http://host`: whoever reads the stored text may see another URL.
   if (!/^https?:\/\/[^/?#]/i.test(text) || !URL.canParse(text)) return 'must be an http or https URL'
-  if (UNSEEN.test(text)) return 'must not contain blanks, control or invisible characters, or backslashes'
+  if (hasInvisible(text) || text.includes('\\'))
+    return 'must not contain blanks, control or invisible characters, or backslashes'
   if (/^https?:\/\/[^/?#]*@/i.test(text)) return 'must not have a user or a password'
   const { href, hostname } = new URL(text)
   if (hostname.split('.').some(isBrokenLabel)) return 'must have a host name that can be decoded'
