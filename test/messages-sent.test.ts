@@ -433,6 +433,15 @@ describe('an email', () => {
     })
     expect(events).toEqual(['created', 'sent', 'recipients_settled'])
     await becomes(none.id, { status: 'failed', job: 'failed', recipients: ['refused', 'suppressed'] })
+    const settled = await eventually(async () => {
+      const feed = `/v1/events?type=message.recipients_settled&subject_id=${partly.id}`
+      const { body: events } = await world.client.get(feed)
+      expect(events).toHaveLength(1)
+      return events[0].data.recipients
+    })
+    expect(settled).toEqual([
+      { address: 'out@defer.example', status: 'suppressed', code: null, message: null },
+    ])
     expect(await emailsTo('out@defer.example')).toEqual([])
   })
 

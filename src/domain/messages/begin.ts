@@ -4,6 +4,7 @@ import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { announce } from '../events.ts'
+import { messageColumns } from './find.ts'
 import type { MessageStatus, StoredRecipient } from './message.ts'
 import { awaitsAnother } from './subject.ts'
 
@@ -71,7 +72,9 @@ export async function beginMessages(
               when e.recipient ->> 'deferred' = 'waiting' then e.recipient || '{"deferred": "trying"}'
               else e.recipient end order by e.nth
           ) as recipients,
-          bool_or(s.found and e.recipient ->> 'deferred' = 'waiting') as settles_some,
+          jsonb_agg(
+            (e.recipient - 'deferred') || '{"status": "suppressed", "code": null, "message": null}' order by e.nth
+          ) filter (where s.found and e.recipient ->> 'deferred' = 'waiting') as settled,
           count(*) filter (where s.found is null and e.recipient ->> 'status' is null
             and e.recipient ->> 'deferred' is distinct from 'unknown') as open,
           jsonb_path_query_first(jsonb_agg(e.recipient), '$[*] ? (@.status == "refused")') as refused
@@ -93,13 +96,15 @@ export async function beginMessages(
             'provider_code', looked.refused -> 'code') else m.failure end,
         updated_at = clock_timestamp()
       from looked where m.tenant_id = looked.tenant_id and m.id = looked.id
-      returning m.*, looked.event_id, looked.is_first, looked.settles_some, looked.open as left_to_send
+      returning m.*, looked.event_id, looked.is_first, looked.settled, looked.open as left_to_send
     ), event as (${announce(
       sql,
       'message',
       sql`
-      select m.*, case when m.is_first then 'message.' || m.status else 'message.recipients_settled' end as event from m
-      where case when m.is_first then m.status in ('suppressed', 'failed') else m.settles_some end`,
+      select ${messageColumns(sql, [])}, event_id,
+        case when is_first then 'message.' || status else 'message.recipients_settled' end as event,
+        case when is_first then recipients else settled end as recipients
+      from m where case when is_first then status in ('suppressed', 'failed') else settled is not null end`,
     )})
     select l.job_id, l.begun and m.left_to_send > 0 as begun, coalesce(m.status, l.status) as status, l.envelope,
       l.content, coalesce(m.recipients, l.recipients) as recipients, l.provider_reference,
