@@ -144,20 +144,20 @@ async function becomes(id: string, stands: object): Promise<Stands> {
 
 type Stands = Awaited<ReturnType<typeof standsAs>>
 
-describe('a message begins', () => {
-  /** The job, held by this test. */
-  async function held(id: string): Promise<{ job_id: string; lease_token: string }> {
-    const [job] = await world.sql<{ job_id: string; lease_token: string }[]>`
-      update jobs set state = 'running', attempt = 1, worker = 'test', started_at = now(), lease_token = gen_random_uuid(),
-        run_at = now(), lease_until = now() + interval '1 minute'
-      where subject_id = ${id} returning id as job_id, lease_token`
-    return job!
-  }
-  const begin = async (id: string, lease: { job_id: string; lease_token: string }) =>
-    (await beginMessages(world.sql, [{ ...lease, tenant_id: world.tenant_id, message_id: id }])).get(
-      lease.job_id,
-    )
+/** The job, held by this test. */
+async function held(id: string): Promise<{ job_id: string; lease_token: string }> {
+  const [job] = await world.sql<{ job_id: string; lease_token: string }[]>`
+    update jobs set state = 'running', attempt = 1, worker = 'test', started_at = now(), lease_token = gen_random_uuid(),
+      run_at = now(), lease_until = now() + interval '1 minute'
+    where subject_id = ${id} returning id as job_id, lease_token`
+  return job!
+}
+const begin = async (id: string, lease: { job_id: string; lease_token: string }) =>
+  (await beginMessages(world.sql, [{ ...lease, tenant_id: world.tenant_id, message_id: id }])).get(
+    lease.job_id,
+  )
 
+describe('a message begins', () => {
   test('once, for the holder of its lease, and without whom was suppressed meanwhile', async () => {
     const [ada, grace] = [freshAddress(), freshAddress()]
     const id = await scheduled({ to: [ada], cc: [grace] })
@@ -736,6 +736,49 @@ describe('a person who answers', () => {
     await applied()
     const { body: received } = await client.get('/v1/messages?status=received&limit=100')
     expect(received.filter((each: any) => each.provider_reference === sid)).toEqual([])
+  })
+
+  const gets = async (by: Client, sid: string) =>
+    (await by.get('/v1/messages?status=received&limit=100')).body.some(
+      (each: any) => each.provider_reference === sid,
+    )
+  /** Whether we and the other tenant get what a person answers now. */
+  async function answered(number: string, other: Client): Promise<boolean[]> {
+    const sid = freshSid()
+    await word(number, 'Yes, my code is 4711', { MessageSid: sid })
+    await applied()
+    return [await gets(client, sid), await gets(other, sid)]
+  }
+  const leftAt = async (id: string, ages: { accepted: string; sent: string }) =>
+    await world.sql`
+      update messages set send_at = null, created_at = now() - ${ages.accepted}::interval,
+        sent_at = now() - ${ages.sent}::interval where id = ${id}`
+
+  test('an SMS is for the tenant whose message left last, not for the one whose was accepted last', async () => {
+    const [number, other] = [freshNumber(), clientOf(await world.clientOf())]
+    const ours = await sent({ to: number })
+    const theirs = await sent({ to: number }, other)
+    await leftAt(ours, { accepted: '30 minutes', sent: '1 minute' })
+    await leftAt(theirs, { accepted: '15 minutes', sent: '15 minutes' })
+    expect(await answered(number, other)).toEqual([true, false])
+    await leftAt(ours, { accepted: '10 minutes', sent: '16 minutes' })
+    expect(await answered(number, other)).toEqual([false, true])
+  })
+
+  test('an SMS answers what is on its way, and nothing that leaves only after it was received', async () => {
+    const [number, other] = [freshNumber(), clientOf(await world.clientOf())]
+    const ours = await scheduled({ to: number })
+    await sent({ to: number }, other)
+    await world.sql`update messages set send_at = null, status = 'queued' where id = ${ours}`
+    expect(await answered(number, other)).toEqual([false, true])
+    const sid = freshSid()
+    const leave = async () =>
+      expect(await begin(ours, await held(ours))).toMatchObject({ begun: true, status: 'sending' })
+    await processed([() => word(number, 'Who?', { MessageSid: sid })], [0], leave)
+    expect([await gets(client, sid), await gets(other, sid)]).toEqual([false, true])
+    // What became of ours is not known yet, and it is said to be sent later than the answer came.
+    await world.sql`update messages set sent_at = now() + interval '1 minute' where id = ${ours}`
+    expect(await answered(number, other)).toEqual([true, false])
   })
 
   test("the provider's id of an SMS that was received is no key, and a callback about it changes nothing", async () => {

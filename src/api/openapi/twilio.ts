@@ -37,7 +37,7 @@ const operation: JsonSchema = {
   operationId: 'receiveTwilioPost',
   summary: 'Take a status callback or an answer from Twilio',
   description:
-    'Called by Twilio. A status callback moves the SMS on. An answer becomes a message of the tenant that wrote last to the number from the number that received it. One that is a word such as STOP suppresses the number for them; START lifts that. Numbers and texts are stored encrypted.',
+    'Called by Twilio. A status callback moves the SMS on. An answer becomes a message of the tenant whose message to the number left last from the number that received it. One that is a word such as STOP suppresses the number for them; START lifts that. Numbers and texts are stored encrypted.',
   tags: ['notifications'],
   security: [{ twilio_signature: [] }],
   parameters: [

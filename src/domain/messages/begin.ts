@@ -94,7 +94,7 @@ export async function beginMessages(
         failure = case when looked.is_first and looked.open = 0 and looked.refused is not null
           then jsonb_build_object('code', 'recipient_refused', 'message', coalesce(looked.refused ->> 'message', ''),
             'provider_code', looked.refused -> 'code') else m.failure end,
-        updated_at = clock_timestamp()
+        begun_at = clock_timestamp(), updated_at = clock_timestamp()
       from looked where m.tenant_id = looked.tenant_id and m.id = looked.id
       returning m.*, looked.event_id, looked.is_first, looked.settled, looked.open as left_to_send
     ), event as (${announce(

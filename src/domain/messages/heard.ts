@@ -40,15 +40,16 @@ export async function findWriters(
 ): Promise<Writer[]> {
   return await sql<Writer[]>`
     with written as (
-      select m.tenant_id, m.id, m.envelope, m.created_at, m.status, 
-        least(coalesce(m.send_at, m.created_at), m.sent_at) as at
+      select m.tenant_id, m.id, m.envelope, m.created_at, m.status,
+        -- An answer may come before it is known that the provider took the message.
+        coalesce(least(m.begun_at, m.sent_at), m.send_at, m.created_at) as left_at
       from messages m
       where m.channel = 'sms' and m.recipients -> 0 ->> 'address' = ${number}
         and m.sender = any(${received_by}::text[]) and m.status <> 'received'
     ), answered as (
       select tenant_id from written
-      where at <= ${received_at} and status in ('sending', 'unknown', 'sent', 'delivered', 'undelivered')
-      order by at desc, id desc limit 1
+      where left_at <= ${received_at} and status in ('sending', 'unknown', 'sent', 'delivered', 'undelivered')
+      order by left_at desc, id desc limit 1
     )
     select distinct on (w.tenant_id) w.tenant_id, w.id as message_id, w.envelope,
       exists (select from answered a where a.tenant_id = w.tenant_id) as is_answered
