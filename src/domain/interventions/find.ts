@@ -143,7 +143,8 @@ export async function findJob(sql: Sql, id: string): Promise<ShownJob | undefine
     delivery: await findDeliveryOf(sql, job),
     call: callOf(job, works_on),
     attempts: await sql<ShownJob['attempts']>`
-      select attempt, worker, started_at, ended_at, outcome, ${jobErrorText(sql, 'error')} as error from all_job_attempts
+      select attempt, worker, started_at, ended_at, outcome, ${jobErrorText(sql, 'error')} as error
+      from all_job_attempts
       where tenant_id = ${tenant_id} and job_id = ${id} order by attempt`,
     calls: await sql<ShownJob['calls']>`
       select generation, key, operation, first_sent_at, last_sent_at, refused_since, outcome, provider_reference

@@ -6,12 +6,7 @@ import { newId } from '#core/ids.ts'
 import { SealError, type Vault } from '#core/secrets.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { segmentsOf } from '#core/segments.ts'
-import {
-  findHeardMessage,
-  findWriters,
-  type HeardMessage,
-  type Writer,
-} from '#domain/messages/heard.ts'
+import { findHeardMessage, findWriters, type HeardMessage, type Writer } from '#domain/messages/heard.ts'
 import { createInboundVault, inboundPlace, inboundText, type InboundText } from '#domain/messages/inbound.ts'
 import {
   recipientAddresses,
