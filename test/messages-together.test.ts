@@ -77,6 +77,24 @@ const noted = (answers: Promise<Answer>[]) => {
   return answered
 }
 
+/** Sends emails whose caller leaves before the answers. `first`: the first answer all the same. */
+function leaving(by: Client, count: number, fields: object, headers = ASYNC) {
+  const caller = new AbortController()
+  const sent = Array.from({ length: count }, () =>
+    fetch(`${by.url}/v1/messages/email`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${by.key}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ ...one(), ...fields }),
+      signal: caller.signal,
+    }),
+  )
+  const leave = async () => {
+    caller.abort()
+    await Promise.allSettled(sent)
+  }
+  return { first: () => Promise.race(sent), leave }
+}
+
 test('many emails that are not large each are bounded together too, and keep out no small ones', async () => {
   const [own, other] = [await tenant(), await tenant()]
   await whileLocked(minutesOf(own), async (letGo) => {
@@ -178,15 +196,7 @@ test('what was given takes room already while a template is waited for', async (
 test('large bodies of requests that wait for their work take room until their callers have left', async () => {
   const own = await tenant()
   const large = { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
-  const leaving = new AbortController()
-  const waiting = [1, 2].map(() =>
-    fetch(`${own.url}/v1/messages/email`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${own.key}`, 'content-type': 'application/json', prefer: 'wait=30' },
-      body: JSON.stringify({ ...one(), ...large }),
-      signal: leaving.signal,
-    }),
-  )
+  const { leave } = leaving(own, 2, large, { prefer: 'wait=30' })
   await until('both wait', async () => (await own.get('/v1/messages')).body.length === 3)
   expect(await email(own, large)).toMatchObject({
     status: 503,
@@ -194,9 +204,28 @@ test('large bodies of requests that wait for their work take room until their ca
   })
   expect((await email(own)).status).toBe(202)
   expect((await email(await tenant(), large)).status).toBe(202)
-  leaving.abort()
-  await Promise.allSettled(waiting)
+  await leave()
   await until('there is room again', async () => (await email(own, large)).status === 202)
+}, 60_000)
+
+test('a large body takes room also after its caller has left, until it is used no longer', async () => {
+  const [own, other] = [await tenant(), await tenant()]
+  const large = { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
+  await whileLocked(minutesOf(own), async (letGo) => {
+    const written = leaving(own, 3, large)
+    expect((await written.first()).status).toBe(503)
+    const waiting = leaving(other, 2, large, { prefer: 'wait=30' })
+    await until('both of the other wait', async () => (await other.get('/v1/messages')).body.length === 3)
+    await written.leave()
+    await waiting.leave()
+    await until('it is seen that they left', async () => (await email(other, large)).status === 202)
+    expect(await email(own, large)).toMatchObject({
+      status: 503,
+      body: { error: { code: 'overloaded', message: expect.stringMatching(/^Too many large bodies/) } },
+    })
+    await letGo()
+    await until('there is room again', async () => (await email(own, large)).status === 202)
+  })
 }, 60_000)
 
 test('while a large email is being written only messages of its tenant wait', async () => {
