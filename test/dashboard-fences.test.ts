@@ -3,11 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { askedOf, subjectIn, TOLD } from '#dashboard/told.ts'
+import { freshKey, type Client } from '#test/client.ts'
 import { dashboardRoutes } from '#test/dashboard-routes.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { heldPayment } from '#test/payments.ts'
 import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browser } from '#test/people.ts'
-import { requestBytes, sendBytes } from '#test/raw.ts'
+import { openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
@@ -263,8 +264,9 @@ test('that is so wherever a session is looked up', async () => {
   ]) {
     const address = { 'x-forwarded-for': `198.51.100.${(last += 1)}` }
     const all = await Promise.all(Array.from({ length: 80 }, () => ended.get(path, address)))
-    const count = (status: number) => all.filter((each) => each.status === status).length
-    expect([path, count(401) < 60, count(401) + count(429)]).toEqual([path, true, 80])
+    const count = (...statuses: number[]) => all.filter(({ status }) => statuses.includes(status)).length
+    // Where the machine is slow, some are not looked up in time.
+    expect([path, count(401) < 60, count(401, 429, 503)]).toEqual([path, true, 80])
   }
   // Whoever is in the middle of signing in has a cookie, and no session yet.
   const half = { 'x-forwarded-for': '198.51.100.99', cookie: 'sluice.two_factor=x' }
@@ -291,13 +293,12 @@ test('tenants that ask for much hold up no other tenant, and no operator', async
   const search = (browser: Browser) => browser.get('/api/find?q=zzz')
   // Whoever asked for much once does not ask among the quick ones for a while.
   await Promise.all(slow.map(search))
-  let waiting = 0
+  const over = new AbortController()
   const flood = slow.flatMap((browser) =>
     Array.from({ length: 40 }, async () => {
-      waiting += 1
-      const { status } = await search(browser)
-      waiting -= 1
-      return status
+      const statuses: number[] = []
+      for (; !over.signal.aborted; await sleep(200)) statuses.push((await search(browser)).status)
+      return statuses
     }),
   )
   await sleep(100)
@@ -308,11 +309,11 @@ test('tenants that ask for much hold up no other tenant, and no operator', async
     [operator, '/api/ops/queues'],
     [operator, '/api/ops/jobs'],
   ] as const)
-    // A slow machine may refuse one for a moment; it is answered while the others still wait.
+    // A slow machine may refuse one for a moment; it is answered while the others ask on.
     await expect.poll(async () => [path, (await browser.get(path)).status]).toEqual([path, 200])
-  expect(waiting).toBeGreaterThan(40)
+  over.abort()
   await unlock()
-  expect([200, 429, 503]).toEqual(expect.arrayContaining([...new Set(await Promise.all(flood))]))
+  expect([200, 429, 503]).toEqual(expect.arrayContaining([...new Set((await Promise.all(flood)).flat())]))
 })
 
 test('what somebody asked for who has left is not looked for', async () => {
@@ -332,6 +333,39 @@ test('what somebody asked for who has left is not looked for', async () => {
     where datname = current_database() and application_name = 'sluice-dashboard-lists' and wait_event_type = 'Lock'`
   expect(looking).toHaveLength(0)
 })
+
+test('previews of somebody who only reads are bounded as those of a key, and hold up nobody when they have left', async () => {
+  const flooded = await world.clientOf({ tenant: 'flooded' })
+  const text = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}Hello'
+  const previewOf = async (client: Client, fields: object) => {
+    const template = { name: freshKey(), channel: 'email', subject: 'x', ...fields }
+    const { id } = (await client.post('/v1/messages/templates', template)).body
+    return `/api/v1/messages/templates/${id}/preview`
+  }
+  const [slow, quick] = [await previewOf(flooded, { text }), await previewOf(world.client, { text: 'Hello' })]
+  const reads = { role: 'read-only', tenant_id: flooded.tenant_id } as const
+  const [reader, another] = [await signedInAs(world, reads), await signedInAs(world, reads)]
+  const other = await signedInAs(world, { role: 'read-only' })
+  const asked = { variables: { mark: 1, rest: 'x'.repeat(60_000) } }
+  // Of one person a hundred are looked up at once.
+  const all = Array.from({ length: 190 }, (_, nth) => (nth % 2 ? reader : another).post(slow, asked))
+  await Promise.race(all)
+  expect((await other.post(quick, { variables: {} })).body.text).toBe('Hello')
+  const answers = await Promise.all(all)
+  const refusals = answers.filter(({ status }) => status !== 200).map(({ body }) => body.error.message)
+  expect(refusals).toContainEqual(expect.stringMatching(/your templates wait/))
+  for (const message of refusals)
+    expect(message).toMatch(/ wait |cannot be rendered now|is too busy|took too long/)
+
+  const headers = { host, origin: url, cookie: cookieOf(reader), 'content-type': 'application/json' }
+  const bytes = requestBytes('POST', slow, headers, JSON.stringify({ variables: { mark: 1 } }))
+  const leaving = openUnfinished(url, 300, bytes)
+  for (let n = 0; n < 5; n += 1) expect((await other.post(quick, { variables: {} })).status).toBe(200)
+  await leaving.reset()
+  // On a slow machine the one that is rendered may take longer than the next may wait.
+  const again = async () => (await reader.post(slow, { variables: { mark: 1 } })).body.text
+  await expect.poll(again, { timeout: 30_000 }).toBe('Hello')
+}, 90_000)
 
 test('what changes nothing is no act on record, and nobody fills the record with acts', async () => {
   const [reader, operator] = [

@@ -48,8 +48,10 @@ export function openUnfinished(
     statuses,
     async reset() {
       const open = sockets.filter(({ closed }) => !closed)
-      // One that has been answered and closed meanwhile cannot be reset, and is closed all the same.
-      const all = Promise.all(open.map((socket) => new Promise((resolve) => socket.once('close', resolve))))
+      // One that the server ends at this moment can no longer be reset: Node says so by an error, and never that it is closed.
+      const over = (socket: Socket) =>
+        new Promise<void>((resolve) => socket.once('close', resolve).once('error', () => resolve()))
+      const all = Promise.all(open.map(over))
       for (const socket of open) {
         // One that is not connected yet would be reset once it is, which may take for ever.
         if (socket.connecting) socket.destroy()
