@@ -139,6 +139,20 @@ test('a hold that shows up although the second call was refused is released: the
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'failed' })
 })
 
+test('a hold that shows up after its payment was canceled without another call is released', async () => {
+  const { id } = await unknownPayment()
+  expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
+  await dueNow(id)
+  expect(await paymentIn(client, id, 'canceled')).toMatchObject({ processor_reference: null })
+  await isCanceled(await lateHold(id))
+  await world.drain()
+  expect((await drifts()).filter((each: any) => each.subject_id === id)).toEqual([])
+  expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({
+    status: 'canceled',
+    processor_reference: null,
+  })
+})
+
 test('a copy of a payment that was called once may be of another program: it is left alone, and shown', async () => {
   const { id } = await heldPayment(client)
   const other = await lateHold(id)
@@ -251,4 +265,16 @@ test('a session that shows up after another was opened is canceled too', async (
   await sessionIsCanceled(await lateSession(body.id))
   const { body: still } = await client.get(`/v1/compliance/kyc/${body.id}`)
   expect(still).toMatchObject({ status: 'requires_input', provider_reference })
+})
+
+test('a session that shows up although the second call was refused is canceled: the verification is rejected', async () => {
+  const { of, match } = await failingOnce()
+  await fault(world, { match, fault: 'refuse_400' })
+  const { body } = await startVerification(client, of, ASYNC)
+  await verificationIn(client, body.id, 'rejected')
+  await sessionIsCanceled(await lateSession(body.id))
+  await world.drain()
+  const { body: still } = await client.get(`/v1/compliance/kyc/${body.id}`)
+  expect(still).toMatchObject({ status: 'rejected', decided_by: null })
+  expect((await drifts()).filter((each: any) => each.subject_id === body.id)).toEqual([])
 })

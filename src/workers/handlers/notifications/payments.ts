@@ -127,8 +127,10 @@ async function applyPayment(
   })
   if ('decision' in both) return both.decision
   const { row: payment, record } = both
-  // Its second call was refused, and then the hold of the first shows up.
-  const undone = payment.status === 'failed' ? await undo(payment, record) : undefined
+  // The first call had an effect after all. Its second one was refused, or was not made: the payment was canceled.
+  const has_none =
+    payment.status === 'failed' || (payment.status === 'canceled' && payment.processor_reference === null)
+  const undone = has_none ? await undo(payment, record) : undefined
   if (undone !== undefined) return undone
   const of = { tenant_id: payment.tenant_id, payment_id: payment.id }
   addLogFacts(of)

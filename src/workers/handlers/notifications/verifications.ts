@@ -72,27 +72,32 @@ async function applySession(
   const { sql, identity } = context
   const { reference } = news
   const as_of = await findTime(sql)
+  const undo = async (row: KnownVerification, record: IdentitySession) =>
+    (await isUndoableDuplicate(context, 'kyc', row, record))
+      ? done({ tells: cancelDuplicate('kyc', row, record.reference, notification.id) })
+      : undefined
   const both = await findBoth(context, notification, news, {
     compared: comparedVerification,
     rows: verificationRows,
     ask: () => identity.findSession(reference),
     // No money moves by a second session: one that cannot be canceled needs nobody.
     seconds: false,
-    undo: async (row, record) =>
-      (await isUndoableDuplicate(context, 'kyc', row, record))
-        ? done({ tells: cancelDuplicate('kyc', row, record.reference, notification.id) })
-        : undefined,
+    undo,
     mayBeSecond: (row) => mayBeDuplicate(context, 'kyc', row),
   })
   if ('decision' in both) return both.decision
   const { row: verification, record: session } = both
-  const { tenant_id, id: kyc_id, status, decided_by } = verification
+  const { tenant_id, id: kyc_id, status, decided_by, provider_reference } = verification
+  // The first call had an effect after all, and its second one was refused.
+  const has_none = status === 'rejected' && provider_reference === null
+  const undone = has_none ? await undo(verification, session) : undefined
+  if (undone !== undefined) return undone
   addLogFacts({ tenant_id, kyc_id })
   const told = verificationTold({ tenant_id, kyc_id }, session, as_of)
   const tells = settlingVerification({ told, notification_id: notification.id })
   const of = { tenant_id, subject: 'kyc', subject_id: kyc_id } as const
   const theirs = sideOf(session)
-  const ours = { status, decided_by, provider_reference: verification.provider_reference }
+  const ours = { status, decided_by, provider_reference }
   const differs = disagreement('kyc', { ours, worked_on: true, parked: [] }, theirs)
   if (!isLook(notification) && differs === null && !wasDrift(notification))
     return await applied(notification, of, { tells })
