@@ -210,7 +210,7 @@ begin
     ('sluice_worker', 'notifications', 'select, insert, update'),
     ('sluice_worker', 'recurring_work', 'select, insert, update'),
     ('sluice_worker', 'drifts', 'select, insert, update'),
-    ('sluice_worker', 'provider_accounts', 'select, insert'),
+    ('sluice_worker', 'provider_accounts', 'select, insert, update'),
     ('sluice_worker', 'idempotency_keys', 'select, insert, delete'),
     -- Written and forgotten by the functions below only.
     ('sluice_worker', 'job_history', 'select'),

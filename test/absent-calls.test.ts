@@ -385,14 +385,20 @@ test('a list that gives no answer proves nothing', async () => {
 })
 
 describe('after the secret key was replaced', () => {
+  const STAYS_UNKNOWN = {
+    state: 'unknown',
+    generation: 1,
+    reason: expect.stringContaining('other credentials'),
+  }
   test.each([
     ['of the same account: what never took effect is made again', {}, { state: 'succeeded', generation: 2 }],
+    ['of another account: the call stays unknown', { id: 'acct_1Another' }, STAYS_UNKNOWN],
     [
-      'of another account: the call stays unknown',
-      { id: 'acct_1Another' },
-      { state: 'unknown', generation: 1, reason: expect.stringContaining('other credentials') },
+      'of the other mode of the account: the call stays unknown',
+      { api_key: 'sk_live_replaced' },
+      STAYS_UNKNOWN,
     ],
-  ])('by one %s', async (_, account, becomes) => {
+  ])('by one %s', async (_, account: { id?: string; api_key?: string }, becomes) => {
     const rolled = await createWorld({ parts: ['api'], notifications: false })
     onTestFinished(() => rolled.close())
     const log = createLog('silent', 'test')
@@ -413,8 +419,8 @@ describe('after the secret key was replaced', () => {
     await eventually(async () => expect(await accounts()).toHaveLength(1))
     await first.close()
 
-    const api_key = 'sk_test_replaced'
-    await rolled.provider('stripe').control('POST', '/account', { api_key, ...account })
+    const { api_key = 'rk_test_replaced' } = account
+    await rolled.provider('stripe').control('POST', '/account', { ...account, api_key })
     const second = await startHere('worker', { ...rolled.env, STRIPE_SECRET_KEY: api_key }, log)
     onTestFinished(() => second.close())
     await eventually(async () => expect(await accounts()).toHaveLength(2))
@@ -422,6 +428,16 @@ describe('after the secret key was replaced', () => {
       update jobs set first_sent_at = first_sent_at - interval '3 minutes', run_at = now(), rung_at = null,
         created_at = created_at - interval '3 minutes', last_sent_at = last_sent_at - interval '3 minutes'`
     await eventually(async () => expect(await job()).toMatchObject(becomes))
+  })
+
+  test('what an earlier version recorded without the mode is asked again for the key in use', async () => {
+    const of = async () =>
+      (await world.sql`select account from provider_accounts`).map((each) => each['account'])
+    await eventually(async () => expect(await of()).toHaveLength(1))
+    await world.sql`update provider_accounts set account = 'acct_1SluiceEmulator'`
+    const worker = await startHere('worker', world.env, createLog('silent', 'test'))
+    onTestFinished(() => worker.close())
+    await eventually(async () => expect(await of()).toEqual(['acct_1SluiceEmulator test']))
   })
 })
 
@@ -442,8 +458,35 @@ describe('clocks that differ', () => {
     }
   })
 
+  test.each(MONEY.slice(1))(
+    "a database's clock that was ahead at the sending makes no second one: $name",
+    async (kind) => {
+      // It is made sixteen minutes ago, when our clock said eleven.
+      await advance(-16 * 60_000)
+      const path = { transfer: '/transfers$', payout: '/payouts$', top_up: '/topups$' }[kind.effect]!
+      const list = await fault(world, { match: { method: 'GET', path }, times: 1000, fault: 'html_503' })
+      const { id, subject_id, owner } = await kind.ask('error_500_after')
+      await list.hit()
+      await advance(16 * 60_000)
+      await world.sql`
+      update jobs set created_at = created_at - interval '11 minutes' where subject_id = ${subject_id}`
+      await list.remove()
+      await eventually(async () => {
+        await world.sql`
+        update jobs set first_sent_at = first_sent_at - interval '11 minutes', run_at = now(), rung_at = null,
+          last_sent_at = last_sent_at - interval '11 minutes'
+        where subject_id = ${subject_id} and state in ('ready', 'unknown')`
+        expect(await jobOf(subject_id, kind.job)).toMatchObject({ state: 'succeeded', generation: 1 })
+      })
+      await kind.ends(owner, id)
+      expect(await happened(kind, id)).toBe(1)
+    },
+  )
+
   test("an absence in a list by another clock than the database's proves nothing", async () => {
-    await advance(-HOURS_MS)
+    // Lists begin a day before the job.
+    const DAY_MS = 26 * 3_600_000
+    await advance(-DAY_MS)
     try {
       const { id, owner } = await askedPayout('ba_manual')('error_500_after')
       const looks = async () => await listed('/v1/payouts')
@@ -460,12 +503,12 @@ describe('clocks that differ', () => {
       expect(made).toHaveLength(1)
       const job = await jobOf(id, 'payout.create')
       expect(job.generation).toBe(1)
-      expect(job.reason).toContain('the clocks of the provider and of the database differ by 7')
+      expect(job.reason).toContain('the clocks of the provider and of the database differ by 9')
       await world.sql`
         update jobs set provider_reference = ${made[0].id}, run_at = now(), rung_at = null where id = ${job.id}`
       await payoutIn(owner, id, 'processing')
     } finally {
-      await advance(HOURS_MS)
+      await advance(DAY_MS)
     }
   })
 })

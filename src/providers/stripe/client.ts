@@ -26,7 +26,10 @@ export type StripeClient = {
   deadline_ms: number
   /** Asks, and classifies what comes of it. */
   call: <T>(operation: string, ask: () => Promise<T>) => Promise<Outcome<T>>
-  /** The id of the account that the secret key is of. Not a call of a job: a restricted key may be refused it, which is no outage. */
+  /**
+   * The account that the secret key is of, and its mode: an account has its own objects in each. Not a call of a job: a
+   * restricted key may be refused it, which is no outage.
+   */
   findAccount: () => Promise<Outcome<string>>
   close: () => Promise<void>
 }
@@ -51,16 +54,26 @@ export function openStripe(options: StripeOptions): StripeClient {
   }
 
   async function findAccount(): Promise<Outcome<string>> {
+    const mode = modeOf(options.secret_key)
+    if (mode === undefined)
+      return {
+        kind: 'misconfigured',
+        reason: 'the secret key does not say whether it is of live or of test mode',
+      }
     const ask = async () => {
       const account = await stripe.accounts.retrieveCurrent()
       believe(account.object === 'account' && isId(account.id, 'acct_'), 'not an account')
-      return account.id
+      return `${account.id} ${mode}`
     }
     return await ask().then((value): Outcome<string> => ({ kind: 'done', value }), classifyStarted)
   }
 
   const credentials = fingerprintOf(new URL(api_base).href, options.secret_key)
   return { stripe, credentials, deadline_ms, call, findAccount, close: () => client.close() }
+}
+
+function modeOf(secret_key: string): string | undefined {
+  return /^[a-z]+_(?:org_)?(live|test)_/.exec(secret_key)?.[1]
 }
 
 /** Too short to be of use to anyone who has a part of the key, and long enough to tell two keys apart. */

@@ -15,10 +15,16 @@ export const IRREVERSIBLE: AbsenceRule = { after_ms: 10 * 60_000, lookups: 2 }
 /** The time between two lookups that must both show an absence. */
 const BETWEEN_MS = 60_000
 /**
- * Lists are read from so long before the first sending until so long after the last. The clocks of the provider and of the
- * database differ by less, which each list shows (`believeClock`), and a call leaves within it after its claim.
+ * The list of all payments is read from so long before the first sending until so long after the last. The clocks of the
+ * provider and of the database differ by less, which each list shows (`believeClock`), and a call leaves within it after
+ * its claim. If the database's clock was wrong at the sending and is right now, a second hold is made, and one is canceled.
  */
 const MARGIN_S = 60
+/**
+ * Lists with a filter of their own begin so long before the job: they are short, and what they miss would be paid twice.
+ * That the clocks agree now does not say that they agreed at the sending.
+ */
+const FILTERED_MARGIN_S = 24 * 3600
 
 /** The provider of a call, and a fingerprint of our credentials there. */
 type AskedProvider = { name: string; credentials: string }
@@ -47,8 +53,9 @@ type SentJob = {
 }
 
 /**
- * Since when the provider can have made the object of a call, and the present, in Unix time by the database's clock: no
- * worker's clock counts. It begins with the job: what an earlier key has made is found too.
+ * Since when the provider can have made the object of a call, for a list with a filter of its own, and the present, in Unix
+ * time by the database's clock: no worker's clock counts. It begins before the job: what an earlier key has made is found
+ * too.
  */
 export function timesSinceAsked({
   sendings: { created_s },
@@ -56,7 +63,7 @@ export function timesSinceAsked({
   began_at,
 }: Pick<SentJob, 'sendings' | 'age_ms' | 'began_at'>): { from_s: number; now_s: number } {
   const now_s = created_s + (age_ms + performance.now() - began_at) / 1000
-  return { from_s: Math.floor(created_s) - MARGIN_S, now_s }
+  return { from_s: Math.floor(created_s) - FILTERED_MARGIN_S, now_s }
 }
 
 /**
@@ -68,8 +75,9 @@ export async function sendingTimes(
   { sql }: Pick<WorkerContext, 'sql'>,
   job: SentJob,
 ): Promise<{ from_s: number; to_s: number; now_s: number }> {
-  const { from_s: asked_s, now_s } = timesSinceAsked(job)
-  const { first_s, last_s } = job.sendings
+  const { now_s } = timesSinceAsked(job)
+  const { created_s, first_s, last_s } = job.sendings
+  const asked_s = Math.floor(created_s) - MARGIN_S
   const { generation } = job.call
   const to_s = Math.ceil(last_s ?? now_s) + MARGIN_S
   const from_s = first_s === null ? asked_s : Math.floor(first_s) - MARGIN_S

@@ -1,7 +1,7 @@
-// Learns once of which account the credentials of each provider are: when they are replaced, calls that were sent with the
+// Learns at the start of which account the credentials of each provider are: when they are replaced, calls that were sent with the
 // earlier ones can still be looked up.
 import { seldom } from '#core/seldom.ts'
-import { isAccountKnown, keepAccount } from '#domain/jobs/accounts.ts'
+import { keepAccount } from '#domain/jobs/accounts.ts'
 import type { WorkerContext } from '../context.ts'
 import { every, type Loop } from '../clock.ts'
 
@@ -28,15 +28,12 @@ export function learnAccounts({ sql, log, credentials }: WorkerContext): Loop {
     async () => {
       interval_ms = AGAIN_MS
       for (const [provider, { fingerprint, findAccount }] of open) {
-        const ours = { provider, credentials: fingerprint }
-        if (!(await isAccountKnown(sql, ours))) {
-          const found = await findAccount()
-          if (found.kind !== 'done') {
-            warn(provider, found.kind === 'declined' ? found.failure.message : found.reason)
-            continue
-          }
-          await keepAccount(sql, ours, found.value)
+        const found = await findAccount()
+        if (found.kind !== 'done') {
+          warn(provider, found.kind === 'declined' ? found.failure.message : found.reason)
+          continue
         }
+        await keepAccount(sql, { provider, credentials: fingerprint }, found.value)
         open.delete(provider)
       }
     },
