@@ -1,6 +1,7 @@
 // Top-ups: money that a tenant brings in comes once, whatever gets lost, and may be taken back.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
+import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
 import { postings } from '#domain/ledger.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
@@ -752,6 +753,17 @@ describe('told when the test tells it', () => {
     expect(await lookLater(world, 'top_up', id)).toBe(true)
     await inStatus(shop, id, 'succeeded')
     expect(await driftsOf(shop, id)).toEqual([])
+  })
+
+  test('one that an older worker has posted, without what the processor said, is right', async () => {
+    const shop = await world.clientOf()
+    const { id, processor_reference } = await taken(shop)
+    await settleTopUp(world, processor_reference, 'succeeded')
+    await tell(processor_reference)
+    await inStatus(shop, id, 'succeeded')
+    await world.sql`update top_ups set processor_status = 'pending' where id = ${id}`
+    const { problems } = await auditEverything(world.sql)
+    expect(problems.filter((each) => each.subject_id === id)).toEqual([])
   })
 
   test('one whose effect is unknown, or that came although it had failed here, is a drift', async () => {

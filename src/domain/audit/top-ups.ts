@@ -19,8 +19,9 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
         null, null),
       ('a top-up succeeded at the processor and is not posted',
         p.processor_status in ('succeeded', 'reversed') and p.came_minor = 0, p.amount_minor, p.came_minor),
+      -- Workers of versions before 0044 post it and leave what the processor said as it was.
       ('a top-up is posted and did not succeed at the processor',
-        p.processor_status not in ('succeeded', 'reversed') and p.came_minor > 0, 0, p.came_minor),
+        p.processor_status in ('failed', 'canceled') and p.came_minor > 0, 0, p.came_minor),
       -- The drift is opened soon after.
       ('a top-up has ended here, its money has come, and no drift says so',
         p.status in ('failed', 'canceled') and p.came_minor > p.reversed_minor
