@@ -612,8 +612,8 @@ const messages: Crossing = {
   states: {
     queued: { status: 'queued', recipients: TO, content: 'text' },
     scheduled: { status: 'scheduled', recipients: TO, content: 'text' },
-    sending: { status: 'sending', recipients: TO, content: 'text' },
-    unknown: { status: 'unknown', recipients: TO, failure: NOT_TAKEN },
+    sending: { status: 'sending', recipients: TO, content: 'text', begun_at: LONG_AGO },
+    unknown: { status: 'unknown', recipients: TO, failure: NOT_TAKEN, begun_at: LONG_AGO },
     sent: {
       status: 'sent',
       recipients: [{ ...TO[0], status: 'accepted' }],
