@@ -133,7 +133,7 @@ export type Provider = {
 export type Providers = Map<ProviderName, Provider>
 
 /** Starts `node <file>`; resolves when it has written a line that holds `ready`. */
-export type Launch = (
+type Launch = (
   name: string,
   file: string,
   how: { args: string[]; ready: string },
