@@ -619,7 +619,7 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   await theirs.getByLabel('State', { exact: true }).selectOption('rejected')
   await rowOf(theirs, 'Fail payout of $6.20').waitFor({ state: 'detached' })
   expect(await rowOf(theirs, 'Correct -$1.40').count()).toBe(1)
-})
+}, 120_000)
 
 test('an operator adds and removes the domains of a tenant, and its members see them', async () => {
   const page = await dashboard.open('/settings/email', { as: 'operator', expects: [/status of 400/] })

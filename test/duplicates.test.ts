@@ -2,6 +2,7 @@
 // undone is canceled by itself.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
+import { waitingForLocks } from '#test/locks.ts'
 import { ASYNC, createPayment, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 import { askProvider, party, startVerification, verificationIn } from '#test/verifications.ts'
@@ -145,6 +146,29 @@ test('a hold that shows up after its payment was canceled without another call i
   await dueNow(id)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ processor_reference: null })
   await isCanceled(await lateHold(id))
+  await world.drain()
+  expect((await drifts()).filter((each: any) => each.subject_id === id)).toEqual([])
+  expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({
+    status: 'canceled',
+    processor_reference: null,
+  })
+})
+
+test('a hold that shows up while its payment is being canceled without another call is released', async () => {
+  const { id } = await unknownPayment()
+  expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
+  const late = await world.sql.begin(async (tx) => {
+    await tx`select from payments where id = ${id} for update`
+    await dueNow(id)
+    await waitingForLocks(world.sql, 1)
+    // The notification reads the payment as it was, and is settled after the cancellation.
+    const reference = await lateHold(id)
+    const asked = { method: 'GET', path: `/v1/payment_intents/${reference}` }
+    await eventually(async () => expect(await world.provider('stripe').requests(asked)).not.toHaveLength(0))
+    await waitingForLocks(world.sql, 2)
+    return reference
+  })
+  await isCanceled(late)
   await world.drain()
   expect((await drifts()).filter((each: any) => each.subject_id === id)).toEqual([])
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({

@@ -219,7 +219,7 @@ alter table events alter column sequence set default nextval('event_numbers');`,
     faults: ['late-words'],
     patches: [
       {
-        file: 'src/domain/suppressions/settle.ts',
+        file: 'src/domain/messages/receive.ts',
         from: 'where (excluded.received_at, excluded.fact_id) > (w.received_at, w.fact_id)`\n}',
         to: 'where excluded.fact_id <> w.fact_id`\n}',
       },

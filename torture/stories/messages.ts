@@ -172,7 +172,7 @@ async function severalStory(story: Story): Promise<void> {
   const body = { ...bodyOf('email', key, addressOf(story, 'email')), cc }
   const answer = await send(story, 'email', body, ENDS.email)
   if (answer.status !== 201) return
-  const became = (answer.body.recipients as { status: string }[]).map(({ status }) => status)
-  // Another one may be refused, too, where the server fails.
-  if (became[1] !== 'refused' || !became.includes('accepted')) astray(story, key, answer)
+  const became = (answer.body.recipients as { status: string | null }[]).map(({ status }) => status)
+  // Where the server fails, another one may be refused, too, and this one may have to be tried again.
+  if (became[1] === 'accepted' || !became.includes('accepted')) astray(story, key, answer)
 }

@@ -86,6 +86,8 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     join told on told.follow_up_job_id = p.follow_up_job_id
     join held on held.job_id = told.job_id
     where p.status = 'canceling'`
+  // The job has ended the payment without it between the reading of the row and its lock.
+  const too_late = sql`"to" in ('requires_action', 'authorized') and (was).status in ('failed', 'canceled')`
   const known = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<(Seconded & { id: string })[]>`
     with ${holding(sql, items)},
@@ -101,7 +103,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
       cross join lateral (
         select p as was from payments p where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
       ) p
-    ), ${withoutSeconds(sql)}, p as (
+    ), ${withoutSeconds(sql, too_late)}, p as (
       update payments p set
         status = case when ${voids(sql)} then 'canceling' else l."to" end,
         processor_reference = coalesce(l.known_reference, l.processor_reference),

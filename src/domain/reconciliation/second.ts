@@ -11,15 +11,17 @@ export type Seconded = { second_processor: string | null; second_reference: stri
 
 /**
  * The parts `locked` and `second` of a settling statement, out of `seen`: what was told of each row, with the locked row's
- * `processor` and, as `known_reference`, its reference. Only `locked` may be settled.
+ * `processor` and, as `known_reference`, its reference. Only `locked` may be settled. `too_late`: a condition on `seen`; a row
+ * without a reference has ended, and what was told is of an object that it does not take any more.
  */
-export function withoutSeconds(sql: Sql | Tx): Fragment {
+export function withoutSeconds(sql: Sql | Tx, too_late: Fragment = sql`false`): Fragment {
   return sql`
     locked as (
-      select * from seen where coalesce(known_reference = processor_reference, true)
+      select * from seen
+      where coalesce(known_reference = processor_reference, not (processor_reference is not null and ${too_late}))
     ), second as (
       select job_id, processor as second_processor, processor_reference as second_reference from seen
-      where known_reference <> processor_reference
+      where coalesce(known_reference <> processor_reference, processor_reference is not null and ${too_late})
     )`
 }
 
