@@ -33,10 +33,11 @@ export default defineConfig({
     // again for each file took a sixth of the whole run.
     isolate: false,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Of what hangs: a slow machine takes several times as long as a fast one.
+    testTimeout: 60_000,
+    hookTimeout: 120_000,
     // What is waited for comes late where the machine is busy; one second, as it would be, says nothing of it.
-    expect: { poll: { timeout: 10_000 } },
+    expect: { poll: { timeout: 20_000 } },
     reporters: resultFile ? ['default', ['json', { outputFile: resultFile }]] : ['default'],
   },
 })

@@ -192,7 +192,7 @@ async function startCarrier(): Promise<{ url: string; keys: string[]; silent: bo
 
 test(
   'its own files, a line in each of five indexes and its entries are enough',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async () => {
     const path = await copyWithout()
     const carrier = await startCarrier()
@@ -332,7 +332,7 @@ test('docs/architecture.md names each file that a noun adds or changes', async (
   expect(files.filter((file) => !text.includes(`\`${file}\``))).toEqual([])
 })
 
-test('whatever is left out is named', { timeout: 120_000 }, async () => {
+test('whatever is left out is named', { timeout: 180_000 }, async () => {
   const [most, rest] = await Promise.all([
     copyWithout(
       'the index of jobs',

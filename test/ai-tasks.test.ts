@@ -181,7 +181,7 @@ test.concurrent.for([
   ['[[garbage]]', generate, 'ai_invalid_output', 1],
   ['[[garbage]]', classify, 'ai_invalid_output', 1],
   ['[[garbage]]', extract, 'ai_invalid_output', 1],
-] as const)('%s fails as it says (%#)', { timeout: 60_000 }, async ([trigger, task, code, attempts]) => {
+] as const)('%s fails as it says (%#)', { timeout: 180_000 }, async ([trigger, task, code, attempts]) => {
   const text = `Private words ${trigger}`
   const { status, body } = await start(task(text))
   const failed = { status: 'failed', output: null, model: 'gpt-5-mini', failure: { code }, attempts }
@@ -522,7 +522,7 @@ test('many tasks whose answers cannot be checked in time do not keep another ten
       }),
     50_000,
   )
-}, 60_000)
+}, 180_000)
 
 test('answers are checked by turns of the tenants, until nobody wants them', async () => {
   const end = new AbortController()
@@ -658,7 +658,7 @@ test('what was stored and is no JSON sets its job aside', async () => {
 
 test(
   'a worker that is killed during a call loses nothing: the call is made again',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const deployment = await createDeployment({ queue: 'redis' })
     onTestFinished(() => deployment.close())

@@ -179,7 +179,7 @@ test('a page that cannot be read again says so, with a way to try', async () => 
   await page.unroute('**/api/**')
   await alert.getByRole('button', { name: 'Try again' }).click()
   await alert.waitFor({ state: 'hidden' })
-}, 40_000)
+}, 180_000)
 
 test('a refund whose answer was lost and whose retry is refused is found again, not made again', async () => {
   const { client, sql, tenant_id } = dashboard.world

@@ -423,7 +423,7 @@ test('a dialog that disables an endpoint stays one that disables it, whatever be
   await dialog.getByRole('button', { name: 'Disable', exact: true }).click()
   await dialog.getByText('The endpoint is disabled.').waitFor()
   expect((await client.get(`/v1/webhook_endpoints/${id}`)).body.status).toBe('disabled')
-}, 40_000)
+}, 180_000)
 
 test('where a table is wider than the page its buttons are in sight, and on a phone they fit a finger', async () => {
   const page = await dashboard.open('/ops/queues', { as: 'operator', viewport: { width: 1024, height: 768 } })
@@ -619,7 +619,7 @@ test('a payout is marked as failed, and a failure by force is proposed by one op
   await theirs.getByLabel('State', { exact: true }).selectOption('rejected')
   await rowOf(theirs, 'Fail payout of $6.20').waitFor({ state: 'detached' })
   expect(await rowOf(theirs, 'Correct -$1.40').count()).toBe(1)
-}, 120_000)
+}, 180_000)
 
 test('an operator adds and removes the domains of a tenant, and its members see them', async () => {
   const page = await dashboard.open('/settings/email', { as: 'operator', expects: [/status of 400/] })

@@ -116,7 +116,7 @@ test('a part of a page that cannot be read says so in its place', async () => {
       () => (globalThis as any).document.querySelector('main .figures-row .bone') === null,
     )
   }
-}, 60_000)
+}, 180_000)
 
 test('on a phone the filters of a list are one button away, which says how many are set', async () => {
   const page = await dashboard.open('/payments?status=captured', { as: 'support', viewport: PHONE })

@@ -178,7 +178,7 @@ test('nobody does what their role does not include, by the page or by hand', asy
   }
   expect((await client.get(`/v1/payments/${id}`)).body.status).toBe('authorized')
   expect(await sql`select from api_keys where tenant_id = ${tenant_id}`).toHaveLength(before.length)
-}, 60_000)
+}, 180_000)
 
 test('the audit log shows who did what, and with which outcome', async () => {
   const { client } = dashboard.world

@@ -9,7 +9,7 @@ import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
 
-const inTurn = { concurrent: false, timeout: 60_000 }
+const inTurn = { concurrent: false, timeout: 180_000 }
 
 describe.concurrent.each(['redis', 'postgres'] as const)('with bells on %s', (queue) => {
   let deployment: Deployment

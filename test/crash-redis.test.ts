@@ -14,7 +14,7 @@ function strangeAnswers(paid: Paid[]): number[] {
 describe.concurrent('Redis', () => {
   test(
     'is wiped again and again under load: every client is answered',
-    { timeout: 60_000 },
+    { timeout: 180_000 },
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true })
       onTestFinished(() => deployment.close())
@@ -35,7 +35,7 @@ describe.concurrent('Redis', () => {
 
   test(
     'is killed and comes back empty, again and again under load',
-    { timeout: 60_000 },
+    { timeout: 180_000 },
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true })
       onTestFinished(() => deployment.close())
@@ -55,7 +55,7 @@ describe.concurrent('Redis', () => {
 
   test(
     'is not there when everything starts, and is started later',
-    { timeout: 60_000 },
+    { timeout: 180_000 },
     async ({ onTestFinished }) => {
       const deployment = await createDeployment({ queue: 'redis', webhooks: true, redis_up: false })
       onTestFinished(() => deployment.close())

@@ -9,7 +9,7 @@ import { until } from '#test/process.ts'
 import { createDeployment, type Deployment } from '#test/deployment.ts'
 
 const BACKENDS = ['redis', 'postgres'] as const
-const inTurn = { concurrent: false, timeout: 60_000 }
+const inTurn = { concurrent: false, timeout: 180_000 }
 const done = { status: 200, body: { status: 'captured' } }
 
 // Side by side: these stories mostly wait for leases to lapse.

@@ -129,7 +129,7 @@ test('each role may do what it should, and is told who may do the rest', async (
   // What was refused, or was no valid request, is in the log of requests, not on record: it changed nothing.
   const { body } = await by.owner.get(`/api/audit?actor=${by['read-only'].email}`)
   expect(body.map(({ action }: { action: string }) => action)).toEqual(['sign_in'])
-}, 60_000)
+}, 180_000)
 
 test('what somebody does is on record before it happens, with what came of it, and without what is private', async () => {
   const payment = await heldPayment(world.client)

@@ -73,7 +73,7 @@ test('a whole number beyond what JSON can carry is an error and not another numb
   await expect(sql`select 9007199254740993::bigint as amount`).rejects.toThrow('left the safe range')
 })
 
-test('a pool is replaced after many statements, and loses none', { timeout: 60_000 }, async () => {
+test('a pool is replaced after many statements, and loses none', { timeout: 180_000 }, async () => {
   const pool = connectDatabase(database.url, { max: 2, application_name: 'test', renew_after: 500 })
   try {
     const long = pool<{ pid: number }[]>`select pg_backend_pid() as pid, pg_sleep(4)`

@@ -108,7 +108,7 @@ describe('any order of the notifications of a dispute', () => {
     await world.drain()
     for (const { payment } of disputes) expect(await storyOf(payment)).toEqual(WON)
     await checkBooks(world)
-  }, 60_000)
+  }, 180_000)
 })
 
 test('each step is shown as it happens, announced once and posted once; what is lost may be won by an appeal', async () => {

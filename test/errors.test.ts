@@ -510,7 +510,7 @@ const PROVOCATIONS: Record<ErrorCode, Provocation> = {
 }
 
 describe.each(Object.keys(ERRORS) as ErrorCode[])('%s', (code) => {
-  test('has its status and its shape', { timeout: 60_000 }, async () => {
+  test('has its status and its shape', { timeout: 180_000 }, async () => {
     const [route, provoke, expected = {}] = PROVOCATIONS[code]
     const { status, body, headers } = await provoke()
     const [documentedStatus] = ERRORS[code]

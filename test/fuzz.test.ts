@@ -27,7 +27,7 @@ afterAll(async () => await deployment?.close())
 
 test(
   'no input makes an operation fail, answer against its document, or write what it refuses',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async () => {
     const tally = newTally()
     expect(await runRound(target, tally, { seed: 17, runs: RUNS, floods: false })).toBeNull()

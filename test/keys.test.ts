@@ -240,7 +240,7 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
   const [entry] =
     await world.sql`select details from audit_entries where action = 'tenants.set_email_domains' limit 1`
   expect(entry!['details']).toMatchObject({ email_domains: ['shop.example', 'xn--mnchen-3ya.example'] })
-}, 60_000)
+}, 180_000)
 
 test('what a tenant’s SMS may be from is set by a command, and shown', async () => {
   await ensureTenant(world.sql, 'texts')

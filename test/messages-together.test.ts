@@ -124,7 +124,7 @@ test('many emails that are not large each are bounded together too, and keep out
     expect((await small).status).toBe(202)
     await Promise.all(more)
   })
-}, 60_000)
+}, 180_000)
 
 test('a large batch has room for itself, and reads its template once', async () => {
   const own = await tenant()
@@ -139,7 +139,7 @@ test('a large batch has room for itself, and reads its template once', async () 
       expect(body.map(({ status }: any) => status)).toEqual(Array(100).fill(202))
     },
   )
-}, 60_000)
+}, 180_000)
 
 test('what a batch repeats takes room too, since its answer shows it', async () => {
   const own = await tenant()
@@ -159,7 +159,7 @@ test('what a batch repeats takes room too, since its answer shows it', async () 
     expect(await statusesOf(some)).toEqual(Array(18).fill(202))
   const again = await statusesOf(messages)
   expect([202, 503].map((status) => again.filter((each) => each === status).length)).toEqual([33, 3])
-}, 60_000)
+}, 180_000)
 
 test('a batch that was accepted whole is answered whole by a process that has not seen it', async () => {
   const own = await tenant()
@@ -173,7 +173,7 @@ test('a batch that was accepted whole is answered whole by a process that has no
     const { body } = await by.post('/v1/messages/email/batch', { messages })
     expect(body.map(({ status }: any) => status)).toEqual(Array(20).fill(202))
   }
-}, 60_000)
+}, 180_000)
 
 test('what was given takes room already while a template is waited for', async () => {
   const own = await tenant()
@@ -191,7 +191,7 @@ test('what was given takes room already while a template is waited for', async (
       ])
     },
   )
-}, 60_000)
+}, 180_000)
 
 test('large bodies of requests that wait for their work take room until their callers have left', async () => {
   const own = await tenant()
@@ -206,7 +206,7 @@ test('large bodies of requests that wait for their work take room until their ca
   expect((await email(await tenant(), large)).status).toBe(202)
   await leave()
   await until('there is room again', async () => (await email(own, large)).status === 202)
-}, 60_000)
+}, 180_000)
 
 test('a large body takes room also after its caller has left, until it is used no longer', async () => {
   const [own, other] = [await tenant(), await tenant()]
@@ -227,7 +227,7 @@ test('a large body takes room also after its caller has left, until it is used n
     await letGo()
     await until('there is room again', async () => (await email(own, large)).status === 202)
   })
-}, 120_000)
+}, 180_000)
 
 test('while a large email is being written only messages of its tenant wait', async () => {
   const [own, busy, busy_too, other] = [await tenant(), await tenant(), await tenant(), await tenant()]
@@ -245,4 +245,4 @@ test('while a large email is being written only messages of its tenant wait', as
     const answers = [...(await Promise.all([large, ...first, ...small])), ...answered]
     expect(answers.map(({ status }) => status)).toEqual(Array(7).fill(202))
   })
-}, 60_000)
+}, 180_000)

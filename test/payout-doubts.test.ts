@@ -92,7 +92,7 @@ describe('all orders of the notifications of a payout', () => {
         events: ['created', 'failed', 'processing'],
       })
     expect(await driftsEver()).toEqual([])
-  }, 60_000)
+  }, 180_000)
 
   test('that was canceled in the dashboard end alike', async () => {
     const { payouts, orders } = await taken(1, 'ba_pending')
@@ -188,7 +188,7 @@ describe('a transfer', () => {
       expect(story.postings[0]).toBe('payout_paid -100')
     }
     expect(await driftsEver()).toEqual([])
-  }, 60_000)
+  }, 180_000)
 })
 
 test('a notification that is faster than our own answer settles the payout; the late answer moves nothing', async () => {
@@ -317,7 +317,7 @@ test('a payout whose call a pause held back has not left: it is canceled at once
 test('all books agree, before there is anything that is not ours', async () => {
   await world.drain()
   await checkBooks(world)
-}, 60_000)
+}, 180_000)
 
 describe('a second one that bears our ids', () => {
   const NOUNS = [

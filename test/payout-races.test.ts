@@ -281,7 +281,7 @@ describe('a tenant that fails its own payouts is not paid more than its balance'
     expect(paid).toBeLessThanOrEqual(1000)
     expect((await accountOf(world, client.tenant_id)).balance).toBe(1000 - paid)
     await checkBooks(world)
-  }, 120_000)
+  }, 180_000)
 })
 
 describe('at the same moment', () => {

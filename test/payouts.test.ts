@@ -829,4 +829,4 @@ test('the audit notices a payout that is not posted as it says, and an event tha
 test('in the end all books agree', async () => {
   await world.drain()
   await checkBooks(world)
-}, 60_000)
+}, 180_000)

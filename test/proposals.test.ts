@@ -155,7 +155,7 @@ describe('a correction', () => {
       expect(stderr).not.toContain('    at ')
     }
     expect((await ledger('--help')).stdout).toContain('npm run ledger -- correct')
-  }, 60_000)
+  }, 180_000)
 
   test('that was posted without two operators is found by the audit', async () => {
     const shop = await world.clientOf()
@@ -447,4 +447,4 @@ describe('a payout that operators fail by force', () => {
 test('in the end all books agree', async () => {
   await world.drain()
   await checkBooks(world)
-}, 60_000)
+}, 180_000)

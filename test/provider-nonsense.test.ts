@@ -150,7 +150,7 @@ beforeAll(async () => {
     return name === undefined ? undefined : `${world.provider(name as 'stripe').url}${rest}`
   }
   client = world.client
-}, 60_000)
+}, 180_000)
 afterAll(async () => {
   await world?.close()
   for (const server of servers) server.close()
@@ -227,7 +227,7 @@ test('nonsense of a provider is never an internal error, and ends no job in an e
   const threw = await world.sql`
     select name, last_error from jobs where last_error ->> 'message' ~ '^[A-Za-z]*Error: |^threw'`
   expect([...threw]).toEqual([])
-}, 60_000)
+}, 180_000)
 
 test('the id of another object is not believed: an SMS has left, and what else was asked for is looked for', async () => {
   const all = await asks()
@@ -264,7 +264,7 @@ test('the id of another object is not believed: an SMS has left, and what else w
         expect.stringMatching(/^[a-z]+_(?!7777)\w+$/),
       ])
     })
-}, 60_000)
+}, 180_000)
 
 const CHANGES = new Set(['capture', 'cancel', 'refund'])
 const FEW = new Set(['page', 'strange', 'long_error'])

@@ -265,7 +265,7 @@ test('a call is late by its own deadline: an AI that takes its time has no outag
 
 test(
   'a provider that answers again is no outage any more, and what was retried is not',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const world = await createWorld({ parts: ['api', 'worker', 'dashboard'] })
     ends.defer(() => world.close())

@@ -80,7 +80,7 @@ describe.each([
     await migrateQueue(server.config)
     await migrateQueue(server.config)
     await takeAnyQueue(server.config)
-  }, 60_000)
+  }, 180_000)
 
   afterAll(() => server.remove())
 
@@ -222,7 +222,7 @@ describe.each([
     const after = { id: randomUUID(), state: 'succeeded' }
     queue.publish([after])
     await expect.poll(() => heard, patience).toContainEqual(after)
-  }, 60_000)
+  }, 180_000)
 
   test('a process that starts while the backend is down works once it is up', async () => {
     const { queue, performed } = await whileDown(server, async () => {
@@ -237,7 +237,7 @@ describe.each([
 
     expect(await answers(queue, 'boot', performed)).toBe(true)
     await expect.poll(() => queue.away(), patience).toBe(false)
-  }, 60_000)
+  }, 180_000)
 
   test('a close ends while the backend is down, also when it never was up', async () => {
     const used = open(server.config).queue
@@ -253,7 +253,7 @@ describe.each([
 
       await Promise.all([used.close(), unused.close()])
     })
-  }, 60_000)
+  }, 180_000)
 
   test('a silent server counts as away, and a close does not wait for it', async () => {
     const way = await silentWay(server)
@@ -276,7 +276,7 @@ describe.each([
 
     expect(await answers(queue, 'silent', performed)).toBe(true)
     await expect.poll(() => queue.away(), patience).toBe(false)
-  }, 60_000)
+  }, 180_000)
 })
 
 describe('the queue on a Redis in trouble', () => {

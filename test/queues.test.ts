@@ -119,11 +119,11 @@ describe('a consumer that brings no bells any more', () => {
         const claimed = await countOf(metrics.directClaims, 'payments')
         for (let each = 0; each < 5; each += 1) await heldPayment(world.client)
         expect(await countOf(metrics.directClaims, 'payments')).toBe(claimed)
-      }, 30_000)
+      }, 180_000)
     } finally {
       await worker.close()
     }
-  }, 120_000)
+  }, 180_000)
 })
 
 describe('a slow database', () => {
@@ -214,5 +214,5 @@ describe('when all sockets are in use', () => {
     await resumeJobs(sql, { queue: 'payments' })
     for (const id of ids) await paymentIn(world.client, id, 'captured')
     await checkBooks(world)
-  }, 60_000)
+  }, 180_000)
 })

@@ -210,7 +210,7 @@ describe.concurrent('a drift', () => {
       const drifts = await driftsOf(client, filter)
       expect(drifts).toHaveLength(1)
       return drifts[0]
-    }, 30_000)
+    }, 180_000)
   }
   /** What is kept of a payment is as it was ten seconds ago: the first look at it is due. */
   async function age(payment_id: string): Promise<void> {
@@ -381,7 +381,7 @@ describe.concurrent('a drift', () => {
         const [look] = await world.sql`
           select state from notifications where kind = 'reconciliation.look' and object_id = ${reference}`
         expect(['applied', 'ignored']).toContain(look?.state)
-      }, 30_000)
+      }, 180_000)
     await age(id)
     await looked(body.processor_reference)
     const filter = byPayment(id)

@@ -54,11 +54,11 @@ async function nameBeside(redis: RedisPlaces, queue: string): Promise<string> {
 describe.each([
   { place: 'a Cluster', start: startRedisCluster },
   { place: 'a primary under Sentinels', start: startRedisSentinels },
-])('Redis as $place', { timeout: 90_000 }, ({ start }) => {
+])('Redis as $place', { timeout: 180_000 }, ({ start }) => {
   let redis: RedisPlaces
   beforeAll(async () => {
     redis = await start()
-  }, 90_000)
+  }, 180_000)
   afterAll(async () => await redis?.stop())
 
   // Only a Cluster redirects.

@@ -141,7 +141,7 @@ test('each process does all of its work as its own user', async () => {
   await capturedPayment(other)
   await world.drain()
   await checkBooks(world)
-}, 90_000)
+}, 180_000)
 
 test.each(['api', 'webhooks', 'worker', 'dashboard'])(
   'the queue takes bells of the role %s',

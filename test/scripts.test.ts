@@ -43,7 +43,7 @@ test.for([
 
 test.for(['SIGTERM to npm', 'Ctrl-C'])(
   '%s ends `npm start` with its servers',
-  { timeout: 90_000 },
+  { timeout: 180_000 },
   async (how) => {
     const folder = await makeFolder()
     onTestFinished(folder.remove)

@@ -43,7 +43,7 @@ async function programOf(file: string, before: string): Promise<string | null> {
 
 test(
   'the package works in an empty folder, under strict TypeScript, with every example',
-  { timeout: 120_000 },
+  { timeout: 180_000 },
   async () => {
     const { path } = folder
     await run('npm', ['pack', '--pack-destination', path], { cwd: join(ROOT, 'sdk') })
@@ -116,7 +116,7 @@ test(
     )
     const ran = programs.map(async (name) => {
       const env = { SLUICE_URL: world.client.url, SLUICE_KEY: world.client.key }
-      const { stdout } = await run(node, [`examples/${name}.js`], { cwd: path, env, timeout: 60_000 })
+      const { stdout } = await run(node, [`examples/${name}.js`], { cwd: path, env, timeout: 180_000 })
       return [name, stdout.trim().split('\n')]
     })
     const said = Object.fromEntries(await Promise.all(ran)) as Record<string, string[]>

@@ -269,7 +269,7 @@ test('whatever happens to a message, whom it is for and what it says are stored 
     const found = secrets.filter(([, each]) => written.includes(each))
     expect(found.map(([secret, each]) => `${secret} in ${place}: ${around(written, each)}`)).toEqual([])
   }
-}, 60_000)
+}, 180_000)
 
 test('keys rotate while work goes on: texts sealed with an older key still open, and a job without its key waits', async () => {
   const { client, sql, env } = deployment

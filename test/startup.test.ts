@@ -34,7 +34,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await world?.close())
 
-test('a database that cannot be used is refused, with what to do', { timeout: 60_000 }, async () => {
+test('a database that cannot be used is refused, with what to do', { timeout: 180_000 }, async () => {
   const [empty, old, newer] = [await emptyDatabase(), await migrated(), await migrated()]
   await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
   await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
@@ -221,7 +221,7 @@ test('a server of PostgreSQL that is too old is refused in a line, at each start
 
 test(
   'all ports that are taken, and an address that is not ours, are named at once',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const taken = await Promise.all(
       Object.keys(PORTS).map(async (variable) => [variable, await takePort()] as const),
@@ -256,7 +256,7 @@ test(
 
 test(
   'an unusable folder, a full disk and unreadable files are each reported in one line',
-  { timeout: 90_000 },
+  { timeout: 180_000 },
   async () => {
     const { path, remove } = await makeFolder()
     onTestFinished(remove)
@@ -435,7 +435,7 @@ describe('a folder in which somebody else has prepared something', () => {
 
 test(
   'a Redis that evicts or is away, and a key of Stripe without its webhook secret, are warned of; areas switched off are not shown',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async () => {
     const evicting = await startRedis({ data_dir: null, settings: { 'maxmemory-policy': 'allkeys-lru' } })
     onTestFinished(async () => await evicting?.stop())

@@ -374,7 +374,7 @@ test('events may be sent to this machine, unless other networks are named or in 
 
 test.concurrent(
   'a part that cannot start ends everything, with its own line',
-  { timeout: 60_000 },
+  { timeout: 180_000 },
   async ({ onTestFinished }) => {
     const world = await createWorld({ parts: [], notifications: false })
     onTestFinished(() => world.close())

@@ -74,7 +74,7 @@ describe('whatever is told first, the end is the same', () => {
         known: true,
         no_links: true,
       })
-  }, 60_000)
+  }, 180_000)
 
   test('looked at, and asked for more in the end', async () => {
     const verifications = await tellAfterwards([['processing'], ['requires_input', 'abandoned']])
@@ -236,7 +236,7 @@ test('in the end the books and the provider agree', async () => {
   await world.drain()
   await checkBooks(world)
   expect(Array.from(await world.sql`select detail from drifts where subject = 'kyc'`)).toEqual([])
-}, 60_000)
+}, 180_000)
 
 // These leave the books apart, so they come last.
 test('an approved one whose session reads canceled is a drift, unless that is its redaction', async () => {

@@ -720,7 +720,7 @@ test('in the end the books and the provider agree', async () => {
   await world.drain()
   await checkBooks(world)
   expect(await world.sql`select subject, detail from drifts where subject = 'kyc'`).toEqual([])
-}, 60_000)
+}, 180_000)
 
 test('with a deleted customer goes what their verifications say of them', async () => {
   const mark = `secret-${freshKey()}`

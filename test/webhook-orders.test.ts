@@ -106,7 +106,7 @@ describe('five webhooks in all orders', () => {
       })
     await checkBooks(world)
     expect(await driftsEver()).toEqual([])
-  }, 120_000)
+  }, 180_000)
 
   test('end alike when they tell everything, and our own authorization is answered last', async () => {
     // Every third, so that each of the five comes first, and each last.
@@ -161,7 +161,7 @@ describe('five webhooks in all orders', () => {
     }
     await checkBooks(world)
     expect(await driftsEver()).toEqual([])
-  }, 120_000)
+  }, 180_000)
 })
 
 describe('a webhook that is faster than our own answer', () => {

@@ -571,7 +571,7 @@ describe('once', () => {
       })
     }
     await checkBooks(world)
-  }, 120_000)
+  }, 180_000)
 })
 
 describe('away', () => {

@@ -8,7 +8,7 @@ import type { Fault } from './providers.ts'
 import type { World } from './world.ts'
 
 /** Waits until `check` throws no longer, and answers what it answers. */
-export async function eventually<T>(check: () => Promise<T>, timeout_ms = 20_000): Promise<T> {
+export async function eventually<T>(check: () => Promise<T>, timeout_ms = 40_000): Promise<T> {
   const deadline = performance.now() + timeout_ms
   let last: unknown
   for (const pause_ms of pauses()) {
