@@ -34,8 +34,8 @@ export default defineConfig({
     isolate: false,
     sequence: { sequencer: LongestFirst },
     // Of what hangs: a slow machine takes several times as long as a fast one.
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    testTimeout: 120_000,
+    hookTimeout: 180_000,
     // What is waited for comes late where the machine is busy; one second, as it would be, says nothing of it.
     expect: { poll: { timeout: 20_000 } },
     reporters: resultFile ? ['default', ['json', { outputFile: resultFile }]] : ['default'],

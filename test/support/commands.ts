@@ -26,7 +26,7 @@ export async function runCommand(
     execFile(
       process.execPath,
       [resolve(ROOT, file), ...args],
-      { cwd, env: { PATH: process.env.PATH, ...COMPILE_CACHE, ...env }, timeout: 75_000 },
+      { cwd, env: { PATH: process.env.PATH, ...COMPILE_CACHE, ...env }, timeout: 150_000 },
       (error, stdout, stderr) =>
         end({
           code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1,

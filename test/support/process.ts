@@ -9,8 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** As the scripts of package.json have it: a process begins in half the time. */
 export const COMPILE_CACHE = { NODE_COMPILE_CACHE: resolve(ROOT, 'node_modules/.cache/node') }
-const START_LIMIT_MS = 60_000
-const END_LIMIT_MS = 30_000
+const START_LIMIT_MS = 120_000
+const END_LIMIT_MS = 60_000
 
 type Ended = { code: number | null; signal: NodeJS.Signals | null }
 export type Process = {
@@ -19,7 +19,7 @@ export type Process = {
   ready: string
   /** Sends a signal and goes on at once. */
   signal(signal: NodeJS.Signals): void
-  /** Sends a signal, SIGKILL unless told, and resolves when the process has ended; after 30 s it is killed. */
+  /** Sends a signal, SIGKILL unless told, and resolves when the process has ended; after 60 s it is killed. */
   end(signal?: NodeJS.Signals): Promise<Ended>
   ended: Promise<Ended>
   /** Stops reading what it writes, as `| head` does. */
@@ -34,7 +34,7 @@ export type Process = {
 
 /**
  * Starts `node <file>` with this environment and, beside where compiled code is kept, no other; resolves when it has written a line that holds `ready`, or at once
- * without. Throws with what it wrote when it ends before, as it does after 60 s. It does not outlive this process, however that
+ * without. Throws with what it wrote when it ends before, as it does after 120 s. It does not outlive this process, however that
  * ends.
  */
 export async function startProcess(
