@@ -223,10 +223,13 @@ test('sessions that have ended are looked up a few times, and hold up nobody who
   const address = { 'x-forwarded-for': '198.51.100.77' }
   const ask = (browser: Browser, headers = address) => browser.get('/api/v1/customers', headers)
   expect((await ask(live)).status).toBe(200)
-  const all = await Promise.all(Array.from({ length: 150 }, () => ask(ended)))
+  const all: Response[] = []
   const of = (status: number) => all.filter((each) => each.status === status)
+  // A slow machine answers `overloaded` to those who waited for a look-up too long; these have used up nothing.
+  do all.push(...(await Promise.all(Array.from({ length: 150 }, () => ask(ended)))))
+  while (of(429).length === 0 && of(401).length < 60)
   expect(of(401).length).toBeLessThan(60)
-  expect(of(401).length + of(429).length).toBe(150)
+  expect(of(401).length + of(429).length + of(503).length).toBe(all.length)
   expect(Number(of(429)[0]!.headers.get('retry-after'))).toBeGreaterThan(0)
   // Who is signed in at the same address is, and so is who comes from another one.
   expect((await ask(live)).status).toBe(200)

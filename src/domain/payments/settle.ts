@@ -87,7 +87,7 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     join held on held.job_id = told.job_id
     where p.status = 'canceling'`
   // The job has ended the payment without it between the reading of the row and its lock.
-  const too_late = sql`"to" in ('requires_action', 'authorized') and (was).status in ('failed', 'canceled')`
+  const too_late = sql`"to" in ('requires_action', 'authorized') and was_status in ('failed', 'canceled')`
   const known = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<(Seconded & { id: string })[]>`
     with ${holding(sql, items)},
@@ -98,38 +98,43 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
         cancellation_reason text, failure jsonb, event text, event_id uuid, transfer_id uuid, follow_up_job_id uuid,
         notification_id uuid)
     ), seen as (
-      select told.*, p.was, (p.was).processor, (p.was).processor_reference as known_reference
-      from (select * from told order by tenant_id, payment_id) told
+      -- Each column by its name: a whole row that is passed on costs a twentieth of a capture.
+      select told.*, p.* from (select * from told order by tenant_id, payment_id) told
       cross join lateral (
-        select p as was from payments p where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
+        select p.processor, p.processor_reference as known_reference, p.status as was_status, p.failure as was_failure,
+          p.told_as_of as was_told_as_of, p.amount_capturable_minor as was_capturable_minor,
+          p.amount_captured_minor as was_captured_minor, p.client_secret as was_client_secret,
+          p.capture_before as was_capture_before, p.cancellation_reason as was_cancellation_reason,
+          p.cancel_requested_at as was_cancel_requested_at, p.authorized_at as was_authorized_at
+        from payments p where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
       ) p
     ), ${withoutSeconds(sql, too_late)}, p as (
       update payments p set
         status = case when ${voids(sql)} then 'canceling' else l."to" end,
         processor_reference = coalesce(l.known_reference, l.processor_reference),
         amount_capturable_minor = case when l."to" = 'authorized'
-          then coalesce(l.amount_capturable_minor, (l.was).amount_capturable_minor) else 0 end,
+          then coalesce(l.amount_capturable_minor, l.was_capturable_minor) else 0 end,
         amount_captured_minor = case when l."to" = 'captured'
-          then l.amount_captured_minor else (l.was).amount_captured_minor end,
+          then l.amount_captured_minor else l.was_captured_minor end,
         client_secret = case when l."to" = 'requires_action'
-          then coalesce(l.client_secret, (l.was).client_secret) end,
-        capture_before = coalesce(l.capture_before, (l.was).capture_before),
-        failure = l.failure, told_as_of = greatest((l.was).told_as_of, l.as_of),
+          then coalesce(l.client_secret, l.was_client_secret) end,
+        capture_before = coalesce(l.capture_before, l.was_capture_before),
+        failure = l.failure, told_as_of = greatest(l.was_told_as_of, l.as_of),
         cancellation_reason = case when l."to" = 'canceled'
-          then coalesce((l.was).cancellation_reason, l.cancellation_reason)
-          when (l.was).status <> 'canceling' then (l.was).cancellation_reason end,
-        cancel_requested_at = case when l."to" = 'canceled' or (l.was).status <> 'canceling'
-          then (l.was).cancel_requested_at end,
+          then coalesce(l.was_cancellation_reason, l.cancellation_reason)
+          when l.was_status <> 'canceling' then l.was_cancellation_reason end,
+        cancel_requested_at = case when l."to" = 'canceled' or l.was_status <> 'canceling'
+          then l.was_cancel_requested_at end,
         authorized_at = case when l."to" in ('authorized', 'captured')
-          then coalesce((l.was).authorized_at, clock_timestamp()) else (l.was).authorized_at end,
+          then coalesce(l.was_authorized_at, clock_timestamp()) else l.was_authorized_at end,
         captured_at = case when l."to" = 'captured' then clock_timestamp() end,
         canceled_at = case when l."to" = 'canceled' then clock_timestamp() end,
         updated_at = clock_timestamp()
       from locked l
-      where p.tenant_id = l.tenant_id and p.id = l.payment_id and (l.was).status = any(l."from")
+      where p.tenant_id = l.tenant_id and p.id = l.payment_id and l.was_status = any(l."from")
         -- A buyer may be declined again and again: the answer of the attempt that began later holds.
-        and ((l.was).status <> l."to" or ((l.was).failure is distinct from l.failure
-          and l.as_of > coalesce((l.was).told_as_of, '-infinity')))
+        and (l.was_status <> l."to" or (l.was_failure is distinct from l.failure
+          and l.as_of > coalesce(l.was_told_as_of, '-infinity')))
       returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id
     ),
     event as (${announce(sql, 'payment', announced)}),
@@ -190,6 +195,6 @@ function stepOf(
 // Whether a cancellation was asked for while the authorization was under way: then the new hold is released.
 function voids(sql: Sql | Tx): Fragment {
   return sql`(
-    l."to" in ('authorized', 'requires_action') and (l.was).status in ('pending', 'requires_action')
-    and (l.was).cancel_requested_at is not null)`
+    l."to" in ('authorized', 'requires_action') and l.was_status in ('pending', 'requires_action')
+    and l.was_cancel_requested_at is not null)`
 }
