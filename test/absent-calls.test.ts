@@ -57,7 +57,8 @@ async function later(job_id: string, interval: string): Promise<void> {
   await eventually(async () => {
     const moved = await world.sql`
       update jobs set first_sent_at = first_sent_at - ${interval}::interval, created_at = created_at - ${interval}::interval,
-        last_sent_at = last_sent_at - ${interval}::interval, run_at = now(), rung_at = null
+        last_sent_at = last_sent_at - ${interval}::interval, absent_since = absent_since - ${interval}::interval,
+        run_at = now(), rung_at = null
       where id = ${job_id} and state = 'unknown' returning id`
     expect(moved).toHaveLength(1)
     await world.sql`
@@ -245,9 +246,15 @@ describe('a stored error before the effect', () => {
   test.each([HOLD, ...MONEY])('of $name: it is made again also when its key is too old', async (kind) => {
     const { id, subject_id, owner } = await kind.ask('error_500_before')
     const job = await unknownJob(subject_id, kind.job)
-    await later(job.id, '24 hours')
-    const next = await lookedUp(job)
-    if (next.state === 'unknown') await later(job.id, '1 minute')
+    await later(job.id, '26 hours')
+    if (kind !== HOLD) {
+      const once = await lookedUp(job)
+      expect(once).toMatchObject({ state: 'unknown', generation: 1 })
+      // Somebody who retries it does not make the second absence.
+      await later(job.id, '0 seconds')
+      expect(await lookedUp(once)).toMatchObject({ state: 'unknown', generation: 1 })
+      await later(job.id, '1 minute')
+    }
     await kind.ends(owner, id)
     expect(await happened(kind, id)).toBe(1)
   })

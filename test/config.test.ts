@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { loadConfig, needAll } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
 import { QUEUES } from '#core/config/queues.ts'
+import { isReadBy } from '#core/config/readers.ts'
 import { createLog } from '#core/log.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
@@ -24,6 +25,12 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await world?.close()
+})
+
+test('the worker reads all that the API judges senders of email by: it judges them again', () => {
+  for (const name of ['EMAIL_FROM', 'EMAIL_FROM_DOMAINS', 'SYSTEM_EMAIL_FROM'] as const)
+    for (const process of ['api', 'worker'] as const)
+      expect([name, process, isReadBy(name, process)]).toEqual([name, process, true])
 })
 
 test('the system writes from an address of its own', () => {

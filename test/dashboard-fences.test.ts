@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { askedOf, subjectIn, TOLD } from '#dashboard/told.ts'
-import { freshKey, type Client } from '#test/client.ts'
+import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { dashboardRoutes } from '#test/dashboard-routes.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { heldPayment } from '#test/payments.ts'
@@ -223,7 +223,7 @@ test('sessions that have ended are looked up a few times, and hold up nobody who
   const address = { 'x-forwarded-for': '198.51.100.77' }
   const ask = (browser: Browser, headers = address) => browser.get('/api/v1/customers', headers)
   expect((await ask(live)).status).toBe(200)
-  const all: Response[] = []
+  const all: Answer[] = []
   const of = (status: number) => all.filter((each) => each.status === status)
   // A slow machine answers `overloaded` to those who waited for a look-up too long; these have used up nothing.
   do all.push(...(await Promise.all(Array.from({ length: 150 }, () => ask(ended)))))

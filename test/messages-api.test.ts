@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createHold } from '#api/routes/messages/asker.ts'
-import { createAddressHash } from '#core/addresses.ts'
+import { bareAddress, createAddressHash } from '#core/addresses.ts'
 import { createLog } from '#core/log.ts'
 import { segmentsOf } from '#core/segments.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
@@ -633,6 +633,8 @@ test('a tenant with a list of domains writes from these, whatever others may', a
     ['a@own.example.evil.example', 400],
     ['a@own.example.', 400],
     [world.config.EMAIL_FROM!, 202],
+    [bareAddress(world.config.EMAIL_FROM!), 202],
+    [`Another shop <${bareAddress(world.config.EMAIL_FROM!)}>`, 400],
   ] as const)
     expect([from, await statusOf(from)]).toEqual([from, status])
   expect((await email({}, ASYNC, limited)).status).toBe(202)

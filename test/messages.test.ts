@@ -8,6 +8,8 @@ import { createVault } from '#core/secrets.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsFailed } from '#domain/interventions/act.ts'
 import { beginMessages } from '#domain/messages/begin.ts'
+import { settleMessages } from '#domain/messages/settle.ts'
+import { nothingTold } from '#domain/messages/told.ts'
 import { suppressionPlace } from '#domain/suppressions/suppression.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
@@ -257,6 +259,34 @@ describe('where nothing can be sent', () => {
       events: ['created', 'unknown', 'failed'],
     })
   })
+})
+
+test('one that was looked for by its text is not settled with what another was found to be meanwhile', async () => {
+  const to = freshNumber()
+  const other = await sent({ to })
+  const id = await lost({ to })
+  const told = {
+    ...nothingTold({ tenant_id: world.tenant_id, message_id: id }),
+    said: 'sent' as const,
+    provider_reference: (await standsAs(world, other)).reference,
+    found: true,
+  }
+  const settlement = {
+    ...(await held(id)),
+    state: 'succeeded' as const,
+    outcome: 'done' as const,
+    error: null,
+    delay_ms: null,
+    provider_reference: told.provider_reference,
+    rotate: false,
+    unsent: false,
+    forgive: false,
+    failing: false,
+  }
+  await expect(
+    settleMessages(world.sql, [{ ...settlement, told, notification_id: null, happened_at: null }]),
+  ).rejects.toThrow('messages_provider_reference')
+  expect(await standsAs(world, id)).toMatchObject({ status: 'sending', reference: null })
 })
 
 test('one whose attempts were used up while it was sent is unknown to whoever asks for it, too', async () => {

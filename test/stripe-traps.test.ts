@@ -564,7 +564,13 @@ test.each(['ba_1', 'acct_1'])(
     const payouts = stripePayouts({ secret_key: 'sk_test_1', api_base })
     closing.push(() => payouts.close())
     const look = (payout_id: string) =>
-      payouts.searchPayout({ payout_id, destination, from_s: 0, now_s: Date.now() / 1000 })
+      payouts.searchPayout({
+        payout_id,
+        destination,
+        from_s: 0,
+        to_s: Date.now() / 1000,
+        now_s: Date.now() / 1000,
+      })
     expect(await look('x')).toMatchObject({ kind: 'done', value: { reference: ours.id, amount_minor: 500 } })
     expect(received).toHaveLength(2)
     expect(await look('y')).toEqual({ kind: 'done', value: null })

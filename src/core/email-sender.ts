@@ -10,7 +10,7 @@ export type SenderFault =
 
 /**
  * What is wrong with who an email is from; undefined: nothing. `email_domains`: those of its tenant; null: it has those of the
- * installation, which are any where none is named. The installation's own address is everybody's.
+ * installation, which are any where none is named. The installation's own address is everybody's, but under no other name.
  */
 export function faultOfSender(
   { EMAIL_FROM, EMAIL_FROM_DOMAINS, SYSTEM_EMAIL_FROM: system }: Config,
@@ -23,11 +23,15 @@ export function faultOfSender(
     if (system !== undefined && passesFor(address, system)) return { param, why: 'system' }
   }
   const is_any = email_domains === null && EMAIL_FROM_DOMAINS.length === 0
-  if (from == null || is_any || (EMAIL_FROM !== undefined && isSameMailAddress(from, EMAIL_FROM)))
-    return undefined
+  if (from == null || is_any || (EMAIL_FROM !== undefined && isAsItStands(from, EMAIL_FROM))) return undefined
   const domains = email_domains ?? EMAIL_FROM_DOMAINS
   const domain = asciiDomain(bareAddress(from).split('@').at(-1)!)
   return domains.some((allowed) => allowed.toLowerCase() === domain)
     ? undefined
     : { param: 'from', why: 'domain', domains }
+}
+
+/** The same address, with the same name or none. */
+function isAsItStands(from: string, own: string): boolean {
+  return isSameMailAddress(from, own) && (from === own || bareAddress(from) === from.trim())
 }

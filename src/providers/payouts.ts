@@ -40,13 +40,14 @@ export type PayoutProcessor = {
   /** Null: the processor knows no such payout. */
   findPayout(reference: string): Promise<Outcome<ProcessorPayout | null>>
   /**
-   * By our id in the metadata, among what went to this destination since `from_s`. `now_s` is the present by the
+   * By our id in the metadata, among what went to this destination from `from_s` to `to_s`. `now_s` is the present by the
    * same clock (unix seconds): an absence with another clock is no answer.
    */
   searchPayout(asked: {
     payout_id: string
     destination: string
     from_s: number
+    to_s: number
     now_s: number
   }): Promise<Outcome<ProcessorPayout | null>>
 }

@@ -33,13 +33,14 @@ export type TopUpProcessor = {
   /** Null: the processor knows no such top-up. */
   findTopUp(reference: string): Promise<Outcome<ProcessorTopUp | null>>
   /**
-   * By `sluice_top_up_id` among the top-ups of this amount since `from_s`. `now_s` is the present by the
+   * By `sluice_top_up_id` among the top-ups of this amount from `from_s` to `to_s`. `now_s` is the present by the
    * same clock (unix seconds): an absence with another clock is no answer.
    */
   searchTopUp(asked: {
     top_up_id: string
     amount_minor: number
     from_s: number
+    to_s: number
     now_s: number
   }): Promise<Outcome<ProcessorTopUp | null>>
 }

@@ -23,6 +23,7 @@ import { createPerformer } from './perform.ts'
 import { tellOfEndpoints } from './recurring/endpoints.ts'
 import { followMessages } from './recurring/messages.ts'
 import { carryOutActs } from './recurring/operator-acts.ts'
+import { carryOutProposals } from './recurring/proposals.ts'
 import { reconcile } from './recurring/reconcile.ts'
 import { retain } from './recurring/retention.ts'
 import { gauge } from './recurring/gauges.ts'
@@ -106,6 +107,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     gauge(recurring),
     provider_watch.report(recurring_sql, worker),
     carryOutActs(recurring),
+    carryOutProposals(recurring),
     learnAccounts(recurring),
     rollUp(recurring),
     retain(recurring, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),

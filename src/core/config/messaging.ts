@@ -71,7 +71,7 @@ export const MESSAGING_VARIABLES = {
     }),
     'shop.example,mail.shop.example',
     'domains that sender addresses of tenants without a list of their own may have, separated by commas; unset: any. `npm run keys -- domains` sets the list of a tenant',
-    ['api'],
+    ['api', 'worker'],
   ],
   EMAIL_WEBHOOK_SECRET: [
     z

@@ -10,8 +10,6 @@ export type ProviderCall = {
   look_only: boolean
   /** An earlier attempt may have reached the provider: its outcome was ambiguous, or it never ended. */
   in_doubt: boolean
-  /** No attempt of it can reach the provider any more. */
-  is_past: boolean
   /**
    * For how long every attempt has been refused before it had an effect; null when the last one was not refused, or
    * never ended.
@@ -32,8 +30,11 @@ export type CallSendings = {
   last_ms: number | null
   /** Fingerprints of the credentials, separated by blanks; null: not recorded. */
   credentials: string | null
-  /** The provider's complete list has shown no effect before, long enough after the last sending. */
-  was_absent: boolean
+  /**
+   * The time since the provider's complete list first showed no effect, long enough after the last sending; null: it has
+   * not yet.
+   */
+  absent_ms: number | null
 }
 
 /** When the call of a job was last sent under the key of this generation, which is used up, in Unix time; undefined: never. */
@@ -51,9 +52,4 @@ export async function findLastSending(
 /** Whether the call of the job `j` may not be sent again: a provider keeps a key for 24 hours. */
 export function keyIsTooOld(sql: Sql | Tx): Fragment {
   return sql`j.first_sent_at < now() - interval '23 hours'`
-}
-
-/** Whether no attempt of the call of a claimed job is under way any more: two hours after the last moment for one. */
-export function isPast(sql: Sql): Fragment {
-  return sql`first_sent_at < now() - interval '25 hours'`
 }

@@ -1,6 +1,6 @@
 // Leases: claims jobs and renews their leases.
 import type { Json, Sql } from '#core/db.ts'
-import { isPast, keyIsTooOld, type ProviderCall, type CallSendings } from './calls.ts'
+import { keyIsTooOld, type ProviderCall, type CallSendings } from './calls.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
 export const LEASE_MS = 4000
@@ -110,14 +110,13 @@ export async function claimJobs(
       case when operation is not null then jsonb_build_object(
         'generation', generation, 'key', key, 'request', request,
         'look_only', look_only, 'in_doubt', look_only or in_doubt,
-        'is_past', coalesce(${isPast(sql)}, false),
         'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
         'reference', provider_reference) end as call,
       case when operation is not null then jsonb_build_object(
         'created_s', extract(epoch from created_at)::float8,
         'first_s', extract(epoch from first_sent_at)::float8, 'last_s', extract(epoch from last_sent_at)::float8,
         'last_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
-        'credentials', sent_with, 'was_absent', absent_since is not null) end as sendings
+        'credentials', sent_with, 'absent_ms', extract(epoch from now() - absent_since)::float8 * 1000) end as sendings
     from claimed`
 }
 

@@ -43,16 +43,16 @@ const ASKED_AFTER = '1 minute'
  * Settles jobs that were told something of a message, in one statement. No two settlements of one call may be of the
  * same message. Words may come late, twice and in any order: the result is the same. What its provider has taken was
  * sent, also where we took it for failed; what was canceled or suppressed before it left stays so. An id that is that of
- * another message is not believed, and what else was said is. The job of a message
- * that a notification has settled is due at once, and ends. Returns the ids of the jobs whose lease was still ours; for
- * the others nothing was written.
+ * another message is not believed, and what else was said is; but one that was found by a search is that other message,
+ * so all of it is refused (throws `isTakenReference`). The job of a message that a notification has settled is due at once,
+ * and ends. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settleMessages(sql: Sql | Tx, settlements: MessageSettlement[]): Promise<Set<string>> {
   try {
     return await settleTold(sql, settlements)
   } catch (error) {
-    if (settlements.length > 1 || !isTakenReference(error)) throw error
     const [{ told, ...settlement }] = settlements as [MessageSettlement]
+    if (settlements.length > 1 || told.found || !isTakenReference(error)) throw error
     const unbelieved = {
       ...settlement,
       provider_reference: null,

@@ -28,6 +28,8 @@ export type MessageTold = {
     | 'failed'
     | 'heard'
   provider_reference: string | null
+  /** The reference comes from a search by text: it may be that of another message of the same text. */
+  found: boolean
   /** The provider's own word for the state of an SMS. */
   provider_status: string | null
   failure: MessageFailure | null
@@ -44,6 +46,7 @@ export function nothingTold(ids: { tenant_id: string; message_id: string }): Omi
   return {
     ...ids,
     provider_reference: null,
+    found: false,
     provider_status: null,
     failure: null,
     price: null,

@@ -41,7 +41,7 @@ export async function propose(
       })
     if (currency !== null)
       await openAccounts(tx, tx`select ${tenant_id}::uuid as tenant_id, ${currency} as currency`)
-    const details = { kind, reason, ...shown(about) }
+    const details = { kind, reason, ...detailsOf(about) }
     return { id, seq: await onRecord(tx, by(tenant_id), 'proposals.propose', id, details) }
   })
 }
@@ -90,7 +90,7 @@ export async function decideProposal(
     await tx`
       update proposals set decision = ${becomes}, decided_by_id = ${user_id}, decided_by = ${email}, decided_at = now()
       where id = ${id}`
-    const details = { kind, proposed_by, ...shown(proposal) }
+    const details = { kind, proposed_by, ...detailsOf(proposal) }
     return await onRecord(tx, by(tenant_id), ACTIONS[becomes], id, details)
   })
 }
@@ -114,7 +114,7 @@ function aboutOf(proposed: Proposed): ProposalSubject {
 }
 
 /** The same without what does not apply, as the audit log has it. */
-function shown(about: ProposalSubject): Record<string, Json> {
+function detailsOf(about: ProposalSubject): Record<string, Json> {
   const { payout_id, currency, amount_minor } = about
   return payout_id === null ? { currency, amount_minor } : { payout_id }
 }

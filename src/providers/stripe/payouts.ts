@@ -42,20 +42,20 @@ export function stripePayouts(options: StripeOptions): PayoutProcessor & { close
         return payout && toPayout(payout, reference)
       }),
 
-    searchPayout: ({ payout_id, destination, from_s, now_s }) =>
+    searchPayout: ({ payout_id, destination, from_s, to_s, now_s }) =>
       call('search_payout', () => {
-        const since = { destination, created: { gte: from_s } }
+        const asked = { destination, created: { gte: from_s, lte: to_s } }
         const ours = { name: 'sluice_payout_id', id: payout_id, now_s }
         return isAccount(destination)
           ? findInList(
               deadline_ms,
-              (page, within) => stripe.transfers.list({ ...since, ...page }, within),
+              (page, within) => stripe.transfers.list({ ...asked, ...page }, within),
               ours,
               (each) => toTransfer(each),
             )
           : findInList(
               deadline_ms,
-              (page, within) => stripe.payouts.list({ ...since, ...page }, within),
+              (page, within) => stripe.payouts.list({ ...asked, ...page }, within),
               ours,
               (each) => toPayout(each),
             )

@@ -28,12 +28,15 @@ export function stripeTopUps(options: StripeOptions): TopUpProcessor & { close()
         return found && toTopUp(found, reference)
       }),
 
-    searchTopUp: ({ top_up_id, amount_minor, from_s, now_s }) =>
+    searchTopUp: ({ top_up_id, amount_minor, from_s, to_s, now_s }) =>
       call('search_top_up', () =>
         findInList(
           deadline_ms,
           (page, within) =>
-            stripe.topups.list({ amount: amount_minor, created: { gte: from_s }, ...page }, within),
+            stripe.topups.list(
+              { amount: amount_minor, created: { gte: from_s, lte: to_s }, ...page },
+              within,
+            ),
           { name: 'sluice_top_up_id', id: top_up_id, now_s },
           (each) => toTopUp(each),
         ),

@@ -21,7 +21,8 @@ const BETWEEN_MS = 60_000
  */
 const MARGIN_S = 60
 /**
- * Lists with a filter of their own begin so long before the job: they are short, and what they miss would be paid twice.
+ * Lists with a filter of their own begin so long before the job, and end so long after the last sending: they are short,
+ * and what they miss would be paid twice.
  * That the clocks agree now does not say that they agreed at the sending.
  */
 const FILTERED_MARGIN_S = 24 * 3600
@@ -53,17 +54,18 @@ type SentJob = {
 }
 
 /**
- * Since when the provider can have made the object of a call, for a list with a filter of its own, and the present, in Unix
- * time by the database's clock: no worker's clock counts. It begins before the job: what an earlier key has made is found
- * too.
+ * The time in which the provider can have made the object of a call, for a list with a filter of its own, and the present,
+ * in Unix time by the database's clock: no worker's clock counts. It begins before the job: what an earlier key has made is
+ * found too.
  */
 export function timesSinceAsked({
-  sendings: { created_s },
+  sendings: { created_s, last_s },
   age_ms,
   began_at,
-}: Pick<SentJob, 'sendings' | 'age_ms' | 'began_at'>): { from_s: number; now_s: number } {
+}: Pick<SentJob, 'sendings' | 'age_ms' | 'began_at'>): { from_s: number; to_s: number; now_s: number } {
   const now_s = created_s + (age_ms + performance.now() - began_at) / 1000
-  return { from_s: Math.floor(created_s) - FILTERED_MARGIN_S, now_s }
+  const to_s = Math.ceil(last_s ?? now_s) + FILTERED_MARGIN_S
+  return { from_s: Math.floor(created_s) - FILTERED_MARGIN_S, to_s, now_s }
 }
 
 /**
@@ -99,9 +101,10 @@ export async function untilAbsent(
   if (!(await wasSentHere(context, sendings, provider))) return unknown(OTHER_CREDENTIALS)
   const left_ms = after_ms - (sendings.last_ms ?? 0)
   if (left_ms > 0) return unknown('the provider does not show it yet', { within_ms: left_ms })
-  if (lookups === 2 && !sendings.was_absent)
+  const between_ms = BETWEEN_MS - (sendings.absent_ms ?? 0)
+  if (lookups === 2 && between_ms > 0)
     return unknown('the provider does not show it; it is looked up once more', {
-      within_ms: BETWEEN_MS,
+      within_ms: between_ms,
       absent: true,
     })
   return undefined

@@ -21,7 +21,7 @@ import {
   unknown,
   type Decision,
 } from '../decision.ts'
-import { IRREVERSIBLE, NEVER_TOOK_EFFECT, timesSinceAsked, untilAbsent, wasSentHere } from './absence.ts'
+import { IRREVERSIBLE, NEVER_TOOK_EFFECT, timesSinceAsked, untilAbsent } from './absence.ts'
 import { mayHideAnEffect, MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
 import { calling, type JobOf } from './handler.ts'
 import { compare } from './notifications/drifts.ts'
@@ -83,8 +83,7 @@ async function look(context: WorkerContext, job: CreateJob, sent: Exclude<Sent, 
   if (sent.kind === 'declined' && sent.failure.code !== 'processor_error')
     return refused(context, job, sent.failure)
   if (reference !== null) return unknown(`the processor does not know ${reference}`)
-  const is_past = job.call.is_past && (await wasSentHere(context, job.sendings, payouts))
-  const pending = is_past ? undefined : await untilAbsent(context, job.sendings, payouts, IRREVERSIBLE)
+  const pending = await untilAbsent(context, job.sendings, payouts, IRREVERSIBLE)
   const unwanted = known !== undefined && !isWanted(known)
   return pending ?? absent(job, unwanted)
 }

@@ -1,9 +1,7 @@
-// Carries out what operators ask for in the dashboard and what two of them agreed on; forgets acts after 90 days, and which
-// processes there were.
+// Carries out what operators ask for in the dashboard; forgets acts after 90 days, and which processes there were.
 import { carryOutNextStep } from '#domain/operator-acts/carry-out.ts'
 import { forgetOldActs } from '#domain/operator-acts/act.ts'
 import { forgetGoneProcesses } from '#domain/operations/processes.ts'
-import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
 import { every, type Loop } from '../clock.ts'
 import type { WorkerContext } from '../context.ts'
 
@@ -24,14 +22,6 @@ export function carryOutActs({ sql, log }: WorkerContext): Loop {
       () => LOOK_MS,
       async () => {
         while (!closed() && (await carryOutNextStep(sql)));
-      },
-    ),
-    every(
-      log,
-      'carrying out proposals of operators',
-      () => LOOK_MS,
-      async () => {
-        while (!closed() && (await carryOutNextProposal(sql)));
       },
     ),
     every(

@@ -32,7 +32,7 @@ export type SentMessage = Pick<
   MessageTold,
   'said' | 'provider_reference' | 'provider_status' | 'failure' | 'price'
 > &
-  Partial<Pick<MessageTold, 'recipients' | 'event' | 'suppresses'>>
+  Partial<Pick<MessageTold, 'found' | 'recipients' | 'event' | 'suppresses'>>
 type RefusedMessage = { refusals: StoredRecipient[]; suppresses: SuppressionOf[] }
 type MessageIds = { tenant_id: string; message_id: string }
 

@@ -85,7 +85,7 @@ async function look(context: WorkerContext, job: MessageJob, message: BegunMessa
   const looked = await search(context, provider, job, message)
   if (looked.kind === 'sealed') return retry(looked.reason, { why: 'misconfigured', unanswered: true })
   if (looked.kind !== 'done') return unanswered(looked)
-  if (looked.value !== null) return taken(job, 'sms', smsTold(looked.value))
+  if (looked.value !== null) return taken(job, 'sms', { ...smsTold(looked.value), found: true })
   // A list may show it later, or have lost it.
   return message.status === 'sending'
     ? mayBeSent(job, 'the worker was lost while it was sent')

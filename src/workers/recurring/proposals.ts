@@ -1,0 +1,26 @@
+// Carries out what one operator proposed and another confirmed.
+import { carryOutNextProposal } from '#domain/proposals/carry-out.ts'
+import { every, type Loop } from '../clock.ts'
+import type { WorkerContext } from '../context.ts'
+
+/** Looking for a proposal reads an index that is empty as a rule: no wake-up is needed. */
+const LOOK_MS = 500
+
+/** Each worker does; a step is one transaction, and no two workers are at the same proposal. */
+export function carryOutProposals({ sql, log }: WorkerContext): Loop {
+  let closing = false
+  const loop = every(
+    log,
+    'carrying out proposals of operators',
+    () => LOOK_MS,
+    async () => {
+      while (!closing && (await carryOutNextProposal(sql)));
+    },
+  )
+  return {
+    async close() {
+      closing = true
+      await loop.close()
+    },
+  }
+}
