@@ -175,6 +175,19 @@ describe('each problem is named with its row until it is corrected', () => {
       }),
     ],
     [
+      'a top-up that was posted and is still pending at its processor',
+      'top_ups',
+      () => set('top_ups', top_up.id, `status = 'succeeded', succeeded_at = now(), came_minor = 500`),
+      () => set('top_ups', top_up.id, `status = 'pending', succeeded_at = null, came_minor = 0`),
+      () => ({
+        problem: 'a top-up is posted and did not succeed at the processor',
+        subject: 'top_up',
+        subject_id: top_up.id,
+        expected: 0,
+        found: 500,
+      }),
+    ],
+    [
       'a top-up that failed here and came there, without a drift',
       'top_ups',
       () =>

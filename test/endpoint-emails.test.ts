@@ -2,9 +2,10 @@
 import { openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
+import { metrics } from '#core/metrics.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { ensureTenant, setTenantContact } from '#domain/tenants.ts'
 import { byTest } from '#test/environment.ts'
@@ -186,15 +187,56 @@ test.concurrent('where the tenant has no contact, or its address takes no email,
 
 // By itself: then each is told of alone, and whoever has been told too often is left out without a word.
 test('one of which no email can be written holds up no others, and the log says so, once', async () => {
-  const tenant_id = await tenantWith('ops@bad.example')
+  const [refused, tenant_id] = [await tenantWith('ops@bad.example'), await tenantWith('ops@bad.example')]
+  await world.sql.unsafe(
+    `alter table messages add constraint refused check (metadata ->> 'tenant_id' is distinct from '${refused}')`,
+  )
+  onTestFinished(async () => void (await world.sql`alter table messages drop constraint refused`))
+  const [bad] = await disabledEndpoints(refused, [{}])
+  const [good] = await disabledEndpoints(tenant_id, [{}])
+  await told([bad!, good!])
+  const emails = await inboxOf('ops@bad.example')
+  expect(emails.map(({ text }) => text.includes(good))).toEqual([true])
+  expect(await logOf(bad!)).toMatchObject([{ level: ERROR, tenant_id: refused }])
+})
+
+const WORK = 'telling of disabled endpoints'
+const failures = async () =>
+  (await metrics.recurringFailures.get()).values.find(({ labels }) => labels['work'] === WORK)?.value ?? 0
+const stillUntold = async (ids: string[]) =>
+  (await world.sql`select id from webhook_endpoints where id = any(${ids}::uuid[]) and told_at is null`).map(
+    ({ id }) => id,
+  )
+
+test('an exception of our own holds up no others, and its endpoint is told of once that is corrected', async () => {
+  const tenant_id = await tenantWith('ops@exception.example')
+  const before = await failures()
   const [bad, good] = await disabledEndpoints(tenant_id, [
     { reason: 'failing', failing_since: '290000-01-01T00:00:00Z' },
     { reason: 'failing' },
   ])
-  await told([bad!, good!])
-  const emails = await inboxOf('ops@bad.example')
-  expect(emails.map(({ text }) => text.includes(good))).toEqual([true])
-  expect(await logOf(bad!)).toMatchObject([{ level: ERROR, tenant_id }])
+  await told([good!])
+  await eventually(async () => expect(await failures()).toBeGreaterThan(before))
+  expect(await stillUntold([bad!])).toEqual([bad])
+  expect((await logOf(bad!))[0]).toMatchObject({ level: WARN, msg: expect.stringContaining(WORK) })
+  await world.sql`update webhook_endpoints set failing_since = now() where id = ${bad!}`
+  await told([bad!])
+  expect(await inboxOf('ops@exception.example')).toHaveLength(2)
+})
+
+test('while the worker lacks a right, the work fails and nobody counts as told', async () => {
+  const tenant_id = await tenantWith('ops@right.example')
+  await world.sql`revoke insert on jobs from sluice_worker`
+  const grant = async () => void (await world.sql`grant insert on jobs to sluice_worker`)
+  onTestFinished(grant)
+  const before = await failures()
+  const ids = await disabledEndpoints(tenant_id, [{}, {}])
+  // Runs of both workers have begun since.
+  await eventually(async () => expect(await failures()).toBeGreaterThan(before + 2))
+  expect(new Set(await stillUntold(ids))).toEqual(new Set(ids))
+  await grant()
+  await told(ids)
+  expect(await inboxOf('ops@right.example')).toHaveLength(2)
 })
 
 test.concurrent('a tenant is told sixty times in an hour and of the rest later; who shares its contact is told', async () => {

@@ -4,6 +4,7 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { auditEverything } from '#domain/audit/audit.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { fund, payOut, recipient } from '#test/payouts.ts'
@@ -264,6 +265,8 @@ test('the id of another object is not believed: an SMS has left, and what else w
         expect.stringMatching(/^[a-z]+_(?!7777)\w+$/),
       ])
     })
+  const { problems } = await auditEverything(world.sql)
+  expect(problems).toEqual([])
 }, 180_000)
 
 const CHANGES = new Set(['capture', 'cancel', 'refund'])

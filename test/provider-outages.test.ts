@@ -192,11 +192,17 @@ test.for(Object.keys(BROKEN) as (keyof typeof BROKEN)[])(
   },
 )
 
-test('an AI that takes its time is asked whether it is there; any answer says so', async () => {
+const LONG_LIST = `{"data":"${'x'.repeat(2 * 1024 * 1024)}"}`
+const LISTS = [
+  ['any answer', ANSWER],
+  ['a list that is too long', `HTTP/1.1 200 OK\r\ncontent-length: ${LONG_LIST.length}\r\n\r\n${LONG_LIST}`],
+] as const
+
+test.each(LISTS)('an AI that is slow is asked whether it is there; %s says so', async (_, list) => {
   const [listed, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const server = await listening((socket) =>
     socket.on('data', (chunk) => {
-      if (String(chunk).startsWith('GET /v1/models ')) socket.write(ANSWER, () => listed.resolve())
+      if (String(chunk).startsWith('GET /v1/models ')) socket.write(list, () => listed.resolve())
       else void over.promise.then(() => socket.destroy())
     }),
   )

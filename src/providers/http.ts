@@ -213,7 +213,7 @@ function exchange(
         size += chunk.length
         chunks.push(chunk)
         if (size <= longest_bytes) return
-        fail(`the answer is longer than ${longest_bytes} bytes`)
+        fail(`the answer is longer than ${longest_bytes} bytes`, { status })
         receiving.abort(new Error('too long'))
       },
       onResponseEnd() {

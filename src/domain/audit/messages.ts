@@ -18,7 +18,9 @@ function messages(sql: Sql | Tx, scope: AuditScope): Fragment {
     ) r
     cross join lateral (values
       ('a message was sent and its provider does not know it', p.status in ('sent', 'delivered', 'undelivered')
-        and p.provider_reference is null),
+        and p.provider_reference is null
+        -- The id that its provider answered with was that of another message.
+        and not (p.channel = 'sms' and p.provider_status is not null)),
       ('a message is not sent and somebody has it', p.status in ('scheduled', 'queued', 'canceled', 'suppressed')
         and (p.provider_reference is not null or r.any_taken is true)),
       ('a suppressed message has a recipient', (p.status = 'suppressed') <> (r.all_suppressed is true)

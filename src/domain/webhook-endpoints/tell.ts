@@ -1,5 +1,5 @@
 // Tells the contacts of tenants, by email, of endpoints that were disabled by themselves: once for each time.
-import { isOfOneRow, isRefusal, isUnavailable, type Sql, type Tx } from '#core/db.ts'
+import { databaseCode, isOfOneRow, isUnavailable, type Sql, type Tx } from '#core/db.ts'
 import { SealError } from '#core/secrets.ts'
 import { counting } from '../messages/limits.ts'
 import { requestMessages, type MessageJudgement, type MessageRequest } from '../messages/request.ts'
@@ -11,12 +11,15 @@ const TOLD_AN_HOUR = 60
 /** Under which these are counted. The tenant's own messages are counted by minute or by hash. */
 const SCOPE = 'contact'
 
-/** `reason`: why it was disabled. `how`: by email, or why nobody is told; `error`: where its email could not be written. */
+/**
+ * `reason`: why it was disabled. `how`: by email, or why nobody is told. Where its email could not be written there is
+ * an `error`; `put_off`: it is tried again in the next run, and `failed`: it is not.
+ */
 export type ToldEndpoint = {
   tenant_id: string
   id: string
   reason: DisabledEndpoint['disabled_reason']
-  how: 'email' | 'no_contact' | 'suppressed' | 'too_many' | 'failed'
+  how: 'email' | 'no_contact' | 'suppressed' | 'too_many' | 'failed' | 'put_off'
   error?: unknown
 }
 
@@ -25,23 +28,25 @@ type ContactedEndpoint = UntoldEndpoint & { contact_email: string }
 
 /**
  * Writes the emails about up to `limit` endpoints, longest disabled first, as messages of the system's own tenant, and
- * marks the endpoints as told, also those of which nobody can be told. Leaves out what another worker is telling of, and
- * tenants that were told too often in this hour: their turn comes in the next. One whose email cannot be written holds up
- * no others. Returns what became of each.
+ * marks the endpoints as told, also those of which nobody can be told. Leaves out those with ids in `put_off`, what
+ * another worker is telling of, and tenants that were told too often in this hour: their turn comes in the next. One
+ * whose email cannot be written holds up no others. Returns what became of each.
  */
 export async function tellOfDisabled(
   sql: Sql,
   means: SystemMailMeans,
   limit: number,
+  put_off: string[],
 ): Promise<ToldEndpoint[]> {
   try {
-    return await sql.begin(async (tx) => await tellOf(tx, means, await findUntold(tx, limit)))
+    return await sql.begin(async (tx) => await tellOf(tx, means, await findUntold(tx, limit, put_off)))
   } catch (error) {
-    if (!isItsOwn(error)) throw error
+    if (isOfAll(error)) throw error
   }
   const told: ToldEndpoint[] = []
   while (told.length < limit) {
-    const one = await sql.begin(async (tx) => await tellOfFirst(tx, means))
+    const left_out = [...put_off, ...told.filter(({ how }) => how === 'put_off').map(({ id }) => id)]
+    const one = await sql.begin(async (tx) => await tellOfFirst(tx, means, left_out))
     if (one === undefined) break
     told.push(one)
   }
@@ -49,23 +54,36 @@ export async function tellOfDisabled(
 }
 
 /** By itself. Undefined when there is none. */
-async function tellOfFirst(tx: Tx, means: SystemMailMeans): Promise<ToldEndpoint | undefined> {
-  const first = await findUntold(tx, 1)
+async function tellOfFirst(
+  tx: Tx,
+  means: SystemMailMeans,
+  put_off: string[],
+): Promise<ToldEndpoint | undefined> {
+  const first = await findUntold(tx, 1, put_off)
   try {
     const [told] = await tx.savepoint(async (part) => await tellOf(part, means, first))
     return told
   } catch (error) {
     const [endpoint] = first
-    if (endpoint === undefined || !isItsOwn(error)) throw error
-    await markTold(tx, first)
+    if (endpoint === undefined || isOfAll(error)) throw error
+    const how = isItsOwn(error) ? 'failed' : 'put_off'
+    if (how === 'failed') await markTold(tx, first)
     const { tenant_id, id, disabled_reason: reason } = endpoint
-    return { tenant_id, id, reason, how: 'failed', error }
+    return { tenant_id, id, reason, how, error }
   }
 }
 
-/** Whether what went wrong would go wrong with this endpoint again, and not with others. */
+/** Whether what went wrong goes wrong with every endpoint, so that no other need be tried. */
+function isOfAll(error: unknown): boolean {
+  return isUnavailable(error) || error instanceof SealError
+}
+
+/**
+ * Whether what went wrong would go wrong with this endpoint again, and not with others. A missing right is a mistake in
+ * the set-up, and an exception of our own is one in the code: both are corrected.
+ */
 function isItsOwn(error: unknown): boolean {
-  return isOfOneRow(error) || !(isRefusal(error) || isUnavailable(error) || error instanceof SealError)
+  return isOfOneRow(error) && databaseCode(error) !== '42501'
 }
 
 /** All of it or nothing. */
@@ -99,12 +117,13 @@ async function markTold(tx: Tx, endpoints: UntoldEndpoint[]): Promise<void> {
     where p.tenant_id = told.tenant_id and p.id = told.id`
 }
 
-async function findUntold(tx: Tx, limit: number): Promise<UntoldEndpoint[]> {
+async function findUntold(tx: Tx, limit: number, put_off: string[]): Promise<UntoldEndpoint[]> {
   return await tx<UntoldEndpoint[]>`
     select p.tenant_id, t.slug, t.contact_email, p.id, p.url, p.description, p.disabled_reason, p.failing_since,
       p.enabled_at
     from webhook_endpoints p join tenants t on t.id = p.tenant_id
     where p.disabled_reason in ('gone', 'failing') and p.told_at is null and p.deleted_at is null
+      and p.id <> all(${put_off}::uuid[])
       and not exists (
         select from message_limits m
         where m.tenant_id = p.tenant_id and m.scope = ${SCOPE} and m.window_start >= date_trunc('hour', now())

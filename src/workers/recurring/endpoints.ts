@@ -7,7 +7,7 @@ import type { WorkerContext } from '../context.ts'
 const LOOK_MS = 3_000
 const AT_ONCE = 20
 
-const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email' | 'too_many' | 'failed'>, string> = {
+const UNTOLD: Record<Exclude<ToldEndpoint['how'], 'email' | 'too_many' | 'failed' | 'put_off'>, string> = {
   no_contact: 'its tenant has no contact: set one with npm run keys -- contact',
   suppressed: 'email to the contact of its tenant is suppressed: it came back, or was complained about',
 }
@@ -31,10 +31,14 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
     'telling of disabled endpoints',
     () => LOOK_MS,
     async () => {
+      const put_off: ToldEndpoint[] = []
       let told: ToldEndpoint[]
       do {
-        told = await tellOfDisabled(sql, { vault, hashOf, from }, AT_ONCE)
+        const left_out = put_off.map(({ id }) => id)
+        told = await tellOfDisabled(sql, { vault, hashOf, from }, AT_ONCE, left_out)
+        put_off.push(...told.filter(({ how }) => how === 'put_off'))
         for (const { tenant_id, id, reason, how, error } of told) {
+          if (how === 'put_off') continue
           if (how === 'too_many') {
             const message =
               'the tenant was told of too many disabled endpoints in this hour: of this one it is told later'
@@ -53,6 +57,12 @@ export function tellOfEndpoints({ sql, log, vault, hashOf, config }: WorkerConte
             log.warn({ tenant_id, endpoint_id: id }, `nobody is told of a disabled endpoint: ${UNTOLD[how]}`)
         }
       } while (told.length === AT_ONCE && !closed())
+      const [first] = put_off
+      if (first !== undefined)
+        throw new Error(
+          `emails about disabled endpoints cannot be written: ${put_off.length}, among them that about ${first.id}`,
+          { cause: first.error },
+        )
     },
   )
   return [
