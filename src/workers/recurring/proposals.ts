@@ -9,12 +9,13 @@ const LOOK_MS = 500
 /** Each worker does; a step is one transaction, and no two workers are at the same proposal. */
 export function carryOutProposals({ sql, log }: WorkerContext): Loop {
   let closing = false
+  const closed = () => closing
   const loop = every(
     log,
     'carrying out proposals of operators',
     () => LOOK_MS,
     async () => {
-      while (!closing && (await carryOutNextProposal(sql)));
+      while (!closed() && (await carryOutNextProposal(sql)));
     },
   )
   return {
