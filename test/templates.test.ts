@@ -246,6 +246,7 @@ test('money and dates are written as people read them, and what is neither is re
     ['{{ at | date_in: "America/New_York", "de", "long" }}', '26. November 2026'],
     ['{{ at | date_in: "UTC", "en-GB", "short", "short" }}', '26/11/2026, 23:30'],
     ['{{ 0 | date_in: "UTC" }}', 'Jan 1, 1970'],
+    ['{{ "2026-11-26T23:30:00.5+01:00" | date_in: "UTC", "en-GB", "short", "short" }}', '26/11/2026, 22:30'],
   ])
     expect([text, await textOf(text!)]).toEqual([text, is])
   for (const wrong of [
@@ -276,6 +277,8 @@ test('money and dates are written as people read them, and what is neither is re
       '{{ "soon" | date_in: "UTC" }}',
       '2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970',
     ],
+    ['{{ "2026-11-26T14:00:00" | date_in: "UTC" }}', 'a time with its offset'],
+    ['{{ "Nov 26, 2026" | date_in: "UTC" }}', 'a time with its offset'],
     ['{{ "1795701600" | date_in: "UTC" }}', 'a number of seconds since 1970, not as a text'],
   ] as const)
     expect((await preview({ subject: 'x', text: wrong }, { none: null })).body.error?.message).toContain(says)

@@ -32,6 +32,9 @@ export function money(amount_minor: unknown, currency: unknown, locale?: unknown
 
 const STYLES = ['full', 'long', 'medium', 'short'] as const
 
+/** A day, or a time with its offset: any other text would be read in the zone of our server. */
+const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))?$/
+
 /**
  * `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`: a day in a time zone, as a language writes it; with a fourth
  * argument `short`, also the time.
@@ -44,10 +47,11 @@ export function dateIn(
   time?: unknown,
 ): string {
   if (at === null) throw new Error(`date_in needs a time: it got null. ${IF_THERE}`)
-  const instant = typeof at === 'number' ? new Date(at * 1000) : typeof at === 'string' ? new Date(at) : null
+  const is_time = typeof at === 'string' && TIME.test(at)
+  const instant = typeof at === 'number' ? new Date(at * 1000) : is_time ? new Date(at) : null
   if (instant === null || Number.isNaN(instant.getTime()))
     throw new Error(
-      'date_in needs a time: 2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970, not as a text',
+      'date_in needs a time with its offset: 2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970, not as a text',
     )
   const options = {
     timeZone: zoneOf(time_zone),
