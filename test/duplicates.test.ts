@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { waitingForLocks } from '#test/locks.ts'
+import { losingOnce } from '#test/lost-writes.ts'
 import { ASYNC, createPayment, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
 import { createWorld, type World } from '#test/world.ts'
 import { askProvider, party, startVerification, verificationIn } from '#test/verifications.ts'
@@ -25,12 +26,12 @@ async function askStripe(method: string, path: string, fields?: Record<string, s
   return await answer.json()
 }
 
-/** The processor has another hold for this payment, as if it had made it late. */
-async function lateHold(payment_id: string): Promise<string> {
+/** The processor has made another one of this payment, as if late. */
+async function madeLate(payment_id: string, capture_method: 'manual' | 'automatic'): Promise<string> {
   const made = await askStripe('POST', '/payment_intents', {
     amount: '1000',
     currency: 'usd',
-    capture_method: 'manual',
+    capture_method,
     confirm: 'true',
     payment_method: 'pm_card_visa',
     'automatic_payment_methods[enabled]': 'true',
@@ -38,9 +39,12 @@ async function lateHold(payment_id: string): Promise<string> {
     'metadata[sluice_payment_id]': payment_id,
     'metadata[sluice_tenant_id]': client.tenant_id,
   })
-  expect(made).toMatchObject({ status: 'requires_capture' })
+  expect(made).toMatchObject({ status: capture_method === 'manual' ? 'requires_capture' : 'succeeded' })
   return made.id
 }
+
+const lateHold = (payment_id: string) => madeLate(payment_id, 'manual')
+const lateCharge = (payment_id: string) => madeLate(payment_id, 'automatic')
 
 /** A payment whose first call met a stored error before its effect, three minutes ago. */
 async function unknownPayment(description = freshKey()): Promise<{ id: string; description: string }> {
@@ -140,26 +144,28 @@ test('a hold that shows up although the second call was refused is released: the
   expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'failed' })
 })
 
-/** The hold is canceled, and its payment stays as it was: canceled, without a reference and without a drift. */
-async function isReleased(payment_id: string, late: string): Promise<void> {
+/** The payment whose late hold was canceled. It has no drift. */
+async function releasedFrom(payment_id: string, late: string): Promise<any> {
   await isCanceled(late)
   await world.drain()
   expect((await drifts()).filter((each: any) => each.subject_id === payment_id)).toEqual([])
-  expect((await client.get(`/v1/payments/${payment_id}`)).body).toMatchObject({
-    status: 'canceled',
-    processor_reference: null,
-  })
+  return (await client.get(`/v1/payments/${payment_id}`)).body
 }
+
+const STAYS = { status: 'canceled', processor_reference: null }
 
 test('a hold that shows up after its payment was canceled without another call is released', async () => {
   const { id } = await unknownPayment()
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
   await dueNow(id)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ processor_reference: null })
-  await isReleased(id, await lateHold(id))
+  expect(await releasedFrom(id, await lateHold(id))).toMatchObject(STAYS)
 })
 
-test('a hold that shows up while its payment is being canceled without another call is released', async () => {
+/** A payment that is being canceled without another call, and what the processor tells of meanwhile. */
+async function toldWhileCanceled(
+  make: (payment_id: string) => Promise<string>,
+): Promise<{ id: string; late: string }> {
   const { id } = await unknownPayment()
   expect((await client.post(`/v1/payments/${id}/cancel`, {}, ASYNC)).status).toBe(202)
   const late = await world.sql.begin(async (tx) => {
@@ -167,13 +173,25 @@ test('a hold that shows up while its payment is being canceled without another c
     await dueNow(id)
     await waitingForLocks(world.sql, 1)
     // The notification reads the payment as it was, and is settled after the cancellation.
-    const reference = await lateHold(id)
+    const reference = await make(id)
     const asked = { method: 'GET', path: `/v1/payment_intents/${reference}` }
     await eventually(async () => expect(await world.provider('stripe').requests(asked)).not.toHaveLength(0))
     await waitingForLocks(world.sql, 2)
     return reference
   })
-  await isReleased(id, late)
+  return { id, late }
+}
+
+test('a hold that shows up while its payment is being canceled without another call is released', async () => {
+  const { id, late } = await toldWhileCanceled(lateHold)
+  expect(await releasedFrom(id, late)).toMatchObject(STAYS)
+})
+
+test('it is released also when the first look at it is lost: nothing is settled without it', async () => {
+  const found = await losingOnce(world.sql, 'insert', 'notifications', `new.event_id like 'look:%:second'`)
+  const { id, late } = await toldWhileCanceled(lateHold)
+  expect(await releasedFrom(id, late)).toMatchObject(STAYS)
+  await found()
 })
 
 test('a copy of a payment that was called once may be of another program: it is left alone, and shown', async () => {
@@ -181,6 +199,15 @@ test('a copy of a payment that was called once may be of another program: it is 
   const other = await lateHold(id)
   await eventually(async () => expect(await drifts()).toMatchObject([{ subject_id: id, state: 'differs' }]))
   expect(await statusAt(other)).toBe('requires_capture')
+})
+
+test('money that shows up while its payment is being canceled without another call is shown', async () => {
+  const { id, late } = await toldWhileCanceled(lateCharge)
+  await eventually(async () =>
+    expect((await drifts()).filter((each: any) => each.subject_id === id)).toMatchObject([
+      { state: 'differs', ours: { status: 'canceled' }, theirs: { processor_reference: late } },
+    ]),
+  )
 })
 
 test('a payment that was canceled while its call was unknown is not held: it ends without another call', async () => {
@@ -242,21 +269,10 @@ test('the end of a duplicate is not the end of the verification, also when the f
   const { body } = await startVerification(client, of, ASYNC)
   await held.hit()
   const late = await lateSession(body.id)
-  // As if the connection were lost with the first write of the row.
-  await world.sql.unsafe(`
-    create sequence lost_once;
-    create function lose_once() returns trigger language plpgsql as $$
-    begin
-      if new.id = '${body.id}' and nextval('lost_once') = 1 then
-        raise exception 'terminating connection due to administrator command' using errcode = '57P01';
-      end if;
-      return new;
-    end $$;
-    grant usage on sequence lost_once to public;
-    create trigger lose_once before update on verifications for each row execute function lose_once();`)
+  const written = await losingOnce(world.sql, 'update', 'verifications', `new.id = '${body.id}'`)
   await held.release()
   await sessionIsCanceled(late)
-  await world.sql`drop trigger lose_once on verifications`
+  await written()
   const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
   expect(provider_reference).not.toBe(late)
   const settle = { status: 'verified' }

@@ -9,6 +9,7 @@ import type { Client } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { waitingForLocks } from '#test/locks.ts'
 import { lookLater } from '#test/looks.ts'
+import { losingOnce } from '#test/lost-writes.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { accountOf, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
@@ -385,14 +386,30 @@ describe('a payout that operators fail by force', () => {
       expect((await drifts(shop)).filter((each) => each.subject_id === body.id)).toMatchObject([
         { state: 'differs', ours: { status: 'failed' }, theirs: null },
       ])
-      await held.release()
-      return body.id
+      return { id: body.id, release: () => held.release() }
     }
-    const paid = await outcome('acct_success')
-    const refused = await outcome('acct_refused')
+    const { id: paid, ...sent } = await outcome('acct_success')
+    await sent.release()
+    const { id: refused, ...unsent } = await outcome('acct_refused')
+    // Nothing is settled without it.
+    const closes = `new.subject_id = '${refused}' and new.mended_at is not null`
+    const closed = await losingOnce(world.sql, 'update', 'drifts', closes)
+    await unsent.release()
+    // So it is found out again, by two lookups long after the call.
+    for (const interval of ['11 minutes', '1 minute'])
+      await eventually(async () => {
+        const aged = await world.sql`
+          update jobs set first_sent_at = first_sent_at - ${interval}::interval, run_at = now(), rung_at = null,
+            last_sent_at = last_sent_at - ${interval}::interval, created_at = created_at - ${interval}::interval,
+            absent_since = absent_since - ${interval}::interval
+          where subject_id = ${refused} and state = 'unknown' and (absent_since is null) = ${interval === '11 minutes'}
+          returning id`
+        expect(aged).toHaveLength(1)
+      })
     await eventually(async () =>
       expect(await drifts(shop)).toMatchObject([{ subject_id: paid, theirs: { status: 'paid' } }]),
     )
+    await closed()
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 100, reserved: 0 })
     expect((await payoutStory(world, refused)).events).toEqual(['created', 'failed'])
   })

@@ -265,7 +265,8 @@ test('an approved one whose session reads canceled is a drift, unless that is it
   ])
 })
 
-test('one that was resolved as failed and is verified at the provider all the same shows as a drift', async () => {
+/** One whose call took effect although an operator said that it did not. */
+async function wronglyFailed(): Promise<{ id: string; session: string }> {
   const match = { method: 'POST', path: '/verification_sessions$' }
   const lost = await fault(world, { match, fault: 'drop_after' })
   const away = await fault(world, { match, times: 1000, fault: 'html_503' })
@@ -283,21 +284,42 @@ test('one that was resolved as failed and is verified at the provider all the sa
   await away.remove()
   expect(await getVerification(client, body.id)).toMatchObject({ status: 'rejected', decided_by: null })
   const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
-  await settleSession(world, data[0].id, 'verified')
-  const [told] = await eventsOf(world, data[0].id)
+  return { id: body.id, session: data[0].id }
+}
+
+test('one that was resolved as failed and is verified at the provider all the same shows as a drift', async () => {
+  const { id, session } = await wronglyFailed()
+  await settleSession(world, session, 'verified')
+  const [told] = await eventsOf(world, session)
   await deliver(world, told!)
   await eventually(async () => expect(await stateOf(world, told!)).toBe('applied'))
-  expect(await getVerification(client, body.id)).toMatchObject({
+  expect(await getVerification(client, id)).toMatchObject({
     status: 'rejected',
-    provider_reference: data[0].id,
+    provider_reference: session,
   })
   const drifts = (await client.get('/v1/reconciliation')).body
   expect(drifts).toContainEqual(
     expect.objectContaining({
       subject: 'kyc',
-      subject_id: body.id,
+      subject_id: id,
       state: 'differs',
       detail: 'it is rejected here, and verified at the provider',
     }),
+  )
+})
+
+test('the session of one that was resolved as failed is canceled: nobody goes on with it', async () => {
+  const { id, session } = await wronglyFailed()
+  await settleSession(world, session, 'requires_input')
+  await deliverAll(world, await told(session))
+  await eventually(async () =>
+    expect(await askProvider(world, 'GET', `/${session}`)).toMatchObject({ status: 'canceled' }),
+  )
+  await world.drain()
+  expect(await getVerification(client, id)).toMatchObject({ status: 'rejected', decided_by: null })
+  expect(await lookLater(world, 'kyc', id)).toBe(true)
+  await world.drain()
+  expect((await client.get('/v1/reconciliation')).body).not.toContainEqual(
+    expect.objectContaining({ subject_id: id }),
   )
 })

@@ -8,7 +8,8 @@ import { finishing, holding, settleJobs, type FailedRow, type Settlement } from 
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications/settle.ts'
-import { lookAtSeconds, withoutSeconds, type Seconded } from '../reconciliation/second.ts'
+import { looking } from '../reconciliation/looks.ts'
+import { withoutSeconds } from '../reconciliation/second.ts'
 import type { PaymentStatus } from './payment.ts'
 
 /**
@@ -87,9 +88,9 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     join held on held.job_id = told.job_id
     where p.status = 'canceling'`
   // The job has ended the payment without it between the reading of the row and its lock.
-  const too_late = sql`"to" in ('requires_action', 'authorized') and was_status in ('failed', 'canceled')`
+  const too_late = sql`"to" in ('requires_action', 'authorized', 'captured') and was_status in ('failed', 'canceled')`
   const known = sql`select processor as provider, processor_reference as reference from p`
-  const rows = await sql<(Seconded & { id: string })[]>`
+  const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},
     told as (
       select held.job_id, held.started_at as as_of, c.* from held cross join lateral jsonb_to_record(held.change) as c(
@@ -142,9 +143,9 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
     follow_up as (${enqueue(sql, cancelPayment, to_cancel)}),
     ${filing(sql, 'payment')},
     ${waking(sql, known)},
+    ${looking(sql, 'payment', sql`select * from second`)},
     ${finishing(sql)}
-    select job.id, second_processor, second_reference from job left join second on second.job_id = job.id`
-  await lookAtSeconds(sql, 'payment', rows)
+    select id from job`
   return new Set(rows.map((row) => row.id))
 }
 

@@ -8,10 +8,9 @@ import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications/settle.ts'
-import { storeNotifications } from '../notifications/store.ts'
 import { closeDrift } from '../reconciliation/drift.ts'
-import { lookAt } from '../reconciliation/looks.ts'
-import { lookAtSeconds, withoutSeconds, type Seconded } from '../reconciliation/second.ts'
+import { looking } from '../reconciliation/looks.ts'
+import { withoutSeconds } from '../reconciliation/second.ts'
 
 /**
  * What became known of a payout.
@@ -38,6 +37,8 @@ export type PayoutSettlement = Settlement & { told: PayoutTold; notification_id:
 
 /** How far the processor has come: what it said moves only forward. Only these are said of an object that it has. */
 const FURTHER = ['processing', 'paid', 'failed', 'canceled']
+/** What is said where perhaps nothing has left. */
+const NOTHING_LEFT: PayoutTold['said'][] = ['refused', 'unsent', 'absent']
 
 /**
  * Settles jobs that were told something of a payout, in one statement. No two settlements of one call may be of the
@@ -47,6 +48,9 @@ const FURTHER = ['processing', 'paid', 'failed', 'canceled']
  * others nothing was written.
  */
 export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement[]): Promise<Set<string>> {
+  // A drift is closed by a statement of its own: this one may wait for the row, and miss what is opened meanwhile.
+  if ('begin' in sql && settlements.some(({ told }) => NOTHING_LEFT.includes(told.said)))
+    return await sql.begin(async (tx) => await settlePayouts(tx, settlements))
   const items = settlements.map(({ told, notification_id, ...settlement }) => {
     // Postings of one statement follow each other in the order of their ids, which within a millisecond is any order.
     const [paid_id, returned_id] = newIdsInOrder(2)
@@ -84,6 +88,13 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
     from p where was_open and not open`
   const known = sql`select processor as provider, processor_reference as reference from p`
+  // Once for each contradiction. A notification of the processor would bring it too, a little later.
+  const to_look_at = sql`
+    select * from second
+    union all
+    select processor, processor_reference, status || ' here, ' || processor_status || ' there' from p
+    where status in ('failed', 'canceled') and processor_status in ('processing', 'paid')
+      and processor_reference is not null`
   const rows = await sql<Settled[]>`
     with ${holding(sql, items)},
     told as (
@@ -126,36 +137,19 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
     follow_up as (${followUp(sql)}),
     ${filing(sql, 'payout')},
     ${waking(sql, known)},
+    ${looking(sql, 'payout', to_look_at)},
     ${finishing(sql, endsSoon(sql))}
-    select job.id, p.processor as provider, p.processor_reference as reference,
-      p.status || ' here, ' || p.processor_status || ' there' as stands,
-      p.status in ('failed', 'canceled') and p.processor_status in ('processing', 'paid') as contradicts,
-      p.before = 'failed' and p.never_left and p.processor_reference is null as never_made, p.tenant_id,
-      p.id as subject_id,
-      second_processor, second_reference
-    from job left join p on p.job_id = job.id left join second on second.job_id = job.id`
-  await lookAtSeconds(sql, 'payout', rows)
-  for (const { contradicts, never_made, provider, reference, stands, ...of } of rows) {
+    select job.id, p.tenant_id, p.id as subject_id,
+      p.before = 'failed' and p.never_left and p.processor_reference is null as never_made
+    from job left join p on p.job_id = job.id`
+  for (const { never_made, ...of } of rows) {
     // One that operators failed while its call could still take effect.
     if (never_made === true) await closeDrift(sql, { ...of, subject: 'payout' })
-    if (contradicts !== true || reference === null) continue
-    // Once for each contradiction. A notification of the processor would bring it too, a little later.
-    const look = lookAt(provider, { subject: 'payout', reference }, stands)
-    await storeNotifications(sql, [look])
   }
   return new Set(rows.map(({ id }) => id))
 }
 
-type Settled = Seconded & {
-  id: string
-  provider: string
-  reference: string | null
-  stands: string
-  contradicts: boolean | null
-  never_made: boolean | null
-  tenant_id: string
-  subject_id: string
-}
+type Settled = { id: string; tenant_id: string; subject_id: string; never_made: boolean | null }
 
 /**
  * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `was` is the locked row, the only

@@ -1,6 +1,6 @@
 // Looks: which rows have been in one state for too long, and when the provider is asked about them.
 import { z } from 'zod'
-import { unionAll, type Fragment, type Sql } from '#core/db.ts'
+import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { LOOKS_MS } from '#jobs/job.ts'
 import { notificationOf, type Notification } from '../notifications/notification.ts'
@@ -138,6 +138,22 @@ export function lookAt(provider: string, look: { subject: Noun; reference: strin
     payload: look,
   })
   return { ...notification, matters: true, said: null, rung: false, request_id: null }
+}
+
+/**
+ * A part of a statement: asks for looks at objects of a noun, so that none is lost once the statement has committed.
+ * `looks` selects `provider, reference, name` as `lookAt` takes them. Each is stored as a notification that waits and
+ * says nothing: its job comes when it is compared.
+ */
+export function looking(sql: Sql | Tx, subject: Noun, looks: Fragment): Fragment {
+  return sql`
+    look as (
+      insert into notifications (id, provider, event_id, kind, object_id, payload, state, said, due_at)
+      select uuidv7(), provider, 'look:' || reference || ':' || name, ${LOOK_KIND}, reference,
+        jsonb_build_object('subject', ${subject}::text, 'reference', reference), 'waiting', '{}', now()
+      from (${looks}) asked order by provider, reference, name
+      on conflict do nothing
+    )`
 }
 
 /** The object of a look; undefined when it cannot be read. Its noun may be one that only another version knows. */

@@ -5,7 +5,8 @@ import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { postings } from '../ledger.ts'
 import { filing, waking } from '../notifications/settle.ts'
-import { lookAtSeconds, withoutSeconds, type Seconded } from '../reconciliation/second.ts'
+import { looking } from '../reconciliation/looks.ts'
+import { withoutSeconds } from '../reconciliation/second.ts'
 import { topUpSchema, type TopUpStatus } from './top-up.ts'
 
 /** What the processor said of a top-up. `reversed`: the money came and was taken back. */
@@ -74,7 +75,7 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     union all
     ${asItStood(sql, null)}, event_id, 'top_up.' || said from changed where said <> 'succeeded'`
   const known = sql`select processor as provider, processor_reference as reference from t`
-  const rows = await sql<(Seconded & { id: string })[]>`
+  const rows = await sql<{ id: string }[]>`
     with ${holding(sql, items)},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
@@ -114,9 +115,9 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     ${postings(sql, to_post)},
     ${filing(sql, 'top_up')},
     ${waking(sql, known)},
+    ${looking(sql, 'top_up', sql`select * from second`)},
     ${finishing(sql)}
-    select job.id, second_processor, second_reference from job left join second on second.job_id = job.id`
-  await lookAtSeconds(sql, 'top_up', rows)
+    select id from job`
   return new Set(rows.map((row) => row.id))
 }
 

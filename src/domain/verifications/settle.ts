@@ -106,7 +106,9 @@ function stepping(sql: Sql | Tx): Fragment {
   return sql`
     locked as (
       select told.*, v.was, v.status as before,
-        (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone'))
+        -- One that was rejected without a decision: its call failed, as was said, and nobody gets the session's page.
+        (v.decided_by = 'manual' or (v.open and v.cancellation_reason = 'subject_gone')
+            or (v.status = 'rejected' and v.decided_by is null))
           and told.said = 'requires_input' and v.cancel_requested_at is null as to_cancel,
         case told.said
           when 'kept' then false

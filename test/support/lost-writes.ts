@@ -1,0 +1,33 @@
+// Writes that are lost, as if the connection to the database were lost with them.
+import { expect } from 'vitest'
+import type { Sql } from '#core/db.ts'
+
+/**
+ * Loses the first write to `table` of a row for which `when` holds, a condition on `new`. Returns what ends that, once
+ * a second one was tried.
+ */
+export async function losingOnce(
+  sql: Sql,
+  write: 'insert' | 'update',
+  table: string,
+  when: string,
+): Promise<() => Promise<void>> {
+  await sql.unsafe(`
+    create sequence lost_once;
+    grant usage on sequence lost_once to public;
+    create function lose_once() returns trigger language plpgsql as $$
+    begin
+      if ${when} then
+        if nextval('lost_once') = 1 then
+          raise exception 'terminating connection due to administrator command' using errcode = '57P01';
+        end if;
+      end if;
+      return new;
+    end $$;
+    create trigger lose_once before ${write} on ${table} for each row execute function lose_once();`)
+  return async () => {
+    const [tried] = await sql<{ times: number }[]>`select last_value::integer as times from lost_once`
+    expect(tried!.times).toBeGreaterThan(1)
+    await sql.unsafe(`drop function lose_once cascade; drop sequence lost_once`)
+  }
+}
