@@ -344,7 +344,16 @@ describe('a cancellation', () => {
     await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 100 })
     await world.sql`
-      update jobs set first_sent_at = first_sent_at - interval '26 hours', run_at = now() where subject_id = ${body.id}`
+      update jobs set first_sent_at = first_sent_at - interval '26 hours', last_sent_at = last_sent_at - interval '26 hours',
+        run_at = now()
+      where subject_id = ${body.id}`
+    // Absent twice, a minute apart.
+    await eventually(async () => {
+      const { count } = await world.sql`
+        update jobs set absent_since = absent_since - interval '1 minute', run_at = now()
+        where subject_id = ${body.id} and state = 'unknown' and absent_since is not null`
+      expect(count).toBe(1)
+    })
     await payoutIn(own, body.id, 'canceled')
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
     expect((await jobOf(body.id)).state).toBe('failed')

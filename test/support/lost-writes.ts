@@ -1,10 +1,10 @@
 // Writes that are lost, as if the connection to the database were lost with them.
-import { expect } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { Sql } from '#core/db.ts'
 
 /**
- * Loses the first write to `table` of a row for which `when` holds, a condition on `new`. Returns what ends that, once
- * a second one was tried.
+ * Loses the first write to `table` of a row for which `when` holds, a condition on `new`. Returns what asserts that a
+ * second one was tried.
  */
 export async function losingOnce(
   sql: Sql,
@@ -25,9 +25,11 @@ export async function losingOnce(
       return new;
     end $$;
     create trigger lose_once before ${write} on ${table} for each row execute function lose_once();`)
+  onTestFinished(async () => {
+    await sql.unsafe(`drop function lose_once cascade; drop sequence lost_once`)
+  })
   return async () => {
     const [tried] = await sql<{ times: number }[]>`select last_value::integer as times from lost_once`
     expect(tried!.times).toBeGreaterThan(1)
-    await sql.unsafe(`drop function lose_once cascade; drop sequence lost_once`)
   }
 }
