@@ -198,21 +198,22 @@ test('everything below /api and bull-board counts for the limit of an address', 
   const operator = await signedInAs(world, { is_operator: true })
   const address = { 'x-forwarded-for': '198.51.100.7' }
   const ask = (path: string) => operator.get(path, address)
-  // Together: in a pause between them a slow machine would have room again.
+  // The flood goes on until each path was refused: in a pause a slow machine would have room again.
+  const over = new AbortController()
   const flood = Array.from({ length: 100 }, async () => {
     const statuses: number[] = []
-    while (statuses.length < 12) statuses.push((await ask('/api/nope')).status)
+    while (!over.signal.aborted) statuses.push((await ask('/api/nope')).status)
     return statuses
   })
-  await Promise.race(flood)
-  const drained = await Promise.all(
-    ['/%61pi/session', '/ops/bull-board', '/api/session'].flatMap((path) =>
-      Array.from({ length: 40 }, async () => [path, (await ask(path)).status] as const),
-    ),
-  )
+  const refused = async (path: string) => {
+    while ((await ask(path)).status !== 429);
+  }
+  try {
+    await Promise.all(['/%61pi/session', '/ops/bull-board', '/api/session'].map(refused))
+  } finally {
+    over.abort()
+  }
   expect((await Promise.all(flood)).flat()).toContain(429)
-  for (const path of ['/ops/bull-board', '/api/session'])
-    expect([path, drained.some((each) => each[0] === path && each[1] === 429)]).toEqual([path, true])
   expect((await ask('/payments')).status).not.toBe(429)
 })
 

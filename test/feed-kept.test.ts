@@ -216,6 +216,8 @@ test('what is rare in a long feed is found by reading little else', async () => 
     select ${shop.tenant_id}, case when n % 10000 = 0 then 'refund.failed' else 'customer.updated' end,
       case when n % 10000 = 0 then ${shop.tenant_id}::uuid else gen_random_uuid() end, '{}', true, n
     from generate_series(1, 30000) n`
+  // Planned as it is once the statistics of the table were gathered.
+  await world.sql`analyze`
   const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
   onTestFinished(() => server.end())
   const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)

@@ -6,12 +6,12 @@ import { afterAll, expect, test, vi } from 'vitest'
 import { PROVIDER_FACTS } from '#core/config/providers.ts'
 import { VARIABLE_NAMES } from '#core/config/variables.ts'
 import { metrics } from '#core/metrics.ts'
-import { findOutages } from '#domain/operations/provider-outages.ts'
+import { findOutages, writeOutages } from '#domain/operations/provider-outages.ts'
 import type { AiCall } from '#providers/ai.ts'
 import { openAi } from '#providers/ai/client.ts'
 import type { EndedCall } from '#providers/http.ts'
 import { freePort } from '#start/ports.ts'
-import { freshKey } from '#test/client.ts'
+import { freshKey, type Answer } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { startHere } from '#test/parts.ts'
 import { ASYNC, createPayment, eventually } from '#test/payments.ts'
@@ -69,10 +69,7 @@ const BROKEN = {
 }
 
 /** What each provider is asked, and the noun and queue that wait for it. */
-const ASKED: Record<
-  string,
-  { noun: string; queue: string; ask: (world: World) => Promise<{ status: number }> }
-> = {
+const ASKED: Record<string, { noun: string; queue: string; ask: (world: World) => Promise<Answer> }> = {
   stripe: {
     noun: 'payment',
     queue: 'payments',
@@ -299,6 +296,26 @@ test(
     expect(row).toEqual({ count: 0 })
   },
 )
+
+test('sends that end as unknown show an outage, and those from before it do not', async () => {
+  const world = await createWorld()
+  ends.defer(() => world.close())
+  const { body } = await ASKED['twilio']!.ask(world)
+  await world.drain()
+  await writeOutages(world.sql, 'a worker', {
+    failed: [],
+    outages: [{ provider: 'twilio', outcome: 'ambiguous', lasts_ms: A_MINUTE_MS }],
+  })
+  const unknownSince = async (interval: string) => {
+    await world.sql`
+      update jobs set state = 'unknown', outcome = null, finished_at = null, run_at = now() + interval '1 hour',
+        unknown_since = now() - ${interval}::interval
+      where subject_id = ${body.id}`
+    return (await findOutages(world.sql)).map(({ provider }) => provider)
+  }
+  expect(await unknownSince('1 hour')).toEqual([])
+  expect(await unknownSince('30 seconds')).toEqual(['twilio'])
+})
 
 test('work that succeeds at once is written nowhere as retried, and the variables to check exist', async () => {
   const world = await createWorld()

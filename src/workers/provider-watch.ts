@@ -69,7 +69,9 @@ export function watchProviders(log: Log): ProviderWatch {
   function fail(provider: string, outcome: CallFailure, since: number): void {
     const state = of(provider)
     const failed_at = Date.now()
-    state.outage = { since, logged: false, ...state.outage, failed_at, outcome }
+    // One that refuses our credentials after it did not answer has another problem since then.
+    const same = state.outage !== null && problemOf(state.outage.outcome) === problemOf(outcome)
+    state.outage = { since, logged: false, ...(same && state.outage), failed_at, outcome }
     warn(provider, state)
   }
 

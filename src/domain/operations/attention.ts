@@ -109,7 +109,7 @@ async function findOutagesOf(sql: Sql, retrying: RetryingJobs[], all: boolean): 
         kind: 'provider_outage' as const,
         count: Math.min(count, MOST_COUNTED),
         is_more: count > MOST_COUNTED,
-        oldest_at: [since, ...jobs.map((each) => each.since)].toSorted()[0]!,
+        oldest_at: since,
         examples: jobs.flatMap(({ examples }) => examples).slice(0, EXAMPLES),
         outage: {
           provider,

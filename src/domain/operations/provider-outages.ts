@@ -21,6 +21,8 @@ const CONFIRMED_S = 30
 /** What is over so soon needs nobody. */
 const LEAST_S = 10
 const FAILURES_KEPT_H = 48
+/** Of jobs with an unknown effect so many are looked at. */
+const MOST_UNKNOWN = 10_000
 const WINDOW_MIN = 15
 
 /** Adds calls that failed, and replaces the outages of a worker with these. */
@@ -93,8 +95,8 @@ export type Outage = {
 }
 
 /**
- * The providers that do not answer now. Calls of one worker that failed are no outage if no job is retried any more: another
- * worker may have got answers since.
+ * The providers that do not answer now. Calls of one worker that failed are no outage if no job is retried any more, nor any
+ * is unknown since then: another worker may have got answers.
  */
 export async function findOutages(sql: Sql): Promise<Outage[]> {
   const calls = CALLS.map(({ provider, job }) => ({ provider, job }))
@@ -108,6 +110,14 @@ export async function findOutages(sql: Sql): Promise<Outage[]> {
         cross join lateral (
           select from jobs j where j.name = c.job and j.finished_at is null and j.failing_since is not null limit 1
         ) j
+        where c.provider = o.provider)
+      or exists (
+        select from (
+          select j.name from jobs j
+          where j.finished_at is null and j.unknown_since is not null and j.unknown_since >= o.since
+          limit ${MOST_UNKNOWN}
+        ) j
+        join jsonb_to_recordset(${sql.json(calls)}) as c(provider text, job text) on c.job = j.name
         where c.provider = o.provider))
     group by o.provider order by o.provider`
   return rows.flatMap(({ provider, outcome, since }) => {

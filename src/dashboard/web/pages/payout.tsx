@@ -115,8 +115,8 @@ function Sentence({ payout }: { payout: Payout }) {
   if (fail_requested_at !== null && (status === 'pending' || status === 'processing'))
     return (
       <>
-        It is to be marked as failed{failure !== null && `: ${failure.message}`} {money} stays reserved until
-        nothing can leave any more. If the processor pays it all the same, it becomes paid.
+        It is to be marked as failed{failure !== null && ` (“${failure.message}”)`}. {money} stays reserved
+        until nothing can leave any more. If the processor pays it all the same, it becomes paid.
       </>
     )
   const arrival = arrival_date === null ? '' : ` It is expected to arrive on ${dayText(arrival_date)}.`

@@ -98,11 +98,14 @@ export function ProvidersPage() {
 /** How many, and how they failed. */
 function FailedCalls({ row: { failed, failures } }: { row: ProviderRow }) {
   if (failed === 0) return <span className="dim">0</span>
-  const by_outcome = failures.map(({ outcome, count: of }) => `${of.toLocaleString()} ${FAILED_AS[outcome]}`)
   return (
     <span className={toneClass('bad', 'figures')}>
       {failed.toLocaleString()}
-      <small className="dim against">{by_outcome.join(', ')}</small>
+      {failures.map(({ outcome, count: of }) => (
+        <small key={outcome} className="dim against">
+          {of.toLocaleString()} {FAILED_AS[outcome]}
+        </small>
+      ))}
     </span>
   )
 }
