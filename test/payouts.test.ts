@@ -599,7 +599,11 @@ describe('a failure by hand', () => {
         fail_requested_at: accepted.body.fail_requested_at,
       })
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 100 })
-      const waiting = failing(own, id, 'second', WAIT)
+      const key = freshKey()
+      const waiting = failing(own, id, 'second', { ...WAIT, 'idempotency-key': key })
+      await eventually(async () =>
+        expect(await world.sql`select from idempotency_keys where key = ${key}`).toHaveLength(1),
+      )
       await settle(processor_reference, there)
       const waited = await waiting
       expect([waited.status, waited.body]).toMatchObject(answered(status, 'never arrived'))
