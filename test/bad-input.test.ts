@@ -357,6 +357,7 @@ test('error messages are in plain words, with a limit to the length and number o
   ] as const)
     expect((await told({ ...fine, ...change }))[0]).toBe(said)
   expect((await told([]))[0]).toBe('body must be an object.')
+  for (const nothing of [null, undefined]) expect(await told(nothing)).toEqual(await told({}))
   const refunds = '/v1/payments/0198f6f0-0000-7000-8000-000000000000/refunds'
   expect((await told({ reason: 'x' }, refunds))[0]).toMatch(/^reason must be one of duplicate, /)
   const many = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`${'x'.repeat(400)}${n}`, 1]))

@@ -210,14 +210,20 @@ test('deleted endpoints and completed recoveries are forgotten when they are old
   expect(new Set(left.map(({ id }) => id))).toEqual(new Set([kept, lately, open]))
 })
 
-test('what is rare in a long feed is found by reading little else', async () => {
-  await world.sql`
-    insert into events (tenant_id, type, subject_id, data, sequenced, sequence)
-    select ${shop.tenant_id}, case when n % 10000 = 0 then 'refund.failed' else 'customer.updated' end,
-      case when n % 10000 = 0 then ${shop.tenant_id}::uuid else gen_random_uuid() end, '{}', true, n
-    from generate_series(1, 30000) n`
-  // Planned as it is once the statistics of the table were gathered.
+test.each([
+  ['the first partition', 0],
+  ['one that was made later', 14],
+])('what is rare in a long feed is found by reading little else: in %s', async (_name, days) => {
+  const add = async (type: string, subject_id: string | null, numbers: string) =>
+    await world.sql`
+      insert into events (tenant_id, type, subject_id, data, sequenced, sequence, created_at)
+      select ${shop.tenant_id}, ${type}, coalesce(${subject_id}::uuid, gen_random_uuid()), '{}', true, n,
+        now() + ${days} * interval '1 day'
+      from generate_series(1, 30000) n where ${world.sql.unsafe(numbers)}`
+  await add('customer.updated', null, 'n % 10000 <> 0')
+  // Planned as it is once the statistics of the table were gathered, of a sample that has nothing rare.
   await world.sql`analyze`
+  await add('refund.failed', shop.tenant_id, 'n % 10000 = 0')
   const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
   onTestFinished(() => server.end())
   const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)

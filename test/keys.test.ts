@@ -212,8 +212,9 @@ test("the command does not touch another tenant's key", async () => {
 
 test('the domains of a tenant’s email are set by a command, and shown', async () => {
   await ensureTenant(world.sql, 'writes')
+  const set = async (...args: string[]) => await keys('domains', '--tenant', 'writes', ...args)
   const domains = async (...args: string[]) => {
-    const { code, stdout } = await keys('domains', '--tenant', 'writes', ...args)
+    const { code, stdout } = await set(...args)
     const [row] = await world.sql`select email_domains from tenants where slug = 'writes'`
     return [code, stdout.trim(), row!['email_domains']]
   }
@@ -228,6 +229,7 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
   expect(await domains('--none')).toEqual([0, 'Domains of writes: none', []])
   for (const wrong of ['', 'shop', 'shop.example.', '*.example', 'a@b.example'])
     expect((await domains('--only', wrong)).slice(0, 1)).toEqual([1])
+  expect((await set('--only', 'a.example,shop')).stderr).toContain('"shop" is none')
   expect((await domains('--none', '--default'))[0]).toBe(1)
   expect(await domains('--default')).toEqual([0, standard, null])
   const limited = await runCommand('src/commands/keys.ts', ['domains', '--tenant', 'writes'], {

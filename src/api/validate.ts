@@ -12,11 +12,13 @@ const MAX_DETAILS = 20
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
   ({ schema, httpPart }) =>
   (data) => {
-    const { data: value, error } = schema.safeParse(data, {
-      error: httpPart === 'querystring' ? describeParameter : describe,
-    })
+    const said = { error: httpPart === 'querystring' ? describeParameter : describe }
+    const { data: value, error } = schema.safeParse(data, said)
     if (error === undefined) return { value }
-    return { error: refusal(faultsOf(error.issues, untaken.get(schema)), httpPart ?? 'request') }
+    // Without a body, what it must have is said; not that it must be an object.
+    const empty = httpPart === 'body' && data == null ? schema.safeParse({}, said).error : undefined
+    const { issues } = empty ?? error
+    return { error: refusal(faultsOf(issues, untaken.get(schema)), httpPart ?? 'request') }
   }
 
 /** What a schema makes of one of several messages. Throws `invalid_request`, as if that had been the body. */

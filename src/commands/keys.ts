@@ -202,8 +202,11 @@ function listOf(
   if (none) return []
   if (only === undefined) return undefined
   const given = list(only)
-  if (given.length === 0 || given.length > MOST_EMAIL_DOMAINS || !given.every(isOne))
-    throw new ConfigError(`--only must be 1 to ${MOST_EMAIL_DOMAINS} ${what}`)
+  const wrong = given.find((text) => !isOne(text))
+  if (wrong !== undefined || given.length === 0 || given.length > MOST_EMAIL_DOMAINS)
+    throw new ConfigError(
+      `--only must be 1 to ${MOST_EMAIL_DOMAINS} ${what}${wrong === undefined ? '' : `; "${wrong}" is none`}`,
+    )
   return given
 }
 

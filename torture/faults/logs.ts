@@ -19,14 +19,14 @@ export const LOG_FAULTS: Fault[] = [
   {
     name: 'log-disk-full',
     about: 'APIs and workers that log to a full disk: they lose lines and nothing else, and end when told to',
-    takes_ms: 15_000,
+    takes_ms: 20_000,
     bar_ms: 6000,
     inflict: fillDisk,
   },
   {
     name: 'log-reader-gone',
     about: 'nobody reads the log of an API any more, and those of the others are closed: the same',
-    takes_ms: 12_000,
+    takes_ms: 14_000,
     bar_ms: 6000,
     inflict: leaveLogs,
   },
@@ -35,16 +35,14 @@ export const LOG_FAULTS: Fault[] = [
 async function fillDisk(system: System, random: Random): Promise<Problem[]> {
   const full = await open('/dev/full', 'w')
   const members = [...system.apis, ...system.workers]
+  const again = { env: { METRICS_PORT: '0' }, output: undefined }
   try {
-    const urls = await Promise.all(members.map((member) => logTo(member, full.fd)))
-    return await withoutLogs(system, random, members, () =>
-      Promise.all(urls.map((url) => losesLines(() => metricAt(url, LOST)))),
-    )
+    return await withoutLogs(system, random, members, again, async () => {
+      const urls: string[] = []
+      for (const member of members) urls.push(await logTo(member, full.fd))
+      await Promise.all(urls.map((url) => losesLines(() => metricAt(url, LOST))))
+    })
   } finally {
-    for (const member of members) await member.kill()
-    await Promise.all(
-      members.map((member) => member.start({ env: { METRICS_PORT: '0' }, output: undefined })),
-    )
     await full.close()
   }
 }
@@ -56,34 +54,42 @@ async function leaveLogs(system: System, random: Random): Promise<Problem[]> {
   const closed = members.filter((member) => member !== apis[unread])
   for (const member of closed) member.process().closeOutput()
   apis[unread]!.process().stopReading()
-  try {
-    return await withoutLogs(system, random, members, async () => {
-      for (let asked = 0; asked < LOGGED_REQUESTS; asked += AT_ONCE)
-        await Promise.all(Array.from({ length: AT_ONCE }, () => clients[unread]!.get('/v1/customers/none')))
-      await Promise.all(closed.map((member) => losesLines(() => metricOf(member, LOST))))
-    })
-  } finally {
-    for (const member of members) await member.kill()
-    await Promise.all(members.map((member) => member.start()))
-  }
+  return await withoutLogs(system, random, members, {}, async () => {
+    for (let asked = 0; asked < LOGGED_REQUESTS; asked += AT_ONCE)
+      await Promise.all(Array.from({ length: AT_ONCE }, () => clients[unread]!.get('/v1/customers/none')))
+    await Promise.all(closed.map((member) => losesLines(() => metricOf(member, LOST))))
+  })
 }
 
-/** A payment goes through while nothing can be logged; then each process is told to end, and does. */
+/**
+ * A payment goes through while nothing can be logged; then each process is told to end, and does. It is started `again` before the
+ * next one ends, however this comes out.
+ */
 async function withoutLogs(
   system: System,
   random: Random,
   members: Member[],
+  again: Parameters<Member['start']>[0],
   lose: () => Promise<unknown>,
 ): Promise<Problem[]> {
-  await lose()
-  await captured(system, `without-logs-${random.between(0, 1e9)}`)
-  await Promise.all(members.map((member) => member.kill('SIGTERM')))
-  const ends = await Promise.all(
-    members.map(async (member) => ({ name: member.name, how: await member.process().ended })),
-  )
-  return ends
-    .filter(({ how }) => how.code !== 0)
-    .map((end) => ({ problem: 'a process that could not log did not end when it was told to', ...end }))
+  const problems: Problem[] = []
+  try {
+    await lose()
+    await captured(system, `without-logs-${random.between(0, 1e9)}`)
+  } finally {
+    for (const member of members) {
+      await member.kill('SIGTERM')
+      const how = await member.process().ended
+      await member.start(again)
+      if (how.code !== 0)
+        problems.push({
+          problem: 'a process that could not log did not end when it was told to',
+          name: member.name,
+          how,
+        })
+    }
+  }
+  return problems
 }
 
 async function losesLines(lost: () => Promise<number>): Promise<void> {

@@ -59,7 +59,8 @@ async function refuse(system: System, random: Random): Promise<Problem[]> {
   const ended = await until('each came to an end', async () => {
     await sql`
       update jobs set first_sent_at = first_sent_at - ${LATER}::interval, last_sent_at = last_sent_at - ${LATER}::interval,
-        created_at = created_at - ${LATER}::interval, run_at = now(), rung_at = null
+        absent_since = absent_since - ${LATER}::interval, created_at = created_at - ${LATER}::interval,
+        run_at = now(), rung_at = null
       where id = any(${jobs}::uuid[]) and state = 'unknown' and run_at > now()`
     const over = await sql<{ id: string; name: string; state: string }[]>`
       select id, name, state from jobs where id = any(${jobs}::uuid[]) and finished_at is not null`
