@@ -248,3 +248,28 @@ test.each([
     expect([query, (await look()).length, (await blocks()) - before < 150]).toEqual([query, found, true])
   }
 })
+
+test('what waits for a sequence is read once, also when none waited as it was counted last', async () => {
+  await sequenceAll(world.sql)
+  await world.sql`vacuum analyze unsequenced_events`
+  const [sequencer] = await world.sql<{ source: string; settings: string[] }[]>`
+    select prosrc as source, proconfig as settings from pg_proc where proname = 'sequence_events'`
+  const { source, settings } = sequencer!
+  const statement = source.slice(
+    source.indexOf('with recursive'),
+    source.lastIndexOf(';', source.lastIndexOf('end')),
+  )
+  const plan: Node = await world.sql.begin(async (tx) => {
+    for (const [name, value] of settings.map((setting) => setting.split('=')))
+      await tx`select set_config(${name!}, ${value!}, true)`
+    const [row] = await tx.unsafe(
+      `explain (generic_plan, format json) ${statement.replaceAll(/\bmost\b/g, '$1')}`,
+    )
+    return row!['QUERY PLAN'][0].Plan
+  })
+  type Node = { [key: string]: unknown; Plans?: Node[] }
+  const all = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(all)]
+  const update = all(plan).find((node) => node['Operation'] === 'Update')!
+  const read = update.Plans!.filter((node) => node['Parent Relationship'] !== 'InitPlan')
+  expect(read.map((node) => node['Relation Name'])).toEqual(['unsequenced_events'])
+})
