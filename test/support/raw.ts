@@ -55,11 +55,18 @@ export function openUnfinished(
       for (const socket of open) {
         // One that is not connected yet would be reset once it is, which may take for ever.
         if (socket.connecting) socket.destroy()
-        else socket.resetAndDestroy()
+        else resetNow(socket)
       }
       await all
     },
   }
+}
+
+/** Resets the connection. Where that cannot be done any more Node lets go of its handle without closing it, and cannot end for it. */
+function resetNow(socket: Socket): void {
+  const handle = Reflect.get(socket, '_handle') as { close(): void } | null
+  socket.once('error', () => handle?.close())
+  socket.resetAndDestroy()
 }
 
 /** Sends these bytes and resets the connection before anybody can have read them. */
