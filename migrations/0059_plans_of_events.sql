@@ -46,19 +46,25 @@ declare
   each record;
 begin
   execute format('alter function make_next_partition() security definer set search_path = %I, pg_temp', current_schema());
+  -- Else an older worker could add one meanwhile that is missed.
+  lock table sequenced_events in share update exclusive mode;
   for each in
     select i.inhrelid::regclass as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
     where i.inhparent = 'sequenced_events'::regclass and c.relkind = 'r'
   loop
     execute format('alter table %s alter column type set (n_distinct = 100)', each.name);
     execute format('alter table %s alter column sequenced set statistics 10', each.name);
+    -- A week that is over is never sampled again by itself.
+    execute format('analyze %s (type)', each.name);
   end loop;
-  alter table unsequenced_events alter column sequenced set statistics 10;
 end $$;
 
--- Gives events their next sequences, as before, but without a join: after a sample of a moment in which no event waited, all that waited
--- were read again for each of them, a second of a processor for two hundred. Now the worst plan reads them once.
-create index unsequenced_events_id on unsequenced_events (id);
+-- Gives events their next sequences, by turns of the tenants, and makes their deliveries: about `most` rows in all. Answers how many events
+-- and deliveries each tenant got, and whether it has more; nothing while somebody else does it. The lock comes first: the statement
+-- after it sees all that its last holder did. A delivery goes to those who subscribed when its event happened, and waits since then: so what
+-- waits for an endpoint that was disabled meanwhile, and enabled again, is not sent. Events are moved without a join: planned after a
+-- sample of a moment in which none waited, a join read all that waited again for each of them, a second of a processor for two hundred.
+create unique index unsequenced_events_id on unsequenced_events (id);
 create or replace function sequence_events(most integer) returns table (tenant_id uuid, events integer, deliveries integer, more boolean)
 language plpgsql as $$
 #variable_conflict use_column
@@ -75,8 +81,7 @@ begin
     -- The rows that an event of the tenant makes at most, and how many of its events are looked at.
     select s.*, greatest(1, 100 / s.cost, most / (s.cost * count(*) over ())) as most_events from (
       select t.tenant_id, 1 + (
-        select count(*) from webhook_endpoints p where p.tenant_id = t.tenant_id and p.deleted_at is null) as cost, (
-        select max(p.slot) from webhook_subscriptions p where p.tenant_id = t.tenant_id) as slots
+        select count(*) from webhook_endpoints p where p.tenant_id = t.tenant_id and p.deleted_at is null) as cost
       from tenant t
     ) s
   ), waiting as (
@@ -96,8 +101,9 @@ begin
     on conflict (tenant_id) do update set last_sequence = s.last_sequence + excluded.last_sequence
     returning s.tenant_id, s.last_sequence
   ), numbered as materialized (
-    select array_agg(p.id) as ids, jsonb_object_agg(p.id, a.last_sequence - p.of_tenant + p.nth) as sequences
-    from picked p join advanced a on a.tenant_id = p.tenant_id
+    select array_agg(p.id) as ids,
+      jsonb_object_agg(p.id, (last.sequences ->> p.tenant_id::text)::bigint - p.of_tenant + p.nth) as sequences
+    from picked p cross join (select jsonb_object_agg(a.tenant_id, a.last_sequence) as sequences from advanced a) last
   ), moved as (
     update events e set sequenced = true, sequence = ((select n.sequences from numbered n) ->> e.id::text)::bigint
     where not e.sequenced and e.id = any((select n.ids from numbered n)::uuid[])
@@ -107,8 +113,8 @@ begin
     select m.tenant_id, uuidv7(), p.endpoint_id, m.id, m.created_at, m.type, m.sequence,
       case p.status when 'enabled' then 'pending' else 'skipped' end, case p.status when 'enabled' then now() end,
       case p.status when 'disabled' then now() end
-    from moved m join share t on t.tenant_id = m.tenant_id
-    cross join lateral generate_series(1, t.slots) slot cross join lateral (
+    from moved m cross join lateral generate_series(1, (
+      select max(p.slot) from webhook_subscriptions p where p.tenant_id = m.tenant_id)) slot cross join lateral (
       select s.endpoint_id, s.types, s.status, s.until_at from webhook_subscriptions s
       where s.tenant_id = m.tenant_id and s.slot = slot.slot and s.from_at <= m.created_at order by s.from_at desc limit 1
     ) p
@@ -131,3 +137,5 @@ end $$;
 do $$ begin
   execute format('alter function sequence_events(integer) security definer set search_path = %I, pg_temp', current_schema());
 end $$;
+-- Ids are looked up by their index, never compared with all that waits.
+alter function sequence_events(integer) set enable_seqscan = off;

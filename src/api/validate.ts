@@ -12,11 +12,11 @@ const MAX_DETAILS = 20
 export const validatorCompiler: FastifySchemaCompiler<z.ZodType> =
   ({ schema, httpPart }) =>
   (data) => {
-    const said = { error: httpPart === 'querystring' ? describeParameter : describe }
-    const { data: value, error } = schema.safeParse(data, said)
+    const options = { error: httpPart === 'querystring' ? describeParameter : describe }
+    const { data: value, error } = schema.safeParse(data, options)
     if (error === undefined) return { value }
     // Without a body, what it must have is said; not that it must be an object.
-    const empty = httpPart === 'body' && data == null ? schema.safeParse({}, said).error : undefined
+    const empty = httpPart === 'body' && data == null ? schema.safeParse({}, options).error : undefined
     const { issues } = empty ?? error
     return { error: refusal(faultsOf(issues, untaken.get(schema)), httpPart ?? 'request') }
   }

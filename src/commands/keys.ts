@@ -205,7 +205,7 @@ function listOf(
   const wrong = given.find((text) => !isOne(text))
   if (wrong !== undefined || given.length === 0 || given.length > MOST_EMAIL_DOMAINS)
     throw new ConfigError(
-      `--only must be 1 to ${MOST_EMAIL_DOMAINS} ${what}${wrong === undefined ? '' : `; "${wrong}" is none`}`,
+      `--only must be 1 to ${MOST_EMAIL_DOMAINS} ${what}${wrong === undefined ? '' : `; "${wrong}" is not one`}`,
     )
   return given
 }

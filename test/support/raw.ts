@@ -64,7 +64,8 @@ export function openUnfinished(
 
 /** Resets the connection. Where that cannot be done any more Node lets go of its handle without closing it, and cannot end for it. */
 function resetNow(socket: Socket): void {
-  const handle = Reflect.get(socket, '_handle') as { close(): void } | null
+  const handle = Reflect.get(socket, '_handle') as { close(): void } | null | undefined
+  if (handle === undefined) throw new Error('this Node has no `_handle` of a socket')
   socket.once('error', () => handle?.close())
   socket.resetAndDestroy()
 }
@@ -75,8 +76,9 @@ export async function leaveAtOnce(url: string, bytes: string): Promise<void> {
   const socket = connect(Number(port), hostname)
   await once(socket, 'connect')
   socket.write(bytes)
-  socket.resetAndDestroy()
-  await once(socket, 'close')
+  const over = new Promise<void>((resolve) => socket.once('close', resolve).once('error', () => resolve()))
+  resetNow(socket)
+  await over
 }
 
 /** The memory of this process, in bytes, without what is garbage. */

@@ -73,22 +73,31 @@ async function withoutLogs(
   lose: () => Promise<unknown>,
 ): Promise<Problem[]> {
   const problems: Problem[] = []
-  try {
+  const failed: unknown[] = []
+  const attempt = async (step: () => Promise<unknown>) =>
+    await step().catch((error: unknown) => failed.push(error))
+  await attempt(async () => {
     await lose()
     await captured(system, `without-logs-${random.between(0, 1e9)}`)
-  } finally {
-    for (const member of members) {
-      await member.kill('SIGTERM')
+  })
+  for (const member of members)
+    await attempt(async () => {
+      // One that hangs takes a minute; the others have to be back before this fault is over.
+      await member.kill(problems.length === 0 ? 'SIGTERM' : 'SIGKILL')
       const how = await member.process().ended
-      await member.start(again)
-      if (how.code !== 0)
+      if (problems.length === 0 && how.code !== 0)
         problems.push({
           problem: 'a process that could not log did not end when it was told to',
           name: member.name,
           how,
         })
-    }
-  }
+      await member.start(again)
+    })
+  if (failed.length > 0)
+    throw new AggregateError(
+      failed,
+      [...failed.map(String), ...problems.map(({ problem }) => problem)].join('; '),
+    )
   return problems
 }
 
