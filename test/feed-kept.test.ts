@@ -230,7 +230,7 @@ test.each([
   const blocks = async () => {
     const [row] = await server<{ blocks: number }[]>`
       select sum(shared_blks_hit + shared_blks_read)::bigint as blocks from pg_stat_statements s
-      where dbid = (select oid from pg_database where datname = ${database})`
+      where dbid = (select oid from pg_database where datname = ${database}) and query like '%from events e where%'`
     return row!.blocks
   }
   const asked: [found: number, query: Omit<FeedQuery, 'limit'>][] = [
