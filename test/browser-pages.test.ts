@@ -67,8 +67,8 @@ afterAll(async () => {
 
 test('each page has a title and a heading, is accessible in light and dark, fits a phone, and shows texts as texts', async () => {
   const pages = await Promise.all([1, 2].map(() => dashboard.open('/settings', { as: 'operator' })))
-  // Only what is gone to from a page that is shown gets the focus.
-  await Promise.all(pages.map((page) => page.waitForLoadState('networkidle')))
+  // Only what is gone to from another page gets the focus.
+  await Promise.all(pages.map((page) => page.locator('main h1').waitFor()))
   const [first] = pages
   const links = first!.getByRole('navigation', { name: 'Main' }).getByRole('link')
   await links.first().waitFor()

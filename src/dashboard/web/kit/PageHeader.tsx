@@ -34,7 +34,7 @@ export function PageHeader({
   useEffect(() => {
     // Only after going to a page: the first one begins at its top, as everywhere. Tabs keep it.
     if (path === undefined) return undefined
-    const went = arrived !== undefined && arrived !== path
+    const went = arrived !== path
     arrived = path
     // A row that was opened has the focus again after Back.
     if (!went || document.activeElement?.matches('[role=tab], main [data-row]')) return undefined
@@ -66,4 +66,5 @@ export function PageHeader({
   )
 }
 
-let arrived: string | undefined
+/** The path that was shown last; at first the one that was loaded, for somebody may go on before its page is shown. */
+let arrived = globalThis.location.pathname
