@@ -438,6 +438,8 @@ test('a wrong command is refused in one line, and so is an act without a reason'
     [['list', '--queue', 'payment'], 'There is no queue "payment". Queues: payments, payouts, '],
     [['show', newId()], 'There is no such job.'],
     [['retry', newId()], '--reason is missing'],
+    [['retry', '--state', 'parked'], '--reason is missing'],
+    [['resolve', '--state', 'unknown', '--as', 'failed'], '--reason is missing'],
     [['retry', newId(), ...BY], 'There is no such job.'],
     [['resolve', newId(), ...BY], '--as must be one of done, failed'],
   ]

@@ -79,11 +79,18 @@ describe('a correction', () => {
     expect((await ledger('list', '--state', 'open')).stdout).toContain(id)
     expect(await transactionsOf(shop)).toEqual([])
 
+    // Every operator learns of it from the overview.
+    const carol = await signedInAs(world, { role: 'owner', is_operator: true })
+    const attention = async () => (await carol.get('/api/overview')).body.attention
+    expect(await attention()).toContainEqual(
+      expect.objectContaining({ kind: 'proposal_undecided', count: 1 }),
+    )
     const own = await confirm(ada, id)
     expect([own.status, own.body.error.code]).toEqual([403, 'forbidden'])
     expect((await stateOf(id)).state).toBe('open')
     expect((await confirm(bob, id)).status).toBe(200)
     await reaches(id, 'done')
+    expect(await attention()).not.toContainEqual(expect.objectContaining({ kind: 'proposal_undecided' }))
     const again = await confirm(bob, id)
     expect([again.status, again.body.error.code]).toEqual([409, 'conflict'])
     expect(await transactionsOf(shop)).toMatchObject([

@@ -247,6 +247,9 @@ test('money and dates are written as people read them, and what is neither is re
     ['{{ at | date_in: "UTC", "en-GB", "short", "short" }}', '26/11/2026, 23:30'],
     ['{{ 0 | date_in: "UTC" }}', 'Jan 1, 1970'],
     ['{{ "2026-11-26T23:30:00.5+01:00" | date_in: "UTC", "en-GB", "short", "short" }}', '26/11/2026, 22:30'],
+    // A day is that day everywhere.
+    ['{{ "2026-11-26" | date_in: "America/New_York" }}', 'Nov 26, 2026'],
+    ['{{ "2026-11-26" | date_in: "Pacific/Auckland", "de", "long" }}', '26. November 2026'],
   ])
     expect([text, await textOf(text!)]).toEqual([text, is])
   for (const wrong of [
@@ -279,6 +282,8 @@ test('money and dates are written as people read them, and what is neither is re
     ],
     ['{{ "2026-11-26T14:00:00" | date_in: "UTC" }}', 'a time with its offset'],
     ['{{ "Nov 26, 2026" | date_in: "UTC" }}', 'a time with its offset'],
+    ['{{ "2026-11-26" | date_in: "UTC", "de", "long", "short" }}', 'a day such as 2026-11-26 has none'],
+    ['{{ 1 | money: "EUR", "en-US-US" }}', 'a locale is a language such as "de"'],
     ['{{ "1795701600" | date_in: "UTC" }}', 'a number of seconds since 1970, not as a text'],
   ] as const)
     expect((await preview({ subject: 'x', text: wrong }, { none: null })).body.error?.message).toContain(says)

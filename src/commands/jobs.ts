@@ -118,6 +118,7 @@ async function retry(sql: Sql, values: JobOptions, id: string | undefined): Prom
 async function retryParked(sql: Sql, values: JobOptions): Promise<void> {
   if (values.state !== 'parked')
     throw new ConfigError('Name a job, or retry all that are parked with --state parked.')
+  reasonOf(values)
   const of = { state: 'parked' as const, ...(await named(sql, values)) }
   const { items: parked } = await searchJobs(sql, of, { limit: MOST, look: Infinity })
   let count = 0
@@ -161,6 +162,7 @@ async function resolveUnknown(sql: Sql, values: JobOptions, took_effect: boolean
   if (values.state !== 'unknown')
     throw new ConfigError('Name a job, or resolve all that are unknown with --state unknown.')
   if (values.reference !== undefined) throw new ConfigError('--reference is of one job: name it.')
+  reasonOf(values)
   const only = { state: 'unknown' as const }
   const { items } = await searchJobs(
     sql,

@@ -52,7 +52,7 @@ export function bareAddress(address: string): string {
 const SMS_SENDER =
   /^(?:\+[1-9]\d{6,14}|MG[0-9a-f]{32}|(?=.*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9 &_-]{0,9}[A-Za-z0-9])?)$/
 
-/** Whether an SMS can be from this: a number, a messaging service, or a name of up to 11 letters and digits. */
+/** Whether an SMS can be from this: a number, a messaging service, or a name of up to 11 letters, digits, blanks and `&_-`. */
 export function isSmsSender(text: string): boolean {
   return SMS_SENDER.test(text)
 }

@@ -1717,9 +1717,9 @@ export interface SendSms {
    */
   body?: string | null
   /**
-   * The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters and digits. If
-   * you have senders of your own, it must be one of these, and the first is the default; otherwise the
-   * default is the installation's sender.
+   * The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks
+   * and `&_-`, at least one a letter. If you have senders of your own, it must be one of these, and the
+   * first is the default; otherwise the default is the installation's sender.
    */
   from?: string | null
   /** How many seconds the provider may try to deliver it. */
@@ -1768,7 +1768,10 @@ export interface Suppression {
   idempotency_key: string | null
   channel: Channel
   reason: SuppressionReason
-  /** The message that caused it; null if none did. */
+  /**
+   * Of a bounce or a complaint, the message that caused it; of an opt-out, the newest SMS to that
+   * number. Null if there is none.
+   */
   message_id: string | null
   metadata: Metadata
   /** When it was created. Unique among your suppressions, so lists use it as their cursor. */
@@ -1789,7 +1792,10 @@ export interface SuppressionEventData {
   idempotency_key: string | null
   channel: Channel
   reason: SuppressionReason
-  /** The message that caused it; null if none did. */
+  /**
+   * Of a bounce or a complaint, the message that caused it; of an opt-out, the newest SMS to that
+   * number. Null if there is none.
+   */
   message_id: string | null
   metadata: Metadata
   /** When it was created. Unique among your suppressions, so lists use it as their cursor. */

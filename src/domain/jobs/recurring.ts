@@ -130,6 +130,11 @@ export async function recordRun(
       failed_runs = case when ${failed} then w.failed_runs + 1 else 0 end`
 }
 
+/** The next run is due in `next_s` seconds: this one had nothing to do, which says nothing about the work. */
+export async function postponeRun(sql: Sql, name: string, next_s: number): Promise<void> {
+  await sql`update recurring_work set due_at = now() + ${next_s} * interval '1 second' where name = ${name}`
+}
+
 /** For how many seconds every run has failed, by the name of the work; only of work whose last run failed. */
 export async function findFailingRuns(sql: Sql): Promise<{ name: string; failing_s: number }[]> {
   return await sql<{ name: string; failing_s: number }[]>`

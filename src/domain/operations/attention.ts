@@ -46,9 +46,9 @@ const outageSchema = z.object({
 
 export const attentionSchema = z
   .object({
-    kind: z.enum(['provider_outage', 'schedule_failing', ...ROW_KINDS]).meta({
+    kind: z.enum(['provider_outage', 'schedule_failing', 'proposal_undecided', ...ROW_KINDS]).meta({
       description:
-        '`provider_outage`: a provider does not answer, and its jobs wait. `schedule_failing`: kinds of recurring work whose last run failed, for operators. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt fails now. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
+        '`provider_outage`: a provider does not answer, and its jobs wait. `schedule_failing`: kinds of recurring work whose last run failed, for operators. `proposal_undecided`: proposals that another operator must confirm or reject, for operators. `hold_lapses`: payments whose hold lapses within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt fails now. `verification_open`: people whose last check failed, and of whom nobody has decided. `dispute_needs_response`: disputes that wait for an answer.',
       example: 'hold_lapses',
     }),
     count: z.int().meta({ description: 'How many; counting stops at 1,000.', example: 3 }),
@@ -67,7 +67,8 @@ export type Attention = z.output<typeof attentionSchema>
 
 /**
  * What needs a person now; kinds of which there is nothing are left out. `retrying`: the jobs of the tenant that are retried.
- * `for_operator`: also of the installation: outages for which nothing of this tenant waits, and recurring work that fails.
+ * `for_operator`: also of the installation: outages for which nothing of this tenant waits, recurring work that fails, and proposals of
+ * all tenants that wait for a second operator.
  */
 export async function findAttention(
   sql: Sql,
@@ -85,9 +86,13 @@ export async function findAttention(
     select 'schedule_failing' as kind, count(*) as count, false as is_more, min(failing_since) as oldest_at,
       '[]'::jsonb as examples
     from recurring_work where failing_since is not null`
+  const proposals = sql`
+    select 'proposal_undecided' as kind, count(*) as count, false as is_more, min(created_at) as oldest_at,
+      '[]'::jsonb as examples
+    from proposals where decision is null and expires_at > now()`
   const rows = await sql<Attention[]>`
     select *, null::jsonb as outage
-    from (${unionAll(sql, for_operator ? [schedules, ...counted] : counted)}) found where count > 0`
+    from (${unionAll(sql, for_operator ? [schedules, proposals, ...counted] : counted)}) found where count > 0`
   return [...(await findOutagesOf(sql, retrying, for_operator)), ...rows]
 }
 

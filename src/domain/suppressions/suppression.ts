@@ -20,10 +20,11 @@ export const suppressionRowSchema = z.object({
   idempotency_key: keyField('suppress-17').nullable(),
   channel: messageChannel,
   reason: suppressionReason,
-  message_id: z
-    .uuid()
-    .nullable()
-    .meta({ description: 'The message that caused it; null if none did.', example: null }),
+  message_id: z.uuid().nullable().meta({
+    description:
+      'Of a bounce or a complaint, the message that caused it; of an opt-out, the newest SMS to that number. Null if there is none.',
+    example: null,
+  }),
   ...lastFields('suppressions'),
 })
 

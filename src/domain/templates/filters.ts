@@ -32,12 +32,13 @@ export function money(amount_minor: unknown, currency: unknown, locale?: unknown
 
 const STYLES = ['full', 'long', 'medium', 'short'] as const
 
+const DAY = /^\d{4}-\d\d-\d\d$/
 /** A day, or a time with its offset: any other text would be read in the zone of our server. */
 const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d))?$/
 
 /**
  * `{{ sent_at | date_in: "Europe/Berlin", "de", "long" }}`: a day in a time zone, as a language writes it; with a fourth
- * argument `short`, also the time.
+ * argument `short`, also the time. A day without a time, such as a due date, is the same day in every zone.
  */
 export function dateIn(
   at: unknown,
@@ -53,10 +54,17 @@ export function dateIn(
     throw new Error(
       'date_in needs a time with its offset: 2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970, not as a text',
     )
+  const zone = zoneOf(time_zone)
+  const is_day = typeof at === 'string' && DAY.test(at)
+  const with_time = time !== undefined && time !== null
+  if (is_day && with_time)
+    throw new Error(
+      'date_in shows the time of a time: a day such as 2026-11-26 has none, so leave the fourth argument out',
+    )
   const options = {
-    timeZone: zoneOf(time_zone),
+    timeZone: is_day ? 'UTC' : zone,
     dateStyle: styleOf(date),
-    ...(time !== undefined && time !== null && { timeStyle: styleOf(time) }),
+    ...(with_time && { timeStyle: styleOf(time) }),
   }
   const language = localeOf(locale)
   const key = `date ${language} ${JSON.stringify(options)}`
@@ -64,9 +72,13 @@ export function dateIn(
 }
 
 function localeOf(locale: unknown): string {
-  if (typeof locale !== 'string' || !/^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}$/.test(locale))
-    throw new Error('a locale is a language such as "de" or "en-GB"')
-  return locale
+  const is_name = typeof locale === 'string' && /^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}$/.test(locale)
+  try {
+    if (is_name) return new Intl.Locale(locale).baseName
+  } catch {
+    // It has the form of one.
+  }
+  throw new Error('a locale is a language such as "de" or "en-GB"')
 }
 
 function zoneOf(zone: unknown): string {

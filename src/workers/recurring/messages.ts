@@ -1,7 +1,7 @@
 // Follows messages after they were sent: asks about SMS of which nothing is heard, and erases what is old.
 import { SMS } from '#core/config/providers.ts'
 import { askLater, fillPrices, takeUnheard, type UnheardSms } from '#domain/messages/unheard.ts'
-import { recordRun } from '#domain/jobs/recurring.ts'
+import { postponeRun, recordRun } from '#domain/jobs/recurring.ts'
 import { eraseOldTexts, forgetOldLimits } from '#domain/messages/retention.ts'
 import type { MessageNews } from '#domain/messages/told.ts'
 import type { Outcome } from '#core/outcome.ts'
@@ -112,6 +112,7 @@ async function askAboutUnheard(
       duration_ms: performance.now() - started,
       next_s: (refuses ? wait_ms : LOOK_MS) / 1000,
     })
+  else await postponeRun(sql, LOOKUPS, LOOK_MS / 1000)
   if (reason === null) return { due: taken, refused: null }
   log.warn({ reason }, 'the provider does not say what became of SMS')
   return { due: taken, refused: { wait_ms: refuses ? wait_ms : LOOK_MS, reason } }

@@ -57,10 +57,12 @@ export function countryOf(number: string): string | undefined {
 export const smsSender = z
   .string()
   .refine(isSmsSender, {
-    error: 'must be a number, a messaging service (MG...), or up to 11 letters and digits with a letter',
+    error:
+      'must be a number, a messaging service (MG...), or up to 11 letters, digits, blanks and &_- with a letter',
   })
   .meta({
-    description: 'A number, a messaging service (`MG...`), or a name of up to 11 letters and digits.',
+    description:
+      'A number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks and `&_-`, at least one a letter.',
     pattern: undefined,
     minLength: 1,
     maxLength: 34,

@@ -117,16 +117,18 @@ interface OverviewShape {
 interface AttentionShape {
   /**
    * `provider_outage`: a provider does not answer, and its jobs wait. `schedule_failing`: kinds of
-   * recurring work whose last run failed, for operators. `hold_lapses`: payments whose hold lapses
-   * within a day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the
-   * processor differ. `deliveries_failed`: events that did not arrive within the last day;
-   * `endpoint_disabled`: endpoints that get none any more. `endpoint_failing`: endpoints to which every
-   * attempt fails now. `verification_open`: people whose last check failed, and of whom nobody has
-   * decided. `dispute_needs_response`: disputes that wait for an answer.
+   * recurring work whose last run failed, for operators. `proposal_undecided`: proposals that another
+   * operator must confirm or reject, for operators. `hold_lapses`: payments whose hold lapses within a
+   * day. `effect_unknown`: jobs whose effect is not known. `drift`: where the books and the processor
+   * differ. `deliveries_failed`: events that did not arrive within the last day; `endpoint_disabled`:
+   * endpoints that get none any more. `endpoint_failing`: endpoints to which every attempt fails now.
+   * `verification_open`: people whose last check failed, and of whom nobody has decided.
+   * `dispute_needs_response`: disputes that wait for an answer.
    */
   kind:
     | 'provider_outage'
     | 'schedule_failing'
+    | 'proposal_undecided'
     | 'hold_lapses'
     | 'effect_unknown'
     | 'drift'
