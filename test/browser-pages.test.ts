@@ -1,4 +1,5 @@
 // Every page of the dashboard, filled with what people with bad intentions write into every text they can.
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { Page, Request } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -19,6 +20,7 @@ import { fillDemo } from '#test/demo-data.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { MERCHANT } from '#test/parties.ts'
 import { eventually } from '#test/payments.ts'
+import { createPerson } from '#test/people.ts'
 import { listening } from '#test/receiver.ts'
 
 const HOSTILE = `'><img src=x onerror=alert(1)><b data-hostile>`
@@ -86,6 +88,37 @@ test('each page has a title and a heading, is accessible in light and dark, fits
   await Promise.all(pages.map((page) => walk(page)))
   expect(filters.length).toBeGreaterThan(19)
 }, 180_000)
+
+test('a conversation by SMS is found by who wrote, and its file says who and by which channel', async () => {
+  const { world } = dashboard
+  const client = await world.clientOf()
+  const owner = await createPerson(world, { role: 'owner', tenant_id: client.tenant_id })
+  const person = '+14155552671'
+  const sent = await client.post('/v1/messages/sms', {
+    idempotency_key: freshKey(),
+    to: person,
+    body: 'Hello',
+  })
+  const { from: ours } = sent.body
+  await world.provider('twilio').control('POST', '/inbound', { from: person, to: ours, body: 'Is it blue?' })
+  await eventually(async () =>
+    expect((await client.get('/v1/messages?status=received')).body).toHaveLength(1),
+  )
+  const page = await dashboard.open('/messages', { as: owner })
+  const rows = page.getByRole('table', { name: 'Messages' }).locator('tbody tr')
+  await expect.poll(() => rows.count()).toBe(2)
+  await page.getByLabel('From', { exact: true }).fill(person)
+  await page.getByLabel('From', { exact: true }).press('Enter')
+  await expect.poll(() => rows.count()).toBe(1)
+  expect(await rows.locator('td[data-title="From"]').textContent()).toBe(person)
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'Export CSV' }).click(),
+  ])
+  const [head, line] = (await readFile(await file.path(), 'utf8')).split('\r\n')
+  expect(head).toBe('\u{FEFF}Message,From,To,Status,Failure,Id,Created,Channel')
+  expect(line).toMatch(new RegExp(`^,${RegExp.escape(`${person},${ours}`)},received,,.*,sms$`))
+})
 
 test('a row is a link with a name before the name of its party has come', async () => {
   const page = await dashboard.open('/settings', { as: 'operator' })

@@ -153,6 +153,7 @@ test('each filter of the API is told in the audit log, or is one that is not', a
     'address',
     'email',
     'external_id',
+    'from',
     'metadata',
     'name',
     'processor_reference',

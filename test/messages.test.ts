@@ -703,6 +703,11 @@ describe('a person who answers', () => {
       `/v1/messages?to=${encodeURIComponent(SENDER)}&status=received`,
     )
     expect(to_sender.map((each: any) => each.id)).toContain(ours.id)
+    const from_number = `/v1/messages?from=${encodeURIComponent(number)}`
+    expect((await client.get(from_number)).body.map((each: any) => each.id)).toEqual([ours.id])
+    expect((await clientOf(other).get(from_number)).body).toEqual([])
+    // What we sent is found by its recipient alone.
+    expect((await client.get(`/v1/messages?from=${encodeURIComponent(SENDER)}`)).body).toEqual([])
     expect(await standsAs(world, ours.id)).toMatchObject({ events: ['received'], job: null })
     const [event] = await world.sql<{ data: object }[]>`
       select data from events where type = 'message.received' and subject_id = ${ours.id}`
@@ -731,6 +736,7 @@ describe('a person who answers', () => {
     await eventually(async () => {
       const later = (await client.get(`/v1/messages/${ours.id}`)).body
       expect([later.body, later.redacted_at === null, later.from]).toEqual([null, false, number])
+      expect((await client.get(from_number)).body).toMatchObject([{ id: ours.id, body: null }])
     })
   })
 

@@ -155,6 +155,7 @@ test('a + in a query is refused with what to write, on every filter alike', asyn
     ['/v1/payments?limit=5&created_from=2026-01-01T00:00:00.123+02:00', 'created_from'],
     ['/v1/payments?metadata[size]=a+b', 'metadata[size]'],
     ['/v1/messages?to=+4915112345678', 'to'],
+    ['/v1/messages?from=+4915112345678', 'from'],
     ['/v1/messages?a+b=1', 'query'],
   ] as const) {
     const { status, body } = await world.client.get(path)

@@ -39,6 +39,8 @@ export interface ListMessagesQuery {
   status?: MessageStatus
   /** Filter by recipient: an email address in `to`, `cc` or `bcc`, ignoring case, or a phone number. */
   to?: string
+  /** Filter by the phone number that somebody sent you an SMS from. Other messages are not found. */
+  from?: string
   /** Filter by tag. Only email has tags. */
   tag?: string
 }

@@ -14,7 +14,7 @@ import { timelineRoute } from '../../timeline.ts'
 import { openedMessage } from './answers.ts'
 import { soughtTag } from './bodies.ts'
 import { NO_TEXTS } from './examples.ts'
-import { soughtRecipient } from './recipients.ts'
+import { soughtNumber, soughtRecipient } from './recipients.ts'
 
 const filters = pageQuery.extend({
   channel: messageChannel.optional().meta({ description: 'Filter by channel.' }),
@@ -22,6 +22,10 @@ const filters = pageQuery.extend({
   to: soughtRecipient.optional().meta({
     description:
       'Filter by recipient: an email address in `to`, `cc` or `bcc`, ignoring case, or a phone number.',
+  }),
+  from: soughtNumber.optional().meta({
+    description:
+      'Filter by the phone number that somebody sent you an SMS from. Other messages are not found.',
   }),
   tag: soughtTag.optional().meta({ description: 'Filter by tag. Only email has tags.', example: 'shipping' }),
 })
@@ -50,11 +54,12 @@ export function readMessageRoutes(
     }),
     async (request, reply) => {
       const { tenant_id } = request.credentials
-      const { to, tag, ...query } = request.query
+      const { to, from, tag, ...query } = request.query
       const terms = [
         ...(to === undefined
           ? []
           : [messageTerm(tenant_id, 'to', hashOf(to.includes('@') ? 'email' : 'sms', to))]),
+        ...(from === undefined ? [] : [messageTerm(tenant_id, 'from', hashOf('sms', from))]),
         ...(tag === undefined ? [] : [messageTerm(tenant_id, 'tag', tag)]),
       ]
       const rows = await lists(request, reply, (lists_sql) =>

@@ -76,3 +76,9 @@ export const soughtRecipient = z
   .string()
   .regex(SOUGHT, { error: 'must be an email address or a phone number' })
   .meta({ pattern: undefined, minLength: 3, maxLength: 320, example: 'ada@example.com' })
+
+/** The number of somebody who sent an SMS, as a filter. */
+export const soughtNumber = z
+  .string()
+  .regex(/^\+\d{2,15}$/, { error: 'must be a phone number' })
+  .meta({ pattern: undefined, minLength: 3, maxLength: 16, example: '+4915112345678' })

@@ -40,10 +40,13 @@ const FIELDS: FilterField[] = [
   { kind: 'select', name: 'channel', label: 'Channel', options: CHANNELS },
   { kind: 'select', name: 'status', label: 'Status', options: STATUSES },
   { kind: 'text', name: 'to', label: 'To', placeholder: 'ada@example.com' },
+  { kind: 'text', name: 'from', label: 'From', placeholder: '+14155552671' },
   { kind: 'text', name: 'tag', label: 'Tag' },
   { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
 ]
 
+/** Only of an SMS that somebody sent: all others are from ourselves. */
+const fromOf = ({ status, from }: Message) => (status === 'received' ? from : null)
 const toOf = ({ to }: Message) => (Array.isArray(to) ? to : [to])
 
 const COLUMNS: TableColumn<Message>[] = [
@@ -57,6 +60,12 @@ const COLUMNS: TableColumn<Message>[] = [
     ),
     clip: true,
     csv: ({ subject }) => subject,
+  },
+  {
+    title: 'From',
+    cell: (message) => fromOf(message) ?? '–',
+    clip: true,
+    csv: ({ from }) => from,
   },
   {
     title: 'To',
@@ -77,6 +86,10 @@ const COLUMNS: TableColumn<Message>[] = [
   ID_COLUMN,
   CREATED_COLUMN,
 ]
+const FILE_COLUMNS: TableColumn<Message>[] = [
+  ...COLUMNS,
+  { title: 'Channel', cell: () => null, csv: ({ channel }) => channel },
+]
 
 export function MessagesPage() {
   const may_email = useMay('sendEmail')
@@ -84,7 +97,7 @@ export function MessagesPage() {
   const { opening, begin, props } = useDialogs<'email' | 'sms'>()
   const list = useList<Message>(
     '/v1/messages',
-    ['channel', 'status', 'to', 'tag', 'created_from', 'created_to'],
+    ['channel', 'status', 'to', 'from', 'tag', 'created_from', 'created_to'],
     { every_ms: 10_000 },
   )
   const curl = useCurl('/v1/messages/email', {
@@ -119,7 +132,7 @@ export function MessagesPage() {
         }
       />
       <MessagesTabs shown="/messages">
-        <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="messages.csv" />} />
+        <Filters fields={FIELDS} end={<CsvExport list={list} columns={FILE_COLUMNS} name="messages.csv" />} />
         <DataTable
           label="Messages"
           list={list}

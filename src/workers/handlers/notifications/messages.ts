@@ -166,7 +166,7 @@ async function applyWord(
     tenant_id,
     received:
       is_answered && inbound !== null
-        ? receivedBy(vault, { tenant_id, to_hash: received_by[0]! }, inbound)
+        ? receivedBy(vault, { tenant_id, from_hash: from, to_hash: received_by[0]! }, inbound)
         : null,
   }))
   return done({
@@ -192,7 +192,7 @@ function openInbound({ config }: WorkerContext, { id }: StoredNotification, text
 /** What somebody sent us as a message of a tenant, sealed anew. */
 function receivedBy(
   vault: Vault,
-  { tenant_id, to_hash }: { tenant_id: string; to_hash: string },
+  { tenant_id, from_hash, to_hash }: { tenant_id: string; from_hash: string; to_hash: string },
   { from, to, body }: InboundText,
 ): ReceivedMessage['received'] {
   const message_id = newId()
@@ -217,7 +217,7 @@ function receivedBy(
       attachments: null,
       validity_s: null,
     }),
-    terms: [messageTerm(tenant_id, 'to', to_hash)],
+    terms: [messageTerm(tenant_id, 'to', to_hash), messageTerm(tenant_id, 'from', from_hash)],
     ...segmentsOf(body),
   }
 }
