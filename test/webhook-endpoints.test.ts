@@ -219,6 +219,12 @@ test('what cannot be sent to, or is no event, is refused with its field', async 
       param,
     ])
   }
+  const many = await create(client, { url: 'https://u:p@shop.example/', types: ['foo'], rate_per_s: 0 })
+  expect(many.body.error.details.map(({ param }: { param: string }) => param)).toEqual([
+    'url',
+    'types.0',
+    'rate_per_s',
+  ])
   for (const [change, param] of [
     [{ url: 'http://169.254.169.254/latest' }, 'url'],
     [{ types: [] }, 'types'],

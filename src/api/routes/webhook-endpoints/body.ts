@@ -1,6 +1,7 @@
 // What requests about webhook endpoints take.
 import { z } from 'zod'
 import { tenantHeaders } from '#core/tenant-headers.ts'
+import { problemOfUrlForm } from '#core/tenant-urls.ts'
 import { dateTime } from '#core/time.ts'
 import { endpointStatus } from '#domain/webhook-endpoints/endpoint.ts'
 import { changing, idempotencyKey, metadata, metadataValue, text } from '../../body.ts'
@@ -14,11 +15,19 @@ const types = z
     description: 'The events to send: `*` for all, `<noun>.*`, or single types.',
     example: ['payment.*', 'refund.succeeded'],
   })
-const url = z.string().max(2048).meta({
-  description:
-    'http or https, in production https on port 443 or 8443. It may lead to no private address, and have no user or password.',
-  example: 'https://shop.example/webhooks',
-})
+const url = z
+  .string()
+  .max(2048, { abort: true })
+  // What is wrong in production only, and where it leads, is checked by the route.
+  .superRefine((text, check) => {
+    const problem = problemOfUrlForm(text, { production: false })
+    if (problem !== null) check.addIssue({ code: 'custom', message: problem })
+  })
+  .meta({
+    description:
+      'http or https, in production https on port 443 or 8443. It may lead to no private address, and have no user or password.',
+    example: 'https://shop.example/webhooks',
+  })
 const headers = tenantHeaders.meta({
   description: 'Your own headers, sent with each request. Stored encrypted.',
   example: { 'x-shop': '17' },
