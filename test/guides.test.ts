@@ -224,6 +224,11 @@ test('the search finds sections by words, and escapes what was typed', async () 
     ['money filter', '/docs/guides/messages#templates'],
     ['format date', '/docs/guides/messages#templates'],
     ['email domains', '/docs/guides/dashboard#domains-of-email'],
+    ['bulk resolve', '/docs/guides/operations#when-work-is-stuck'],
+    ['opt-out', '/docs/guides/messages#sms-from-people'],
+    ['opt-out', '/docs/guides/messages#suppressions'],
+    ['verify domain', '/docs/guides/dashboard#domains-of-email'],
+    ['verify domain', '/docs/guides/messages#smtp-and-dkim'],
   ]) {
     const page = await reader.get(`/docs/guides/search?q=${encodeURIComponent(words!)}`)
     const [, results = ''] = page.text.split('<ol class="results">')

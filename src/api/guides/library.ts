@@ -9,18 +9,18 @@ const FOLDER = fileURLToPath(new URL('../../../docs/guides/', import.meta.url))
 /** Is a guide too. */
 const SDK = '../../sdk/README.md'
 
-/** As the first line of a guide; it is not shown. */
-const KEYWORDS = /^<!-- keywords: (.*) -->\n+/
+/** As the first line of a guide, or under the heading of a section; it is not shown. */
+const KEYWORDS = /^<!-- keywords: (.*) -->/
 
 /** More words cost more to look for, and hardly find more. */
 const MOST_WORDS = 8
 
 /** A heading and what stands under it, up to the next. `anchor` empty: the top of the page. */
-export type Section = { anchor: string; title: string; text: string; sought: Sought }
+export type Section = { anchor: string; title: string; text: string; keywords: string[]; sought: Sought }
 
 type Passage = Omit<Section, 'sought'>
 
-/** What is searched, in lower case. `all`: with the title and the keywords of the guide. */
+/** What is searched, in lower case. `all`: with the keywords of the section, and title and keywords of the guide. */
 type Sought = { title: string; text: string; all: string }
 
 export type Guide = {
@@ -28,11 +28,6 @@ export type Guide = {
   name: string
   title: string
   html: string
-  /**
-   * Words that people may search for and that its text may not contain: from its first line, a comment `keywords:
-   * ...`.
-   */
-  keywords: string[]
   sections: Section[]
 }
 
@@ -101,8 +96,8 @@ export function search(guides: Guide[], words: string[]): Searched {
 }
 
 /**
- * The sections that contain all words: first those of guides with a matching keyword, then those with a word in the
- * title. The singular does where a plural is looked for.
+ * The sections that contain all words: first those with a matching keyword, then those with a word in the title. The
+ * singular does where a plural is looked for.
  */
 function sectionsWith(guides: Guide[], words: string[], sources: string[]): Searched['found'] {
   if (words.length === 0) return []
@@ -116,9 +111,8 @@ function sectionsWith(guides: Guide[], words: string[], sources: string[]): Sear
       const here = countIn(title, text)
       const titled = countIn(title)
       const isKeyword = (word: string) =>
-        guide.keywords.includes(word) || guide.keywords.includes(singularOf(word))
-      // A keyword leads to the top of its guide.
-      const named = section.anchor === '' ? words.filter(isKeyword).length : 0
+        section.keywords.includes(word) || section.keywords.includes(singularOf(word))
+      const named = words.filter(isKeyword).length
       return { guide, section, score: holds && here + named > 0 ? here + 5 * titled + 10 * named : 0 }
     }),
   )
@@ -135,31 +129,27 @@ export function escapeHtml(text: string): string {
 
 async function readGuide(name: string, file: string): Promise<Guide> {
   const written = await readFile(join(FOLDER, file), 'utf8')
-  const [comment = '', listed = ''] = KEYWORDS.exec(written) ?? []
-  const text = written.slice(comment.length)
   // In the folder a link names a file.
-  const linked = text
+  const linked = written
     .replaceAll(`](${SDK}`, '](/docs/guides/sdk')
     .replaceAll('](../README.md', '](/docs/guides')
     .replaceAll('](../images/', '](/docs/images/')
     .replaceAll(/\]\(([a-z0-9-]+)\.md/g, '](/docs/guides/$1')
   const tokens = marked.lexer(linked)
-  const keywords = wordsOf(listed)
   const sections = sectionsOf(tokens)
-  const { title } = sections[0]!
+  const { title, keywords } = sections[0]!
   const before = `${keywords.join(' ')} ${title.toLowerCase()}`
   return {
     name,
     title,
-    html: marked.parser(tokens),
-    keywords,
+    html: marked.parser(tokens.filter((token) => keywordsIn(token) === undefined)),
     sections: sections.map((section) => ({ ...section, sought: soughtIn(section, before) })),
   }
 }
 
 function soughtIn(section: Passage, before: string): Sought {
   const [title, text] = [section.title.toLowerCase(), section.text.toLowerCase()]
-  return { title, text, all: `${before} ${title} ${text}` }
+  return { title, text, all: `${before} ${section.keywords.join(' ')} ${title} ${text}` }
 }
 
 const marked = new Marked({
@@ -198,14 +188,28 @@ function anchorOf(text: string): string {
     .replaceAll(' ', '-')
 }
 
+/** Words that people may search for and that the text may not contain; undefined: the token has none. */
+function keywordsIn({ type, raw }: Token): string[] | undefined {
+  const listed = type === 'html' ? KEYWORDS.exec(raw)?.[1] : undefined
+  return listed === undefined ? undefined : wordsOf(listed)
+}
+
 function sectionsOf(tokens: Token[]): Passage[] {
   const sections: Passage[] = []
+  // Those of a guide stand before its title.
+  let before: string[] = []
   for (const token of tokens) {
-    if (token.type === 'heading') {
+    const keywords = keywordsIn(token)
+    if (keywords !== undefined) {
+      const section = sections.at(-1)
+      if (section === undefined) before = keywords
+      else section.keywords.push(...keywords)
+    } else if (token.type === 'heading') {
       const { depth, text } = token as Tokens.Heading
       const title = text.replaceAll('`', '')
-      sections.push({ anchor: depth === 1 ? '' : anchorOf(text), title, text: '' })
-    } else {
+      sections.push({ anchor: depth === 1 ? '' : anchorOf(text), title, text: '', keywords: before })
+      before = []
+    } else if (token.type !== 'space') {
       const section = sections.at(-1)
       if (section === undefined) throw new Error('A guide begins with its title.')
       section.text += ` ${plain(token.raw)}`
