@@ -217,11 +217,16 @@ test('a stored 500 is marked as a replay', async () => {
   expect(outcome).toMatchObject({ kind: 'ambiguous', replayed: true })
 })
 
-test('a key that is in use and a rate limit may be tried again', async () => {
-  const inUse = await authorizeAgainst(
-    failure(409, { type: 'idempotency_error', code: 'idempotency_key_in_use' }),
-  )
-  expect(inUse.outcome).toEqual({ kind: 'retry', reason: '409 idempotency_error idempotency_key_in_use' })
+test('a key that is in use says that an earlier request may have an effect', async () => {
+  const error = { type: 'idempotency_error', code: 'idempotency_key_in_use' }
+  const reason = '409 idempotency_error idempotency_key_in_use'
+  const { outcome } = await authorizeAgainst(failure(409, error))
+  expect(outcome).toEqual({ kind: 'ambiguous', reason, replayed: false })
+  const patient = await authorizeAgainst(failure(409, error, { 'Retry-After': '7' }))
+  expect(patient.outcome).toMatchObject({ kind: 'ambiguous', after_ms: 7000 })
+})
+
+test('a rate limit may be tried again', async () => {
   const limited = await authorizeAgainst(
     failure(429, { type: 'invalid_request_error', code: 'rate_limit' }, { 'Retry-After': '7' }),
   )

@@ -58,9 +58,9 @@ export type Outcome<T, F = Failure> =
   | { kind: 'retry'; reason: string; after_ms?: number }
   /**
    * Not known. `replayed`: the processor repeated a stored answer, so sending again with this key tells nothing new.
-   * `late`: no answer came within the deadline.
+   * `late`: no answer came within the deadline. `after_ms`: not to be sent again sooner.
    */
-  | { kind: 'ambiguous'; reason: string; replayed: boolean; late?: boolean }
+  | { kind: 'ambiguous'; reason: string; replayed: boolean; late?: boolean; after_ms?: number }
   /** Our credentials or set-up were refused; nothing happened. */
   | { kind: 'misconfigured'; reason: string }
 

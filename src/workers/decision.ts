@@ -127,7 +127,7 @@ export const goOn = (tells: Tells, next: () => Promise<Decision>): Decision => (
 export function undone(outcome: Exclude<Outcome<unknown>, { kind: 'done' | 'declined' }>): Decision {
   if (outcome.kind === 'misconfigured') return retry(outcome.reason, { why: 'misconfigured', unsent: true })
   if (outcome.kind === 'retry') return retry(outcome.reason, { after_ms: outcome.after_ms, unsent: true })
-  return retry(outcome.reason, { why: 'ambiguous' })
+  return retry(outcome.reason, { why: 'ambiguous', after_ms: outcome.after_ms })
 }
 
 /**

@@ -20,8 +20,6 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
   // The SDK gives 400 `rate_limit` the same class as 429.
   if (error instanceof Stripe.errors.StripeRateLimitError)
     return { kind: 'retry', reason, ...patience(error.headers?.['retry-after']) }
-  if (status === 409 && code === 'idempotency_key_in_use')
-    return { kind: 'retry', reason, ...patience(error.headers?.['retry-after']) }
   if (status === 401 || status === 403) return { kind: 'misconfigured', reason }
   if (status === 402) return declined('payment_declined', error)
   if (status === 400 || status === 404) {
@@ -30,6 +28,9 @@ export function classify(error: unknown): Exclude<Outcome<never>, { kind: 'done'
     // Other parameters under one key: our own bug. This call had no effect, but the one that used the key may have had.
     if (type === 'idempotency_error') return declined('processor_error', error)
   }
+  // An earlier request with this key is being answered: that one may have an effect.
+  if (status === 409 && code === 'idempotency_key_in_use')
+    return { kind: 'ambiguous', reason, replayed: false, ...patience(error.headers?.['retry-after']) }
   return { kind: 'ambiguous', reason, replayed: isReplayed(error.headers) }
 }
 
