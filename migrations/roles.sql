@@ -256,7 +256,7 @@ begin
     ('sluice_dashboard', 'proposals', 'select, insert (id, tenant_id, kind, payout_id, currency, amount_minor, reason, proposed_by_id, proposed_by,
       expires_at), update (decision, decided_by_id, decided_by, decided_at)'),
     ('sluice_dashboard', 'job_interventions', 'select'),
-    ('sluice_dashboard', 'jobs', 'select (max_attempts, unknown_since, lease_until, request_id)'),
+    ('sluice_dashboard', 'jobs', 'select (max_attempts, unknown_since, in_doubt, lease_until, request_id)'),
     ('sluice_dashboard', 'job_history', 'select (max_attempts, unknown_since, lease_until, request_id)'),
     ('sluice_dashboard', 'notifications', 'select (reason, waits_for, parked_at)'),
     ('sluice_dashboard', 'pauses', 'select, insert (queue, tenant_id, reason, who), delete'),

@@ -10,8 +10,17 @@ import {
   PHONE,
   type Dashboard,
 } from '#test/browser.ts'
+import { freshKey } from '#test/client.ts'
 import { LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
-import { ASYNC, eventually, fault, heldPayment, paymentIn, unknownRefund } from '#test/payments.ts'
+import {
+  ASYNC,
+  createPayment,
+  eventually,
+  fault,
+  heldPayment,
+  paymentIn,
+  unknownRefund,
+} from '#test/payments.ts'
 import { fund, payoutIn, payOut, recipient } from '#test/payouts.ts'
 import { createPerson } from '#test/people.ts'
 
@@ -321,6 +330,42 @@ test('under a pause a call whose answer was lost waits for its end, and a reader
   await page.getByText(/The queue is paused\. .+ when it is resumed/).waitFor()
   await world.sql`delete from pauses`
   await paymentIn(client, lost.id, 'captured')
+})
+
+test('a hold that may have been made is not said to have come to nothing, and one that is there is shown', async () => {
+  const { world } = dashboard
+  const { client } = world
+  const turnedAway = async (first: string, then: string) => {
+    const description = freshKey()
+    const match = { contains: description }
+    const lost = await fault(world, { match, fault: first })
+    const { body } = await createPayment(client, { description, amount_minor: 1600 }, ASYNC)
+    await lost.hit()
+    const later = await fault(world, { match, fault: then, times: 100 })
+    onTestFinished(() => later.remove())
+    await later.hit()
+    return { id: body.id as string, later }
+  }
+  const [open, held] = await Promise.all([
+    turnedAway('drop_before', 'rate_limited_429'),
+    turnedAway('drop_after', 'conflict_409'),
+  ])
+  const page = await dashboard.open(`/payments/${open.id}`, { as: 'operator' })
+  await page
+    .getByText(/Stripe has not said whether it did hold \$16\.00\. It is retried with the same key/)
+    .waitFor()
+  const timeline = page.getByRole('list', { name: 'Timeline' })
+  await timeline.getByText('Stripe did not say whether it did hold $16.00').first().waitFor()
+  expect(await page.getByText('nothing happened').count()).toBe(0)
+  // A notification has told of this one, and its job does not know yet.
+  await paymentIn(client, held.id, 'authorized')
+  await page.goto(page.url().replace(open.id, held.id))
+  await page.getByText(/\$16\.00 is held until/).waitFor()
+  await timeline.getByText('Stripe did not say whether it did hold $16.00').first().waitFor()
+  expect(await page.getByText(/nothing happened|has not said/).count()).toBe(0)
+  await Promise.all([open, held].map(({ later }) => later.remove()))
+  await world.sql`update jobs set run_at = now(), rung_at = null where finished_at is null and attempt > 1`
+  await paymentIn(client, open.id, 'authorized')
 })
 
 test('no payout leaves while payouts are paused, and what waits goes on after', async () => {

@@ -23,6 +23,9 @@ export const storySchema = z
         finished_at: timestamp.nullable(),
         run_at: timestamp.nullable().meta({ description: 'When it is due next; null: it has ended.' }),
         unknown_since: timestamp.nullable().meta({ description: 'Since when its effect is not known.' }),
+        in_doubt: z.boolean().meta({
+          description: 'Whether an attempt may have had an effect, although the job goes on.',
+        }),
       }),
     ),
     events: z.array(
@@ -65,7 +68,7 @@ export async function findStory(
     sql<{ as_of: string }[]>`select clock_timestamp() as as_of`,
     sql<Story['jobs']>`
       select a.id, a.name, (a.payload ->> 'refund_id')::uuid as refund_id, a.state, a.attempt, a.created_at,
-        a.finished_at, j.run_at, j.unknown_since
+        a.finished_at, j.run_at, j.unknown_since, coalesce(j.in_doubt, false) as in_doubt
       from all_jobs a
       left join jobs j on j.tenant_id = a.tenant_id and j.id = a.id and j.finished_at is null
       where a.tenant_id = ${tenant_id} and a.subject_id = ${subject_id}

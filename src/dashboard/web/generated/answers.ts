@@ -198,6 +198,8 @@ interface StoryShape {
     run_at: string | null
     /** Since when its effect is not known. */
     unknown_since: string | null
+    /** Whether an attempt may have had an effect, although the job goes on. */
+    in_doubt: boolean
   }[]
   events: {
     id: string

@@ -90,7 +90,8 @@ function RefundOutlook({
   const paused = useIsPaused('payments')
   const amount = moneyOf(refund)
   const job = story?.jobs.find(({ refund_id, run_at }) => refund_id === refund.id && run_at !== null)
-  if (job !== undefined && story !== undefined && payment !== undefined)
+  // Once a notification has told how it ended, its job only has to see that.
+  if (refund.status === 'pending' && job !== undefined && story !== undefined && payment !== undefined)
     return <Outlook said={[jobSaid({ payment, story, job, now, is_operator, paused })]} />
   const said: Record<Refund['status'], Omit<Said, 'key'>> = {
     pending: {

@@ -5,7 +5,14 @@ import { formatDuration } from '../kit/Instant.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from '../timeline/items.tsx'
 import type { TimelineItem } from '../timeline/Timeline.tsx'
-import { attemptSentences, byTime, deliveryItem, inTime, providerItem } from '../timeline/story-parts.tsx'
+import {
+  attemptSentences,
+  byTime,
+  deliveryItem,
+  inTime,
+  isInDoubt,
+  providerItem,
+} from '../timeline/story-parts.tsx'
 import type { PaymentStory, StoryJob } from './story.ts'
 import {
   amountOfJob,
@@ -121,7 +128,8 @@ function attemptParts(told: Told, entry: TimelineEntry) {
       ? `${at} accepted the request; nothing ${waits_for_buyer ? 'is' : 'was'} held yet`
       : `${jobWords(name, 'done', amount)} at ${at}`
   const forms = { at, done, to_do: jobWords(name, 'to_do', amount), noun: jobWords(name, 'noun', amount) }
-  const sentences = attemptSentences(forms, next, details['error'])
+  const in_doubt = isInDoubt(story, entry)
+  const sentences = attemptSentences(forms, { next, in_doubt }, details['error'])
   const found = outcome === null ? undefined : sentences[outcome]
   const [words, changed] = found ?? [
     ended_at === null && job?.state === 'running'

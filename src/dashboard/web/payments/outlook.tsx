@@ -21,7 +21,7 @@ export function PaymentOutlook({ payment, story }: { payment: Payment; story: Pa
   const paused = useIsPaused('payments')
   const may_capture = useMay('capturePayment')
   const who_may = useRolesThatMay('capturePayment')
-  const jobs = story?.jobs.filter(({ run_at }) => run_at !== null) ?? []
+  const jobs = story?.jobs.filter((job) => job.run_at !== null && !hasEnded(job, payment)) ?? []
   const said = [
     ...jobs.map((job) => jobSaid({ payment, story: story!, job, now, is_operator, paused })),
     ...(jobs.length === 0 ? stateSaid(payment, story, may_capture ? undefined : who_may) : []),
@@ -40,6 +40,17 @@ export function Outlook({ said }: { said: Said[] }) {
       ))}
     </div>
   )
+}
+
+const ASKED_AS: Record<string, Payment['status']> = {
+  'payment.authorize': 'pending',
+  'payment.capture': 'capturing',
+  'payment.cancel': 'canceling',
+}
+
+/** Whether a notification has told what the job will only see on its next attempt. */
+function hasEnded({ name }: StoryJob, { status }: Payment): boolean {
+  return name in ASKED_AS && ASKED_AS[name] !== status
 }
 
 /** What becomes of a job that is open. */
@@ -100,14 +111,15 @@ export function jobSaid({
       `${held}${at} refused our credentials. An operator has to correct them. It is then retried automatically, next${due}.`,
     )
   if (job.state === 'running') return say('going', `${doing}: waiting for ${at} to answer.`)
-  if (last === 'ambiguous')
+  const tried = last === 'retry' || last === 'returned'
+  if (last === 'ambiguous' || (tried && job.in_doubt))
     return say(
       'doubt',
-      `${held}${at}'s answer was lost. It is retried with the same key${due}, so no money moves twice.${is_held ? '' : ' You need not do anything.'}`,
+      `${held}${at} has not said whether it did ${to_do}. It is retried with the same key${due}, so no money moves twice.${is_held ? '' : ' You need not do anything.'}`,
     )
   if (paused)
     return say('warn', `${doing} is waiting: the queue is paused. It continues when the queue is resumed.`)
-  if (last === 'retry' || last === 'returned')
+  if (tried)
     return say(
       'warn',
       `${at} did not ${to_do} yet, and nothing happened. It is retried${due}. You need not do anything.`,

@@ -5,7 +5,7 @@ import type { Answers } from '../generated/answers.ts'
 import { formatDuration } from '../kit/Instant.tsx'
 import { inWords } from '../kit/statuses.ts'
 import { entryItem, KIND_ICONS } from './items.tsx'
-import { attemptSentences, byTime, deliveryItem, inTime, providerItem } from './story-parts.tsx'
+import { attemptSentences, byTime, deliveryItem, inTime, isInDoubt, providerItem } from './story-parts.tsx'
 import type { RowJobWords, RowWords } from './row-words.ts'
 import type { TimelineItem } from './Timeline.tsx'
 
@@ -30,7 +30,13 @@ export function rowItems(
       case 'attempt':
         return {
           ...item,
-          ...attemptParts(entry, words, { entries, job, at, now }),
+          ...attemptParts(entry, words, {
+            entries,
+            job,
+            at,
+            now,
+            in_doubt: isInDoubt({ entries, jobs }, entry),
+          }),
           more: is_operator && (
             <Link to="/ops/jobs/$id" params={{ id: job_id }}>
               Job
@@ -69,7 +75,14 @@ function attemptParts(
     job,
     at,
     now,
-  }: { entries: TimelineEntry[]; job: Story['jobs'][number] | undefined; at: string; now: number },
+    in_doubt,
+  }: {
+    entries: TimelineEntry[]
+    job: Story['jobs'][number] | undefined
+    at: string
+    now: number
+    in_doubt: boolean
+  },
 ) {
   const { done, to_do, doing } = words.jobs[name] ?? otherJob(name)
   const attempt = Number(details['attempt'])
@@ -88,7 +101,7 @@ function attemptParts(
         : ''
   const sentences = attemptSentences(
     { at, done: `${done} at ${at}`, to_do, noun: `job: ${to_do}` },
-    next,
+    { next, in_doubt },
     details['error'],
   )
   const is_running = outcome === null && job?.state === 'running'

@@ -9,7 +9,8 @@ import { postingWords, processorName } from '../payments/words.ts'
 import { entryItem, KIND_ICONS } from './items.tsx'
 import type { TimelineItem } from './Timeline.tsx'
 
-export type StoryDelivery = Answers['GET /stories/{id}']['deliveries'][number]
+type Story = Answers['GET /stories/{id}']
+export type StoryDelivery = Story['deliveries'][number]
 
 /** ` in 2 s`, or ` now` when it is due. */
 export function inTime(at: string, now: number): string {
@@ -71,21 +72,44 @@ export function providerItem(entry: TimelineEntry, at: string): TimelineItem {
 /** The earlier one first. */
 export const byTime = (a: TimelineItem, b: TimelineItem): number => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)
 
+const MAY_HAVE_HAPPENED: (string | null)[] = ['ambiguous', 'unknown', null]
+
+/** Whether an earlier sending of the call that an attempt made may have had an effect. Then no later one can say that it had none. */
+export function isInDoubt(
+  { entries, jobs }: { entries: TimelineEntry[]; jobs: Story['jobs'] },
+  { at, details: { job_id } }: TimelineEntry,
+): boolean {
+  const job = jobs.find(({ id }) => id === job_id)
+  const running = job?.state === 'running' ? job.attempt : null
+  const of_job = entries.filter(({ details }) => details['job_id'] === job_id)
+  const doubted = of_job.filter(
+    ({ kind, outcome, details }) =>
+      kind === 'attempt' && MAY_HAVE_HAPPENED.includes(outcome) && details['attempt'] !== running,
+  )
+  // Another key is another call.
+  const since = of_job.findLast((entry) => entry.kind === 'provider_call' && entry.at <= at)?.at ?? ''
+  if (doubted.some((before) => before.at >= since && before.at < at)) return true
+  // Then it is of an attempt that is not among the entries.
+  return job?.in_doubt === true && !doubted.some((each) => each.at >= since)
+}
+
 /**
  * What became of an attempt, in a sentence, and what follows: by its outcome. `at`: the provider's name; `done`, `to_do`
- * and `noun`: what the job did or does, in the forms that sentences need; `next`: when another attempt follows.
+ * and `noun`: what the job did or does, in the forms that sentences need; `next`: when another attempt follows;
+ * `in_doubt`: an earlier one may have had an effect.
  */
 export function attemptSentences(
   { at, done, to_do, noun }: Record<'at' | 'done' | 'to_do' | 'noun', string>,
-  next: string,
+  { next, in_doubt }: { next: string; in_doubt: boolean },
   error: unknown,
 ): Partial<Record<string, [sentence: string, follows?: string | undefined]>> {
   const { message } = Object(error) as { message?: unknown }
+  const unsaid = `${at} did not say whether it did ${to_do}`
   return {
     done: [done],
     declined: [`${at} refused to ${to_do}`, typeof message === 'string' ? message : undefined],
-    retry: [`${at} did not ${to_do}, and nothing happened`, `It is retried${next}.`],
-    ambiguous: [`${at}'s answer was lost`, `It is retried with the same key${next}.`],
+    retry: [in_doubt ? unsaid : `${at} did not ${to_do}, and nothing happened`, `It is retried${next}.`],
+    ambiguous: [unsaid, `It is retried with the same key${next}.`],
     unknown: [
       `It is not known whether ${at} did ${to_do}`,
       `It is looked up${next}, and sent again only if it never took effect.`,
