@@ -284,6 +284,9 @@ test('money and dates are written as people read them, and what is neither is re
     ['{{ "Nov 26, 2026" | date_in: "UTC" }}', 'a time with its offset'],
     ['{{ "2026-11-26" | date_in: "UTC", "de", "long", "short" }}', 'a day such as 2026-11-26 has none'],
     ['{{ 1 | money: "EUR", "en-US-US" }}', 'a locale is a language such as "de"'],
+    ['{{ 1 | money: "EUR", "jp" }}', 'a locale is a language such as "de"'],
+    ['{{ "2026-02-30" | date_in: "UTC" }}', 'a day such as 2026-11-26'],
+    ['{{ "2026-02-30T10:00:00Z" | date_in: "UTC" }}', 'a day such as 2026-11-26'],
     ['{{ "1795701600" | date_in: "UTC" }}', 'a number of seconds since 1970, not as a text'],
   ] as const)
     expect((await preview({ subject: 'x', text: wrong }, { none: null })).body.error?.message).toContain(says)

@@ -7,7 +7,7 @@ import { isoText, unionAll, type Fragment, type Sql } from '#core/db.ts'
 import { partsOf, rootOf, type SubjectKey } from './subjects.ts'
 
 const OUTCOME = `How it ended; null while it has not.
-- An attempt: \`done\`; \`declined\`: refused for good; \`retry\`: nothing happened, it is tried again; \`ambiguous\`: no answer, it is sent again with the same key; \`unknown\`: it is looked up, and sent again only if it never took effect; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Also null if the worker was lost.
+- An attempt: \`done\`; \`declined\`: refused for good; \`retry\`: this attempt had no effect, it is tried again; \`ambiguous\`: it may have had an effect, it is sent again with the same key; \`unknown\`: it is looked up, and sent again only if it never took effect; \`misconfigured\`: credentials were refused; \`returned\`: nothing was sent, another attempt follows; \`parked\`: it waits for an operator; \`discarded\`, \`resolved\`: an operator ended it. Also null if the worker was lost.
 - A call: \`done\`, \`declined\`, \`discarded\`, or \`rotated\`: it failed and was replaced by a call with a new key.
 - A notification: \`received\`, \`applied\`, \`parked\` until the object it names exists, \`ignored\`.
 - Postings and events have no outcome.`

@@ -61,6 +61,8 @@ function givenPostgres(): { url: string; pid: number; stop: () => Promise<void> 
 }
 
 const SETTINGS = {
+  // Several files at once have several worlds each, and every part of a world has its pools.
+  max_connections: '400',
   // Each database counts apart, and none may be forgotten.
   'pg_stat_statements.max': '50000',
   'pg_stat_statements.track': 'all',

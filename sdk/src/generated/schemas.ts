@@ -1718,8 +1718,9 @@ export interface SendSms {
   body?: string | null
   /**
    * The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks
-   * and `&_-`, at least one a letter. If you have senders of your own, it must be one of these, and the
-   * first is the default; otherwise the default is the installation's sender.
+   * and `&_-` that has a letter, and begins and ends with a letter or digit. If you have senders of your
+   * own, it must be one of these, and the first is the default; otherwise the default is the
+   * installation's sender.
    */
   from?: string | null
   /** How many seconds the provider may try to deliver it. */
@@ -1907,11 +1908,11 @@ export interface TimelineEntry {
   name: string
   /**
    * How it ended; null while it has not.
-   * - An attempt: `done`; `declined`: refused for good; `retry`: nothing happened, it is tried again;
-   * `ambiguous`: no answer, it is sent again with the same key; `unknown`: it is looked up, and sent
-   * again only if it never took effect; `misconfigured`: credentials were refused; `returned`: nothing
-   * was sent, another attempt follows; `parked`: it waits for an operator; `discarded`, `resolved`: an
-   * operator ended it. Also null if the worker was lost.
+   * - An attempt: `done`; `declined`: refused for good; `retry`: this attempt had no effect, it is tried
+   * again; `ambiguous`: it may have had an effect, it is sent again with the same key; `unknown`: it is
+   * looked up, and sent again only if it never took effect; `misconfigured`: credentials were refused;
+   * `returned`: nothing was sent, another attempt follows; `parked`: it waits for an operator;
+   * `discarded`, `resolved`: an operator ended it. Also null if the worker was lost.
    * - A call: `done`, `declined`, `discarded`, or `rotated`: it failed and was replaced by a call with a
    * new key.
    * - A notification: `received`, `applied`, `parked` until the object it names exists, `ignored`.

@@ -50,7 +50,7 @@ export function dateIn(
   if (at === null) throw new Error(`date_in needs a time: it got null. ${IF_THERE}`)
   const is_time = typeof at === 'string' && TIME.test(at)
   const instant = typeof at === 'number' ? new Date(at * 1000) : is_time ? new Date(at) : null
-  if (instant === null || Number.isNaN(instant.getTime()))
+  if (instant === null || Number.isNaN(instant.getTime()) || (is_time && !isRealDay(at.slice(0, 10))))
     throw new Error(
       'date_in needs a time with its offset: 2026-11-26T14:00:00Z, a day such as 2026-11-26, or a number of seconds since 1970, not as a text',
     )
@@ -71,10 +71,17 @@ export function dateIn(
   return kept(key, () => new Intl.DateTimeFormat(language, options)).format(instant)
 }
 
+/** February has no 30th: `Date` takes it for a day of March. */
+function isRealDay(day: string): boolean {
+  return new Date(day).toISOString().startsWith(day)
+}
+
 function localeOf(locale: unknown): string {
   const is_name = typeof locale === 'string' && /^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8}){0,3}$/.test(locale)
   try {
-    if (is_name) return new Intl.Locale(locale).baseName
+    const name = is_name ? new Intl.Locale(locale).baseName : undefined
+    // For a language that it does not know, Intl takes that of the server.
+    if (name !== undefined && Intl.DateTimeFormat.supportedLocalesOf(name).length > 0) return name
   } catch {
     // It has the form of one.
   }

@@ -187,7 +187,7 @@ export const smsBody = z
       }),
     from: smsSender.nullish().meta({
       description:
-        "The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks and `&_-`, at least one a letter. If you have senders of your own, it must be one of these, and the first is the default; otherwise the default is the installation's sender.",
+        "The sender: a number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks and `&_-` that has a letter, and begins and ends with a letter or digit. If you have senders of your own, it must be one of these, and the first is the default; otherwise the default is the installation's sender.",
       example: '+15005550006',
     }),
     validity_s: z.int().min(1).max(36_000).nullish().meta({

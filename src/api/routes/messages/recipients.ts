@@ -58,11 +58,11 @@ export const smsSender = z
   .string()
   .refine(isSmsSender, {
     error:
-      'must be a number, a messaging service (MG...), or up to 11 letters, digits, blanks and &_- with a letter',
+      'must be a number, a messaging service (MG...), or up to 11 letters, digits, blanks and &_- that has a letter, and begins and ends with a letter or digit',
   })
   .meta({
     description:
-      'A number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks and `&_-`, at least one a letter.',
+      'A number, a messaging service (`MG...`), or a name of up to 11 letters, digits, blanks and `&_-` that has a letter, and begins and ends with a letter or digit.',
     pattern: undefined,
     minLength: 1,
     maxLength: 34,

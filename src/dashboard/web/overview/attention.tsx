@@ -100,7 +100,7 @@ const KINDS: Record<Exclude<AttentionLine['kind'], 'provider_outage'>, KindWords
     one: 'proposal waits for a second operator',
     many: 'proposals wait for a second operator',
     since: 'the oldest',
-    act: 'Confirm or reject',
+    act: 'See the proposals',
     one_at: '',
     all_at: '/ops/proposals',
     operators_only: true,

@@ -9,8 +9,7 @@ import { postingWords, processorName } from '../payments/words.ts'
 import { entryItem, KIND_ICONS } from './items.tsx'
 import type { TimelineItem } from './Timeline.tsx'
 
-type Story = Answers['GET /stories/{id}']
-export type StoryDelivery = Story['deliveries'][number]
+export type StoryDelivery = Answers['GET /stories/{id}']['deliveries'][number]
 
 /** ` in 2 s`, or ` now` when it is due. */
 export function inTime(at: string, now: number): string {
@@ -76,7 +75,7 @@ const MAY_HAVE_HAPPENED: (string | null)[] = ['ambiguous', 'unknown', null]
 
 /** Whether an earlier sending of the call that an attempt made may have had an effect. Then no later one can say that it had none. */
 export function isInDoubt(
-  { entries, jobs }: { entries: TimelineEntry[]; jobs: Story['jobs'] },
+  { entries, jobs }: { entries: TimelineEntry[]; jobs: Answers['GET /stories/{id}']['jobs'] },
   { at, details: { job_id } }: TimelineEntry,
 ): boolean {
   const job = jobs.find(({ id }) => id === job_id)
