@@ -15,6 +15,7 @@ import {
 import { startHere } from '#test/parts.ts'
 import { accountOf, payOut, payoutIn, recipient, rich } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
+import { party, startVerification, verificationIn, verificationOf } from '#test/verifications.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -103,48 +104,53 @@ const advance = async (advance_ms: number) => await stripe().control('POST', '/c
 const effectsNaming = async (name: string, id: string): Promise<string[]> =>
   (await stripe().effects({ [`metadata[sluice_${name}_id]`]: id })).map(({ effect }) => effect)
 
+/** A fault, or several that come one after the other. */
+type Script = string | object | (string | object)[]
+
+async function spoil(match: object, script: Script, times: number): Promise<void> {
+  for (const each of [script].flat()) await fault(world, { match, times, fault: each })
+}
+
 type Kind = {
   name: string
   job: string
   noun: string
   /** Asks for it while the provider stores an error for the call, and answers the id and the row that its job has. */
-  ask: (script: string, times?: number) => Promise<{ id: string; subject_id: string; owner: Client }>
+  ask: (script: Script, times?: number) => Promise<{ id: string; subject_id: string; owner: Client }>
   ends: (owner: Client, id: string) => Promise<unknown>
   effect: string
 }
 
-async function askedPayment(script: string, times = 1) {
+async function askedPayment(script: Script, times = 1) {
   const description = freshKey()
-  await fault(world, { match: { method: 'POST', contains: description }, times, fault: script })
+  await spoil({ method: 'POST', contains: description }, script, times)
   const { body } = await createPayment(client, { description }, ASYNC)
   return { id: body.id as string, subject_id: body.id as string, owner: client }
 }
 
-async function askedRefund(script: string, times = 1) {
+async function askedRefund(script: Script, times = 1) {
   const { id, processor_reference } = await capturedPayment(client)
-  await fault(world, {
-    match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
-    times,
-    fault: script,
-  })
+  await spoil({ method: 'POST', contains: `payment_intent=${processor_reference}` }, script, times)
   const { body } = await refund(client, id, { amount_minor: 300 }, ASYNC)
   return { id: body.id as string, subject_id: id as string, owner: client }
 }
 
-async function askedTopUp(script: string, times = 1) {
+async function askedTopUp(script: Script, times = 1) {
   const description = freshKey()
-  await fault(world, { match: { contains: description, method: 'POST' }, times, fault: script })
+  await spoil({ contains: description, method: 'POST' }, script, times)
   const { body } = await topUp(client, { description, source: 'src_manual' })
   return { id: body.id as string, subject_id: body.id as string, owner: client }
 }
 
-const askedPayout = (destination: string) => async (script: string, times?: number) => {
-  const owner = await rich(world, 1000)
-  const description = freshKey()
-  await fault(world, { match: { contains: description, method: 'POST' }, times: times ?? 1, fault: script })
-  const { body } = await payOut(owner, await recipient(owner, destination), { description })
-  return { id: body.id as string, subject_id: body.id as string, owner }
-}
+const askedPayout =
+  (destination: string) =>
+  async (script: Script, times = 1) => {
+    const owner = await rich(world, 1000)
+    const description = freshKey()
+    await spoil({ contains: description, method: 'POST' }, script, times)
+    const { body } = await payOut(owner, await recipient(owner, destination), { description })
+    return { id: body.id as string, subject_id: body.id as string, owner }
+  }
 
 const HOLD: Kind = {
   name: 'a hold',
@@ -354,6 +360,160 @@ describe('a stored error after the effect', () => {
     await paymentIn(client, id, 'authorized')
     await search.remove()
     expect(await happened(HOLD, id)).toBe(1)
+  })
+})
+
+describe('a refusal after an attempt that may have reached the provider', () => {
+  /** Asks, lets the first attempt be in doubt, and has the second one refused. */
+  async function refusedInDoubt(kind: Kind, credentials: string | null = null) {
+    const refusal = { refuse_400: true, code: 'parameter_invalid_integer' }
+    const asked = await kind.ask([{ rate_limited_429: true, retry_after_s: 4 }, refusal])
+    const job_id = await eventually(async () => {
+      const [job] = await world.sql<{ id: string }[]>`
+        update jobs set in_doubt = true, first_sent_at = now(), last_sent_at = now(), run_at = now(), rung_at = null,
+          sent_with = ${credentials}::text
+        where subject_id = ${asked.subject_id} and name = ${kind.job} and failures = 1 and state = 'ready' returning id`
+      expect(job).toBeDefined()
+      return job!.id
+    })
+    await eventually(async () => {
+      const [job] = await world.sql`select attempt, state from jobs where id = ${job_id}`
+      expect(job).toMatchObject({ attempt: 2 })
+      expect(job!['state']).not.toBe('running')
+    })
+    return { ...asked, job_id }
+  }
+
+  test.each([HOLD, ...MONEY])('of $name: it is final after five minutes of lookups', async (kind) => {
+    const { job_id } = await refusedInDoubt(kind)
+    for (const refused_s of [6, 61]) {
+      await eventually(async () => {
+        const moved = await world.sql`
+          update jobs set refused_since = now() - ${refused_s} * interval '1 second', run_at = now(), rung_at = null
+          where id = ${job_id} and state = 'ready' and refused_since > now() - ${refused_s} * interval '1 second'
+          returning id`
+        expect(moved).toHaveLength(1)
+      })
+    }
+    await eventually(async () =>
+      expect([
+        ...(await world.sql`
+          select state, refused_since < now() - interval '1 minute' as refused, run_at > now() + interval '1 minute' as waits
+          from jobs where id = ${job_id}`),
+      ]).toEqual([{ state: 'ready', refused: true, waits: true }]),
+    )
+    await world.sql`
+      update jobs set refused_since = now() - interval '301 seconds', run_at = now(), rung_at = null where id = ${job_id}`
+    await eventually(async () =>
+      expect(await world.sql`select state from jobs where id = ${job_id}`).toMatchObject([
+        { state: 'failed' },
+      ]),
+    )
+  })
+
+  test.each([HOLD, ...MONEY])(
+    'of $name, with other credentials: it proves nothing, and the call is unknown',
+    async (kind) => {
+      const { job_id } = await refusedInDoubt(kind, 'another')
+      const [job] =
+        await world.sql`select state, last_error ->> 'message' as reason from jobs where id = ${job_id}`
+      expect(job).toMatchObject({ state: 'unknown', reason: expect.stringContaining('other credentials') })
+    },
+  )
+})
+
+describe('an object that a notification named first', () => {
+  /** What another program would make that looks like it, without our ids. */
+  const OBJECTS: Record<
+    string,
+    (subject_id: string) => Promise<{ path: string; fields: Record<string, string> }>
+  > = {
+    payment: async () => ({
+      path: '/payment_intents',
+      fields: { amount: '1000', currency: 'usd', ...BY_CARD },
+    }),
+    refund: async (subject_id) => {
+      const { body } = await client.get(`/v1/payments/${subject_id}`)
+      return { path: '/refunds', fields: { payment_intent: body.processor_reference, amount: '300' } }
+    },
+    top_up: async () => ({
+      path: '/topups',
+      fields: { amount: '500', currency: 'usd', source: 'src_manual' },
+    }),
+  }
+  const BY_CARD = {
+    capture_method: 'manual',
+    confirm: 'true',
+    payment_method: 'pm_card_visa',
+    'automatic_payment_methods[enabled]': 'true',
+    'automatic_payment_methods[allow_redirects]': 'never',
+  }
+  const TABLES: Record<string, string> = {
+    payment: 'payments',
+    refund: 'refunds',
+    top_up: 'top_ups',
+  }
+
+  test.each([HOLD, ...MONEY.filter(({ noun }) => noun in OBJECTS)])(
+    'is looked up by its id, also of $name whose record has lost our ids',
+    async (kind) => {
+      const { id, subject_id } = await kind.ask('error_500_before')
+      const job = await unknownJob(subject_id, kind.job)
+      const { path, fields } = await OBJECTS[kind.noun]!(subject_id)
+      const { id: reference } = await askStripe('POST', path, fields)
+      expect(reference).toEqual(expect.any(String))
+      await world.sql`
+        update ${world.sql(TABLES[kind.noun]!)} set processor_reference = ${reference} where id = ${id}`
+      await later(job.id, '11 minutes')
+      await eventually(async () =>
+        expect(await jobOf(subject_id, kind.job)).toMatchObject({ state: 'succeeded', generation: 1 }),
+      )
+      expect(await effectsOf(kind, id)).toBe(0)
+    },
+  )
+})
+
+describe('a session of a verification', () => {
+  const SESSIONS = '/identity/verification_sessions'
+
+  test('that is found under its second key: the one of its first key is canceled', async () => {
+    const mark = freshKey()
+    const match = { method: 'POST', path: '/verification_sessions$', contains: mark }
+    await fault(world, { match, times: 2, fault: 'error_500_before' })
+    const lost = await fault(world, { match, fault: { delay_ms: 2_000, error_500_after: true } })
+    const return_url = `https://shop.example/${mark}`
+    const { body } = await startVerification(
+      client,
+      { ...(await party(client, 'customer')), return_url },
+      ASYNC,
+    )
+    await eventually(async () =>
+      expect(await jobOf(body.id, 'kyc.create')).toMatchObject({ generation: 2, state: 'running' }),
+    )
+    await askStripe('POST', SESSIONS, {
+      type: 'document',
+      client_reference_id: body.id,
+      'metadata[sluice_kyc_id]': body.id,
+      'metadata[sluice_tenant_id]': world.tenant_id,
+    })
+    await lost.hit()
+    const { provider_reference } = await verificationIn(client, body.id, 'requires_input')
+    await eventually(async () => {
+      const { data } = await askStripe('GET', `${SESSIONS}?client_reference_id=${body.id}&limit=10`)
+      expect(data).toHaveLength(2)
+      for (const { id, status } of data)
+        expect(status).toBe(id === provider_reference ? 'requires_input' : 'canceled')
+    })
+  })
+
+  test('whose cancellation is answered with another status is looked up', async () => {
+    const { id, subject_id, provider_reference } = await verificationOf(client)
+    await fault(world, {
+      match: { method: 'POST', path: `/${provider_reference}/cancel$` },
+      fault: { still_processing: true, status: 'requires_input' },
+    })
+    expect((await client.delete(`/v1/customers/${subject_id}`)).status).toBe(200)
+    expect(await verificationIn(client, id, 'rejected')).toMatchObject({ failure: { code: 'subject_gone' } })
   })
 })
 

@@ -134,6 +134,31 @@ test('a release that meets stored errors of its own ends all the same', async ()
   expect(await drifts()).toEqual([])
 })
 
+test('a duplicate that the provider does not know is unknown, and not over: it may be of another account', async () => {
+  const { id } = await unknownPayment()
+  await dueNow(id)
+  await paymentIn(client, id, 'authorized')
+  const failing = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: 'drop_before' })
+  const late = await lateHold(id)
+  await failing.hit()
+  const name = 'payment.cancel_duplicate'
+  await eventually(async () => {
+    const moved = await world.sql`
+      update jobs set request = '{"reference":"pi_of_another_account"}', run_at = now(), rung_at = null
+      where subject_id = ${id} and name = ${name} and state = 'ready' returning id`
+    expect(moved).toHaveLength(1)
+  })
+  await eventually(async () =>
+    expect(await world.sql`select state from jobs where subject_id = ${id} and name = ${name}`).toMatchObject(
+      [{ state: 'unknown' }],
+    ),
+  )
+  await world.sql`
+    update jobs set request = jsonb_build_object('reference', ${late}::text), run_at = now(), rung_at = null
+    where subject_id = ${id} and name = ${name}`
+  await isCanceled(late)
+})
+
 test('a hold that shows up although the second call was refused is released: the payment has failed', async () => {
   const { id, description } = await unknownPayment()
   await fault(world, { match: { method: 'POST', contains: description }, fault: 'refuse_400' })

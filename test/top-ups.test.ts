@@ -701,6 +701,9 @@ describe('told when the test tells it', () => {
       return job!.id as string
     })
     expect(await topUpOf(shop, body.id)).toMatchObject({ status: 'pending', processor_reference: null })
+    expect(await driftsOf(shop, body.id)).toMatchObject([
+      { state: 'differs', ours: { amount_minor: 500 }, theirs: { amount_minor: 900 } },
+    ])
     world.wire.replaceInAnswers(null)
     await retryJob(world.sql, { job_id, ...BY })
     await eventually(async () =>

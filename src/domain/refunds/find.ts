@@ -8,7 +8,7 @@ import { refundSchema, type Refund } from './refund.ts'
 /** What is needed of a refund to apply what a processor says of it. */
 export type KnownRefund = Pick<
   Refund,
-  'tenant_id' | 'payment_id' | 'id' | 'status' | 'amount_minor' | 'currency'
+  'tenant_id' | 'payment_id' | 'id' | 'status' | 'amount_minor' | 'currency' | 'processor_reference'
 >
 
 /** The refund, of any tenant, that a processor knows by `reference`. */
@@ -18,22 +18,26 @@ export async function findRefundByReference(
   reference: string,
 ): Promise<KnownRefund | undefined> {
   const [row] = await sql<KnownRefund[]>`
-    select tenant_id, payment_id, id, status, amount_minor, currency from refunds
+    select ${knownColumns(sql)} from refunds
     where processor = ${processor} and processor_reference = ${reference}`
   return row
 }
 
-/** The refund of these ids, unless it is known to the processor by another reference. */
+/** The refund of these ids; with a `reference` only unless it is known to the processor by another one. */
 export async function findRefundByIds(
   sql: Sql,
   { tenant_id, payment_id, id }: { tenant_id: string; payment_id: string; id: string },
-  reference: string,
+  reference: string | null,
 ): Promise<KnownRefund | undefined> {
   const [row] = await sql<KnownRefund[]>`
-    select tenant_id, payment_id, id, status, amount_minor, currency from refunds
+    select ${knownColumns(sql)} from refunds
     where tenant_id = ${tenant_id} and id = ${id} and payment_id = ${payment_id}
-      and coalesce(processor_reference, ${reference}) = ${reference}`
+      and (${reference}::text is null or coalesce(processor_reference, ${reference}) = ${reference})`
   return row
+}
+
+function knownColumns(sql: Sql): Fragment {
+  return sql`tenant_id, payment_id, id, status, amount_minor, currency, processor_reference`
 }
 
 /** Refunds with the jobs that were asked for, in the order of `asked`. */

@@ -5,12 +5,33 @@ import { findLastSending, type CallSendings } from '#domain/jobs/calls.ts'
 import type { WorkerContext } from '../context.ts'
 import { unknown, type Decision } from '../decision.ts'
 
-/** How long after the last sending an absence counts, and how many lookups must show it. */
-export type AbsenceRule = { after_ms: number; lookups: 1 | 2 }
-/** For an effect that can be undone: should it show up after all, it is canceled. */
-export const UNDOABLE: AbsenceRule = { after_ms: 2 * 60_000, lookups: 1 }
+/** When an absence counts as proof that a call never took effect. */
+export type AbsenceRule = {
+  /** An absence counts this long after the last sending. */
+  after_ms: number
+  /** So many lookups must show it. */
+  lookups: 1 | 2
+  /**
+   * A refusal after an attempt in doubt is tried and looked up again this long after the first refusal; then it is
+   * final. The earlier attempt may still be on its way.
+   */
+  refusal_lookups_ms: readonly number[]
+}
+const REFUSAL_LOOKUPS_MS = [5_000, 60_000, 5 * 60_000]
+/** For an effect without consequences: it is canceled if it shows up later. */
+export const HARMLESS: AbsenceRule = { after_ms: 0, lookups: 1, refusal_lookups_ms: [] }
+/** For an effect that can be undone: it is canceled if it shows up later. */
+export const REVERSIBLE: AbsenceRule = {
+  after_ms: 2 * 60_000,
+  lookups: 1,
+  refusal_lookups_ms: REFUSAL_LOOKUPS_MS,
+}
 /** For money that would be gone. */
-export const IRREVERSIBLE: AbsenceRule = { after_ms: 10 * 60_000, lookups: 2 }
+export const IRREVERSIBLE: AbsenceRule = {
+  after_ms: 10 * 60_000,
+  lookups: 2,
+  refusal_lookups_ms: REFUSAL_LOOKUPS_MS,
+}
 
 /** The time between two lookups that must both show an absence. */
 const BETWEEN_MS = 60_000
@@ -28,7 +49,7 @@ const MARGIN_S = 60
 const FILTERED_MARGIN_S = 24 * 3600
 
 /** The provider of a call, and a fingerprint of our credentials there. */
-type AskedProvider = { name: string; credentials: string }
+export type AskedProvider = { name: string; credentials: string }
 
 /**
  * Whether each sending of the call is on record, and was made with the credentials of today or with others that are known
@@ -44,7 +65,7 @@ export async function wasSentHere(
   return used.every((each) => each === ours) || (await areOfOneAccount(sql, name, [ours, ...used]))
 }
 
-type SentJob = {
+export type SentJob = {
   tenant_id: string
   id: string
   call: { generation: number }
@@ -92,13 +113,10 @@ export async function sendingTimes(
  * Judges a call that its provider's complete list does not show. Undefined: it never took effect. Else the decision that
  * waits until that is certain.
  */
-export async function untilAbsent(
-  context: Pick<WorkerContext, 'sql'>,
+export function untilAbsent(
   sendings: CallSendings,
-  provider: AskedProvider,
-  { after_ms, lookups }: AbsenceRule,
-): Promise<Decision | undefined> {
-  if (!(await wasSentHere(context, sendings, provider))) return unknown(OTHER_CREDENTIALS)
+  { after_ms, lookups }: Pick<AbsenceRule, 'after_ms' | 'lookups'>,
+): Decision | undefined {
   const left_ms = after_ms - (sendings.last_ms ?? 0)
   if (left_ms > 0) return unknown('the provider does not show it yet', { within_ms: left_ms })
   const between_ms = BETWEEN_MS - (sendings.absent_ms ?? 0)

@@ -1,19 +1,28 @@
-// What the handlers of provider calls have in common.
+// What creations and changes at a provider have in common: whether a call is sent, and what its answer proves.
 import type { Outcome } from '#core/outcome.ts'
 import type { ProviderCall } from '#domain/jobs/calls.ts'
 
 /** A call that has been refused for this long, each time before it had any effect, has failed. */
 const REFUSED_MS = 24 * 3_600_000
 
-/** The most new keys for a capture or a cancellation: each for which the processor has stored an error costs two calls. */
-export const MAX_GENERATIONS = 12
-
 /** Stands in for the outcome of a call that may only be looked up, and so is not sent. */
-export const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
+const TOO_LATE = { kind: 'ambiguous', reason: 'too late to send again', replayed: true } as const
 export const UNREACHABLE = {
   code: 'processor_error',
   message: 'The payment processor could not be reached.',
 } as const
+
+/** The stored call of a job. Only a call that may be sent has its key. */
+export type StoredCall = Pick<ProviderCall, 'generation' | 'in_doubt' | 'refused_ms' | 'reference'> &
+  ({ look_only: false; key: string } | { look_only: true; key?: never })
+
+/** Sends a call under its key. A call that may only be looked up is not sent. */
+export async function sendUnlessTooLate<Found>(
+  call: StoredCall,
+  send: (key: string) => Promise<Outcome<Found>>,
+): Promise<Outcome<Found>> {
+  return call.look_only ? TOO_LATE : await send(call.key)
+}
 
 /** Whether every attempt was refused for a whole day and none can have reached the provider. */
 export function neverSent(
@@ -27,7 +36,21 @@ export function neverSent(
  * Whether the call may have had an effect although it was answered otherwise: a refusal after an earlier attempt, a key
  * that was used with other parameters (`processor_error`), or a stored error. Then only the provider's records decide.
  */
-export function mayHideAnEffect(call: Pick<ProviderCall, 'in_doubt'>, sent: Outcome<unknown>): boolean {
-  if (sent.kind === 'declined') return call.in_doubt || sent.failure.code === 'processor_error'
+export function mayHideAnEffect(
+  call: Pick<ProviderCall, 'in_doubt'>,
+  sent: Exclude<Outcome<unknown>, { kind: 'done' }>,
+): boolean {
+  return sent.kind === 'declined' ? call.in_doubt || !isOwnRefusal(sent) : repeatsStoredAnswer(sent)
+}
+
+/** Whether the provider itself refused the request. Otherwise its key was used with other parameters. */
+export function isOwnRefusal(sent: Outcome<unknown>): sent is Extract<Outcome<never>, { kind: 'declined' }> {
+  return sent.kind === 'declined' && sent.failure.code !== 'processor_error'
+}
+
+/** Whether the provider repeats a stored answer, so that only another key helps. */
+export function repeatsStoredAnswer(
+  sent: Outcome<unknown>,
+): sent is Extract<Outcome<never>, { kind: 'ambiguous' }> {
   return sent.kind === 'ambiguous' && sent.replayed
 }

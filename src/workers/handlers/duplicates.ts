@@ -3,8 +3,8 @@ import type { Outcome } from '#core/outcome.ts'
 import { isUndoable, type UndoableNoun } from '#domain/reconciliation/duplicates.ts'
 import { cancelDuplicatePayment } from '#jobs/payments.ts'
 import { cancelDuplicateVerification } from '#jobs/verifications.ts'
-import { done, failed, rotate, unanswered, undone, type Decision } from '../decision.ts'
-import { TOO_LATE } from './calls.ts'
+import { done, failed, rotate, type Decision } from '../decision.ts'
+import { changeAtProvider } from './change.ts'
 import { calling, type JobOf } from './handler.ts'
 
 export const duplicateHandlers = {
@@ -27,9 +27,9 @@ export const duplicateHandlers = {
 type CancelDuplicateJob = JobOf<typeof cancelDuplicatePayment> | JobOf<typeof cancelDuplicateVerification>
 type FoundDuplicate = { status: string }
 
-/** After a refusal or in doubt, the state of the duplicate decides. One that can still be undone is canceled under a new key. */
+/** Cancels one duplicate. No request waits for it, so it is tried for as long as the duplicate can be canceled. */
 async function cancel(
-  { call }: CancelDuplicateJob,
+  job: CancelDuplicateJob,
   {
     noun,
     send,
@@ -40,17 +40,18 @@ async function cancel(
     find: (reference: string) => Promise<Outcome<FoundDuplicate | null>>
   },
 ): Promise<Decision> {
-  const { reference } = call.request
-  const sent: Outcome<FoundDuplicate> = call.look_only ? TOO_LATE : await send(reference, call.key)
-  if (sent.kind === 'done' && sent.value.status === 'canceled') return done({ reference })
-  const decided = sent.kind === 'done' || sent.kind === 'declined'
-  if (!decided && !(sent.kind === 'ambiguous' && sent.replayed)) return undone(sent)
-
-  const looked = await find(reference)
-  if (looked.kind !== 'done') return unanswered(looked)
-  const status = looked.value?.status ?? 'canceled'
-  if (status === 'canceled' || status === 'failed') return done({ reference })
-  if (isUndoable(noun, status)) return rotate(`the duplicate ${reference} is still ${status}`)
-  const message = `The duplicate is ${status} at the provider.`
-  return failed({ code: 'processor_error', message })
+  const { reference } = job.call.request
+  return await changeAtProvider<FoundDuplicate>(job, {
+    reference,
+    max_generations: Infinity,
+    send: (key) => send(reference, key),
+    find: () => find(reference),
+    changed: ({ status }) => (status === 'canceled' || status === 'failed' ? done({ reference }) : null),
+    otherwise: ({ status }) => {
+      if (isUndoable(noun, status)) return null
+      const message = `The duplicate is ${status} at the provider.`
+      return failed({ code: 'processor_error', message })
+    },
+    unchanged: ({ status }) => rotate(`the duplicate ${reference} is still ${status}`),
+  })
 }

@@ -1,4 +1,4 @@
-// Performs the jobs of payments: authorize, capture, cancel. Each makes one provider call and decides by its outcome.
+// Performs the jobs of payments: authorize, capture, cancel.
 import { moneyText } from '#core/money.ts'
 import type { Failure, Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
@@ -8,16 +8,17 @@ import type { PaymentTold } from '#domain/payments/settle.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, failed, retry, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { NEVER_TOOK_EFFECT, sendingTimes, UNDOABLE, untilAbsent, wasSentHere } from './absence.ts'
-import { mayHideAnEffect, MAX_GENERATIONS, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { done, failed, retry, unknown, type Decision } from '../decision.ts'
+import { REVERSIBLE, sendingTimes } from './absence.ts'
+import { UNREACHABLE } from './calls.ts'
+import { changeAtProvider, MAX_GENERATIONS } from './change.ts'
+import { createAtProvider, madeAgain } from './create.ts'
 import { calling, type JobOf } from './handler.ts'
 import { declineOf, paymentTold, settlingPayment } from './notifications/payments.ts'
 
 type AuthorizeJob = JobOf<typeof authorizePayment>
 type ChangeJob = JobOf<typeof capturePayment> | JobOf<typeof cancelPayment>
 type PaymentFailure = NonNullable<PaymentTold['failure']>
-type Refusal = { failure: PaymentFailure; reference?: string | null }
 
 /** A call that begins so late may not be wanted any more. */
 const LATE_MS = 60_000
@@ -28,11 +29,6 @@ const CANCELED = {
   message: 'The payment was canceled before the processor was asked.',
 } as const
 const STILL_WORKING = 'the processor is still working on it'
-/**
- * When an authorization that an earlier attempt may have made is refused, it is tried and looked up again this
- * long after the first refusal: the earlier attempt may still be on its way.
- */
-const REFUSED_LOOKS_MS = [5_000, 60_000, 5 * 60_000]
 
 export const paymentHandlers = {
   [authorizePayment.name]: calling(authorizePayment, authorize),
@@ -46,23 +42,35 @@ export const paymentHandlers = {
 
 /** Authorizes a new payment at the processor. */
 async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Decision> {
-  const { call } = job
+  const { sql, processor } = context
+  const { tenant_id, call } = job
+  const { payment_id } = job.payload
   // No earlier attempt can have had an effect, so one that is canceled meanwhile needs no hold.
   const is_late = job.attempt > 1 || job.age_ms > LATE_MS
-  if (is_late && !call.in_doubt && !call.look_only && (await isUnwanted(context, job)))
+  if (is_late && !call.in_doubt && (await isUnwanted(context, job)))
     return failed(CANCELED, { unsent: true, tells: aboutPayment({ ...nothing(job), status: 'canceled' }) })
-  const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(context, job, call.key)
-  // Sending again would repeat the stored answer "processing", so ask by the reference instead.
-  if (sent.kind === 'done' && sent.value.status === 'processing')
-    return await search(context, job, { reference: sent.value.reference })
-  if (sent.kind === 'done') return tell(context, job, sent.value)
-  if (mayHideAnEffect(call, sent)) {
-    const says_why = sent.kind === 'declined' && sent.failure.code !== 'processor_error'
-    return await search(context, job, says_why ? { refusal: sent } : {})
-  }
-  if (sent.kind === 'declined') return refused(job, sent)
-  if (neverSent(call, sent)) return refused(job, { failure: UNREACHABLE })
-  return undone(sent)
+  const { amount_minor, currency } = call.request
+  return await createAtProvider<ProcessorPayment>(context, job, {
+    provider: processor,
+    absence: REVERSIBLE,
+    send: (key) => send(context, job, key),
+    isUndecided: ({ status }) => status === 'processing',
+    findReference: async () =>
+      (await findPaymentByIds(sql, { tenant_id, id: payment_id }, null))?.processor_reference ?? null,
+    find: (reference) => processor.findPayment(reference),
+    search: (needed) => search(context, job, needed),
+    isOurs: (found) =>
+      (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id &&
+      found.amount_minor === amount_minor &&
+      found.currency === currency.toUpperCase(),
+    // An operator may have given the reference of another payment.
+    another: async ({ reference }) => unknown(`${reference} is another payment`),
+    created: (found) => authorized(context, job, found),
+    refused: (failure, reference) => refused(job, failure, reference),
+    absent: madeAgain,
+    unreachable: UNREACHABLE,
+    unsent: null,
+  })
 }
 
 async function isUnwanted({ sql }: WorkerContext, { tenant_id, payload }: AuthorizeJob): Promise<boolean> {
@@ -89,76 +97,39 @@ async function send(
   }
 }
 
-// Decides an authorization in doubt by the processor's own records. `reference`: its id there, if known; `refusal`:
-// how this attempt was refused, if it was.
+// A list proves what it does not show; but all payments of a time are many, so it is read only when that decides, and a long
+// time is searched before. A search lags, and its silence proves nothing.
 async function search(
   context: WorkerContext,
   job: AuthorizeJob,
-  { reference = job.call.reference, refusal }: { reference?: string | null; refusal?: Refusal } = {},
-): Promise<Decision> {
-  const { payment_id } = job.payload
-  const { processor } = context
-  const is_last = refusal !== undefined && nextRefusedLook(job) === undefined
-  const looked = await lookUp(context, job, reference, is_last)
-  if (looked.kind !== 'done') return unanswered(looked, { unsent: refusal !== undefined })
-  const found = looked.value
-  if (found === null && refusal !== undefined) return refusedInDoubt(job, refusal)
-  if (found === null && reference !== null) return unknown(`the processor does not know ${reference}`)
-  if (found === null)
-    return (await untilAbsent(context, job.sendings, processor, UNDOABLE)) ?? rotate(NEVER_TOOK_EFFECT)
-  const { amount_minor, currency, payment_method, sealed } = job.call.request
-  // An operator may have given the reference of another payment.
-  const ours = (found.metadata['sluice_payment_id'] ?? payment_id) === payment_id
-  if (!ours || found.amount_minor !== amount_minor || found.currency !== currency.toUpperCase())
-    return unknown(`${found.reference} is another payment`)
-  if (found.status === 'processing')
-    return retry(STILL_WORKING, { reference: found.reference, answered: true })
-  const by_card = payment_method != null || sealed?.payment_method !== undefined
-  const declined = found.status === 'requires_action' && found.failure !== null
-  // The card that we sent was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
-  if (by_card && declined && found.failure?.may_retry !== true)
-    return refused(job, { failure: declineOf(found) ?? UNREACHABLE, reference: found.reference })
-  return tell(context, job, found)
-}
-
-// A list proves what it does not show; but all payments of a time are many, so it is read only when that decides, and a long
-// time is searched before. A search lags, and its silence proves nothing.
-async function lookUp(
-  context: WorkerContext,
-  job: AuthorizeJob,
-  reference: string | null,
-  is_last: boolean,
+  { proves, decides }: { proves: boolean; decides: boolean },
 ): Promise<Outcome<ProcessorPayment | null>> {
   const { processor } = context
   const { payment_id } = job.payload
-  if (reference !== null) return await processor.findPayment(reference)
   const times = await sendingTimes(context, job)
-  const is_ours = await wasSentHere(context, job.sendings, processor)
-  const decides =
-    is_ours && (is_last || (await untilAbsent(context, job.sendings, processor, UNDOABLE)) === undefined)
   if (decides && times.to_s - times.from_s <= LONG_S)
     return await processor.listPayment({ payment_id, ...times })
   const searched = await processor.searchPayment(payment_id)
-  if (!is_ours || (searched.kind === 'done' && searched.value !== null)) return searched
+  if (!proves || (searched.kind === 'done' && searched.value !== null)) return searched
   // What the search cannot say now, the list will.
   return decides ? await processor.listPayment({ payment_id, ...times }) : { kind: 'done', value: null }
 }
 
-// Refused now, while an earlier attempt may have succeeded that the processor does not show yet: tried again with the
-// same key until it must have shown it.
-function refusedInDoubt(job: AuthorizeJob, refusal: Refusal): Decision {
-  const refused_ms = job.call.refused_ms ?? 0
-  const look_ms = nextRefusedLook(job)
-  if (look_ms === undefined) return refused(job, refusal)
-  return retry(refusal.failure.message, { delay_ms: look_ms - refused_ms, unsent: true, answered: true })
-}
-
-function nextRefusedLook({ call }: AuthorizeJob): number | undefined {
-  return REFUSED_LOOKS_MS.find((each) => each > (call.refused_ms ?? 0))
+// What the processor has for this authorization.
+function authorized(context: WorkerContext, job: AuthorizeJob, found: ProcessorPayment): Decision {
+  if (found.status === 'processing')
+    return retry(STILL_WORKING, { reference: found.reference, answered: true })
+  const { payment_method, sealed } = job.call.request
+  const by_card = payment_method != null || sealed?.payment_method !== undefined
+  const declined = found.status === 'requires_action' && found.failure !== null
+  // The card that we sent was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
+  if (by_card && declined && found.failure?.may_retry !== true)
+    return refused(job, declineOf(found) ?? UNREACHABLE, found.reference)
+  return tell(context, job, found)
 }
 
 // The authorization failed for good. `reference` is null when the processor has no object of it.
-function refused(job: AuthorizeJob, { failure, reference = null }: Refusal): Decision {
+function refused(job: AuthorizeJob, failure: PaymentFailure, reference: string | null): Decision {
   const told: PaymentTold = { ...nothing(job), processor_reference: reference, failure: shown(failure) }
   return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
 }
@@ -179,41 +150,36 @@ function nothing(job: AuthorizeJob): PaymentTold {
   }
 }
 
-// Capture and cancel change a payment that the processor knows, so after a refusal or in doubt its state at the
-// processor decides.
+/** Captures or cancels a payment that the processor has. */
 async function change(
   context: WorkerContext,
   job: ChangeJob,
   wanted: 'captured' | 'canceled',
   send: (key: string) => Promise<Outcome<ProcessorPayment>>,
 ): Promise<Decision> {
-  const { call } = job
-  const { reference } = call.request
-  const sent: Outcome<ProcessorPayment> = call.look_only ? TOO_LATE : await send(call.key)
-  if (sent.kind === 'done' && sent.value.status === wanted)
-    return tell(context, job, sent.value, capturedOtherwise(job, sent.value))
-  const never_sent = neverSent(call, sent)
-  const doubtful =
-    sent.kind === 'done' || sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
-  if (!doubtful && !never_sent) return undone(sent)
-
-  const looked = await context.processor.findPayment(reference)
-  if (looked.kind !== 'done') return unanswered(looked, { unsent: never_sent })
-  const found = looked.value
-  if (found === null) return unknown(`the processor does not know ${reference}`)
-  if (found.status === wanted) return tell(context, job, found, capturedOtherwise(job, found))
-  if (found.status === 'captured' || found.status === 'canceled') {
-    const code = wanted === 'captured' ? 'payment_not_capturable' : 'payment_not_cancelable'
-    return tell(context, job, found, { code, message: `The payment is ${found.status} at the processor.` })
-  }
-  const told = paymentTold(context, idsOf(job), found)
-  if (told === undefined) return retry(STILL_WORKING, { answered: true })
-  // The payment is unchanged there. The processor would repeat the stored error of this key for ever, so only a new
-  // key helps.
-  if (sent.kind === 'ambiguous' && call.generation < MAX_GENERATIONS) return rotate(sent.reason)
-  const failure = sent.kind === 'declined' ? sent.failure : UNREACHABLE
-  const failed_operation = wanted === 'captured' ? 'capture' : 'cancel'
-  return failed(failure, { tells: aboutPayment({ ...told, failed_operation, failure: shown(failure) }) })
+  const { reference } = job.call.request
+  return await changeAtProvider<ProcessorPayment>(job, {
+    reference,
+    max_generations: MAX_GENERATIONS,
+    send,
+    find: () => context.processor.findPayment(reference),
+    changed: (found) =>
+      found.status === wanted ? tell(context, job, found, capturedOtherwise(job, found)) : null,
+    otherwise: (found) => {
+      if (found.status === 'processing') return retry(STILL_WORKING, { answered: true })
+      if (found.status !== 'captured' && found.status !== 'canceled') return null
+      const code = wanted === 'captured' ? 'payment_not_capturable' : 'payment_not_cancelable'
+      return tell(context, job, found, { code, message: `The payment is ${found.status} at the processor.` })
+    },
+    unchanged: (found, refusal) => {
+      const failure = refusal ?? UNREACHABLE
+      const failed_operation = wanted === 'captured' ? 'capture' : 'cancel'
+      const told = paymentTold(context, idsOf(job), found)
+      return failed(failure, {
+        tells: told && aboutPayment({ ...told, failed_operation, failure: shown(failure) }),
+      })
+    },
+  })
 }
 
 /** Why a capture failed although the payment is captured: somebody else captured another amount of it. */

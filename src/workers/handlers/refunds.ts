@@ -1,14 +1,14 @@
-// Performs refunds: one provider call, or a look when sending again could refund twice.
-import type { Outcome } from '#core/outcome.ts'
+// Performs the job of a refund: creates it at the processor.
+import { findRefundByIds } from '#domain/refunds/find.ts'
 import type { RefundTold } from '#domain/refunds/settle.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../context.ts'
-import { done, failed, rotate, unanswered, undone, unknown, type Decision } from '../decision.ts'
-import { IRREVERSIBLE, NEVER_TOOK_EFFECT, untilAbsent } from './absence.ts'
-import { mayHideAnEffect, neverSent, TOO_LATE, UNREACHABLE } from './calls.ts'
+import { done, failed, type Decision } from '../decision.ts'
+import { IRREVERSIBLE } from './absence.ts'
+import { UNREACHABLE } from './calls.ts'
+import { createAtProvider, isAnother, madeAgain } from './create.ts'
 import { calling, type JobOf } from './handler.ts'
-import { compare } from './notifications/drifts.ts'
 import { comparedRefund, refundTold, settlingRefund, sideOfRefund } from './notifications/refunds.ts'
 
 type RefundJob = JobOf<typeof createRefund>
@@ -19,45 +19,37 @@ export const refundHandlers = {
 
 /** Refunds a captured payment at the processor. */
 async function create(context: WorkerContext, job: RefundJob): Promise<Decision> {
-  const { processor } = context
-  const { call } = job
-  const sent: Outcome<ProcessorRefund> = call.look_only
-    ? TOO_LATE
-    : await processor.refund(call.request, call.key)
-  if (sent.kind === 'done') return await created(context, job, sent.value)
-
-  if (mayHideAnEffect(call, sent)) {
-    const looked = await look(processor, job)
-    if (looked.kind !== 'done') return unanswered(looked)
-    const found = looked.value
-    if (found !== null) return await created(context, job, found)
-    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error') {
-      if (call.reference !== null) return unknown(`the processor does not know ${call.reference}`)
-      return (await untilAbsent(context, job.sendings, processor, IRREVERSIBLE)) ?? rotate(NEVER_TOOK_EFFECT)
-    }
-  }
-  if (sent.kind === 'declined') return refused(job, sent.failure)
-  if (neverSent(call, sent)) return refused(job, UNREACHABLE)
-  return undone(sent)
-}
-
-// Finds the refund by the reference that an operator gave, else by our own id among the refunds of the payment.
-async function look(processor: WorkerContext['processor'], { call, payload }: RefundJob) {
-  return call.reference === null
-    ? await processor.searchRefund(call.request.payment_reference, payload.refund_id)
-    : await processor.findRefund(call.reference)
-}
-
-// What the processor has for this refund. If that is not what was asked for, nothing is settled with it, and it is shown.
-async function created(context: WorkerContext, job: RefundJob, found: ProcessorRefund): Promise<Decision> {
-  if (isOurs(found, job)) return tell(job, found)
-  const { reference } = found
-  if (found.amount_minor !== job.call.request.amount_minor) {
-    const ours = { tenant_id: job.tenant_id, id: job.payload.refund_id }
-    const compared = await compare(context, comparedRefund, ours, sideOfRefund(found), { reference })
-    if (compared.kind !== 'done') return unanswered(compared)
-  }
-  return unknown(`${reference} is another refund`)
+  const { sql, processor } = context
+  const { request } = job.call
+  const ids = idsOf(job)
+  const { tenant_id, payment_id, refund_id: id } = ids
+  return await createAtProvider<ProcessorRefund>(context, job, {
+    provider: processor,
+    absence: IRREVERSIBLE,
+    send: (key) => processor.refund(request, key),
+    isUndecided: () => false,
+    findReference: async () =>
+      (await findRefundByIds(sql, { tenant_id, payment_id, id }, null))?.processor_reference ?? null,
+    find: (reference) => processor.findRefund(reference),
+    search: () => processor.searchRefund(request.payment_reference, id),
+    isOurs: (found) => isOurs(found, job),
+    another: (found) =>
+      isAnother(
+        context,
+        comparedRefund,
+        { tenant_id, id },
+        {
+          asked: { amount_minor: request.amount_minor },
+          theirs: sideOfRefund(found),
+          reference: found.reference,
+        },
+      ),
+    created: (refund) => done({ reference: refund.reference, tells: aboutRefund(refundTold(ids, refund)) }),
+    refused: (failure) => refused(job, failure),
+    absent: madeAgain,
+    unreachable: UNREACHABLE,
+    unsent: null,
+  })
 }
 
 function isOurs(found: ProcessorRefund, { call }: RefundJob): boolean {
@@ -68,10 +60,6 @@ function isOurs(found: ProcessorRefund, { call }: RefundJob): boolean {
     found.amount_minor === amount_minor &&
     named === metadata['sluice_refund_id']
   )
-}
-
-function tell(job: RefundJob, refund: ProcessorRefund): Decision {
-  return done({ reference: refund.reference, tells: aboutRefund(refundTold(idsOf(job), refund)) })
 }
 
 function refused(job: RefundJob, failure: { code: string; message: string }): Decision {

@@ -7,19 +7,10 @@ import type { VerificationTold } from '#domain/verifications/settle.ts'
 import { cancelVerification, createVerification, linkVerification } from '#jobs/verifications.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../context.ts'
-import {
-  discard,
-  done,
-  failed,
-  goOn,
-  rotate,
-  unanswered,
-  undone,
-  unknown,
-  type Decision,
-} from '../decision.ts'
-import { NEVER_TOOK_EFFECT, OTHER_CREDENTIALS, timesSinceAsked, wasSentHere } from './absence.ts'
-import { mayHideAnEffect, MAX_GENERATIONS, neverSent, TOO_LATE } from './calls.ts'
+import { discard, done, failed, goOn, unanswered, unknown, type Decision } from '../decision.ts'
+import { HARMLESS, timesSinceAsked } from './absence.ts'
+import { changeAtProvider, MAX_GENERATIONS } from './change.ts'
+import { createAtProvider, madeAgain } from './create.ts'
 import { calling, handling, type JobOf } from './handler.ts'
 import { cancelDuplicate } from './notifications/duplicates.ts'
 import { verificationTold, settlingVerification } from './notifications/verifications.ts'
@@ -27,7 +18,6 @@ import { verificationTold, settlingVerification } from './notifications/verifica
 type CreateVerificationJob = JobOf<typeof createVerification>
 type LinkVerificationJob = JobOf<typeof linkVerification>
 type CancelVerificationJob = JobOf<typeof cancelVerification>
-type SessionOutcome = Outcome<IdentitySession>
 
 export const verificationHandlers = {
   [createVerification.name]: calling(createVerification, create),
@@ -44,58 +34,81 @@ const UNREACHABLE = {
   message: 'The identity provider could not be reached.',
 } as const
 
-/** Opens a session. One that was decided by hand meanwhile needs none. */
+/** Opens a session. A verification that was decided by hand meanwhile needs none. */
 async function create(context: WorkerContext, job: CreateVerificationJob): Promise<Decision> {
   const { sql, identity } = context
   const { call } = job
-  const verification = await findVerificationByIds(sql, { tenant_id: job.tenant_id, id: job.payload.kyc_id })
+  const { tenant_id, kyc_id } = idsOf(job)
+  const findRow = async () => await findVerificationByIds(sql, { tenant_id, id: kyc_id })
+  const verification = await findRow()
   if (verification?.decided_by === 'manual' && verification.provider_reference === null && !call.in_doubt)
     return failed(decided('The verification was decided before the provider was asked.'), { unsent: true })
-  const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.openSession(call.request, call.key)
-  if (sent.kind === 'done') return await openedOnce(context, job, sent.value)
-
-  if (mayHideAnEffect(call, sent)) {
-    const as_of = await findTime(sql)
-    const looked = await look(context, job, verification?.provider_reference ?? null)
-    if (looked.kind !== 'done') return unanswered(looked)
-    const found = looked.value
-    const named = found?.metadata['sluice_kyc_id'] ?? job.payload.kyc_id
-    if (found !== null && named !== job.payload.kyc_id)
-      return unknown(`${found.reference} is of another verification`)
-    if (found !== null) return opened(context, job, found, as_of)
-    if (sent.kind !== 'declined' || sent.failure.code === 'processor_error') {
-      const reference = call.reference ?? verification?.provider_reference
-      if (reference != null) return unknown(`the provider does not know ${reference}`)
-      // At once: the person waits, nobody ever gets the page of a session that shows up later, and it is canceled.
-      return (await wasSentHere(context, job.sendings, identity))
-        ? rotate(NEVER_TOOK_EFFECT)
-        : unknown(OTHER_CREDENTIALS)
-    }
-  }
-  if (sent.kind === 'declined') return refused(job, sent.failure)
-  if (neverSent(call, sent)) return refused(job, UNREACHABLE)
-  return undone(sent)
+  return await createAtProvider<SeenSession>(context, job, {
+    provider: identity,
+    // The person waits, and the page of a session that shows up later is never handed out.
+    absence: HARMLESS,
+    // A new session is as it was made, whenever the provider was asked.
+    send: async (key) => seen(await identity.openSession(call.request, key), null),
+    isUndecided: () => false,
+    findReference: async () => (await findRow())?.provider_reference ?? null,
+    find: (reference) => findSession(context, reference),
+    search: () => search(context, job),
+    isOurs: (session) => (session.metadata['sluice_kyc_id'] ?? kyc_id) === kyc_id,
+    another: async ({ reference }) => unknown(`${reference} is of another verification`),
+    created: (session) => openedOnce(context, job, session),
+    refused: (failure) => refused(job, failure),
+    absent: madeAgain,
+    unreachable: UNREACHABLE,
+    unsent: null,
+  })
 }
 
-// Finds the session by the reference that is known, else by our own id; a list shows no link.
-async function look({ identity }: WorkerContext, job: CreateVerificationJob, known: string | null) {
-  const reference = job.call.reference ?? known
-  if (reference !== null) return await identity.findSession(reference)
-  const searched = await identity.searchSession({ ...job.payload, ...timesSinceAsked(job) })
-  if (searched.kind !== 'done' || searched.value === null) return searched
-  return await identity.findSession(searched.value.reference)
+function refused(job: CreateVerificationJob, failure: { code: string; message: string }): Decision {
+  const { code, message } = failure
+  return failed(failure, { tells: about(nothing(job, 'refused', { code, message })) })
+}
+
+/** A session, and the database's time before the provider was asked; null: at its creation. */
+type SeenSession = IdentitySession & { as_of: string | null }
+
+function seen(outcome: Outcome<IdentitySession>, as_of: string | null): Outcome<SeenSession>
+function seen(outcome: Outcome<IdentitySession | null>, as_of: string | null): Outcome<SeenSession | null>
+function seen(outcome: Outcome<IdentitySession | null>, as_of: string | null): Outcome<SeenSession | null> {
+  if (outcome.kind !== 'done') return outcome
+  return { kind: 'done', value: outcome.value && { ...outcome.value, as_of } }
+}
+
+async function findSession(
+  { sql, identity }: WorkerContext,
+  reference: string,
+): Promise<Outcome<SeenSession | null>> {
+  const as_of = await findTime(sql)
+  return seen(await identity.findSession(reference), as_of)
+}
+
+// Finds the session by our own id. A list shows no link, so the session is read alone too.
+async function search(
+  context: WorkerContext,
+  job: CreateVerificationJob,
+): Promise<Outcome<SeenSession | null>> {
+  const searched = await context.identity.searchSession({ ...job.payload, ...timesSinceAsked(job) })
+  if (searched.kind !== 'done') return searched
+  if (searched.value === null) return { kind: 'done', value: null }
+  const { reference } = searched.value
+  const found = await findSession(context, reference)
+  // The list shows it, so that it is missing here proves nothing.
+  if (found.kind === 'done' && found.value === null)
+    return { kind: 'retry', reason: `the provider lists ${reference} and does not know it` }
+  return found
 }
 
 // A session that was opened under a new key: those that earlier keys have made after all are canceled. Before that the
 // verification knows its own: by our ids alone, the end of a duplicate would be its end.
-async function openedOnce(
-  context: WorkerContext,
-  job: CreateVerificationJob,
-  session: IdentitySession,
-): Promise<Decision> {
-  const ends = opened(context, job, session, null)
-  if (job.call.generation === 1 || ends.tells === undefined) return ends
-  return goOn(ends.tells, () => cancelOthers(context, job, [session.reference]))
+function openedOnce(context: WorkerContext, job: CreateVerificationJob, session: SeenSession): Decision {
+  const { reference, as_of } = session
+  const tells = about(withLink(context, job, session, as_of))
+  if (job.call.generation === 1) return done({ reference, tells })
+  return goOn(tells, () => cancelOthers(context, job, [reference]))
 }
 
 async function cancelOthers(
@@ -112,21 +125,6 @@ async function cancelOthers(
   if (!isUndoable('kyc', other.status)) return await next()
   const row = { tenant_id: job.tenant_id, id: job.payload.kyc_id }
   return goOn(cancelDuplicate('kyc', row, other.reference), next)
-}
-
-function opened(
-  context: WorkerContext,
-  job: CreateVerificationJob,
-  session: IdentitySession,
-  as_of: string | null,
-): Decision {
-  const told = withLink(context, job, session, as_of)
-  return done({ reference: session.reference, tells: about(told) })
-}
-
-function refused(job: CreateVerificationJob, failure: { code: string; message: string }): Decision {
-  const { code, message } = failure
-  return failed(failure, { tells: about(nothing(job, 'refused', { code, message })) })
 }
 
 /** Asks for another link, which the provider gives only while the session waits for the person. */
@@ -165,29 +163,25 @@ function decided(message: string) {
   return { code: 'kyc_already_decided', message }
 }
 
-/** Lets go of a session that still waits for the person. How it stands decides after a refusal or in doubt. */
+/** Cancels a session that still waits for the person. */
 async function cancel(context: WorkerContext, job: CancelVerificationJob): Promise<Decision> {
   const { sql, identity } = context
-  const { call } = job
-  const { reference } = call.request
-  const as_of = await findTime(sql)
-  const sent: SessionOutcome = call.look_only ? TOO_LATE : await identity.cancelSession(reference, call.key)
-  if (sent.kind === 'done')
-    return done({ reference, tells: about(verificationTold(idsOf(job), sent.value, as_of)) })
-  const never_sent = neverSent(call, sent)
-  const doubtful = sent.kind === 'declined' || (sent.kind === 'ambiguous' && sent.replayed)
-  if (!doubtful && !never_sent) return undone(sent)
-
-  const asked_at = await findTime(sql)
-  const looked = await identity.findSession(reference)
-  if (looked.kind !== 'done') return unanswered(looked, { unsent: never_sent })
-  const found = looked.value
-  if (found === null) return unknown(`the provider does not know ${reference}`)
-  // What is not waiting for the person needs no cancellation.
-  if (found.status !== 'requires_input')
-    return done({ reference, tells: about(verificationTold(idsOf(job), found, asked_at)) })
-  if (sent.kind === 'ambiguous' && call.generation < MAX_GENERATIONS) return rotate(sent.reason)
-  return failed(sent.kind === 'declined' ? sent.failure : UNREACHABLE, { tells: about(nothing(job, 'kept')) })
+  const { reference } = job.call.request
+  const ended = (session: SeenSession) =>
+    done({ reference, tells: about(verificationTold(idsOf(job), session, session.as_of)) })
+  return await changeAtProvider<SeenSession>(job, {
+    reference,
+    max_generations: MAX_GENERATIONS,
+    send: async (key) => {
+      const as_of = await findTime(sql)
+      return seen(await identity.cancelSession(reference, key), as_of)
+    },
+    find: () => findSession(context, reference),
+    // What does not wait for the person needs no cancellation.
+    changed: (session) => (session.status === 'requires_input' ? null : ended(session)),
+    otherwise: () => null,
+    unchanged: (_session, refusal) => failed(refusal ?? UNREACHABLE, { tells: about(nothing(job, 'kept')) }),
+  })
 }
 
 /** What is said of a session, with its link sealed for the job. */

@@ -19,9 +19,9 @@ const topUpRows: RowsOf<KnownTopUp> = {
   byIds: ({ sql }, ids, reference) => findTopUpByIds(sql, ids, reference),
 }
 
-const comparedTopUp: ComparedNoun = {
+export const comparedTopUp: ComparedNoun = {
   noun: 'top_up',
-  ask: async ({ top_ups }, reference) => sided(await top_ups.findTopUp(reference), sideOf),
+  ask: async ({ top_ups }, reference) => sided(await top_ups.findTopUp(reference), sideOfTopUp),
 }
 
 export const settlingTopUp = settling<Told<TopUpSettlement>>(
@@ -51,7 +51,7 @@ async function findRow({ sql, top_ups }: WorkerContext, { reference }: News) {
 }
 
 /** The processor's top-up as one side of a comparison. */
-function sideOf({ status, amount_minor, currency, reference }: ProcessorTopUp): Side {
+export function sideOfTopUp({ status, amount_minor, currency, reference }: ProcessorTopUp): Side {
   return { status, amount_minor, currency, processor_reference: reference }
 }
 
@@ -76,7 +76,7 @@ async function applyTopUp(
   const of = { tenant_id, subject: 'top_up', subject_id: top_up_id } as const
   // One of other money is not what was asked for, although it bears our ids: nothing is posted for it, nor is its
   // reference ours.
-  const theirs = sideOf(record)
+  const theirs = sideOfTopUp(record)
   const other = isOfOtherMoney(top_up, theirs)
   // Ours may have ended otherwise, also since it was read, and then no notification will change it.
   const compareAfter = () =>
