@@ -3,24 +3,32 @@
 import { newId } from '#core/ids.ts'
 import type { Sql } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
-import { cancelDuplicatePayment } from '#jobs/payments.ts'
-import { cancelDuplicateVerification } from '#jobs/verifications.ts'
+import { authorizePayment, cancelDuplicatePayment } from '#jobs/payments.ts'
+import { cancelDuplicateVerification, createVerification } from '#jobs/verifications.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { filing } from '../notifications/settle.ts'
 
-/** The jobs that cancel duplicates, by noun. */
-const CANCELING = { payment: cancelDuplicatePayment, kyc: cancelDuplicateVerification }
-/** The nouns whose duplicates can be canceled. */
-export type UndoableNoun = keyof typeof CANCELING
-/** The statuses at the provider in which a duplicate can be canceled. */
-const UNDOABLE: Record<UndoableNoun, string[]> = {
-  payment: ['requires_action', 'processing', 'authorized'],
-  kyc: ['requires_input'],
+/**
+ * The resources whose duplicates can be canceled: the job whose call makes one, the job that cancels it, and the statuses
+ * at the provider in which that is possible.
+ */
+const UNDOABLE = {
+  payment: {
+    made_by: authorizePayment,
+    canceled_by: cancelDuplicatePayment,
+    statuses: ['requires_action', 'processing', 'authorized'],
+  },
+  kyc: {
+    made_by: createVerification,
+    canceled_by: cancelDuplicateVerification,
+    statuses: ['requires_input'],
+  },
 }
+export type UndoableNoun = keyof typeof UNDOABLE
 
 /** Whether the provider cancels a duplicate that stands so: it holds nothing that cannot be undone. */
 export function isUndoable(noun: UndoableNoun, status: string): boolean {
-  return UNDOABLE[noun].includes(status)
+  return UNDOABLE[noun].statuses.includes(status)
 }
 
 export type Duplicate = { tenant_id: string; id: string; reference: string }
@@ -32,10 +40,11 @@ export type DuplicateSettlement = Settlement & Duplicate & { notification_id: st
  */
 export async function wasMadeAgain(
   sql: Sql,
-  operation: string,
+  noun: UndoableNoun,
   { tenant_id, id }: Pick<Duplicate, 'tenant_id' | 'id'>,
   { under_way = false } = {},
 ): Promise<boolean> {
+  const { operation } = UNDOABLE[noun].made_by.call
   const [row] = await sql<{ again: boolean }[]>`
     select exists (
       select from all_jobs j where j.tenant_id = ${tenant_id} and j.subject_id = ${id}
@@ -51,14 +60,14 @@ export async function wasMadeAgain(
 export function cancelingDuplicates(
   noun: UndoableNoun,
 ): (sql: Sql, settlements: DuplicateSettlement[]) => Promise<Set<string>> {
-  const canceling = CANCELING[noun]
+  const { canceled_by } = UNDOABLE[noun]
   return async (sql, settlements) => {
     const items = settlements.map(({ tenant_id, id, reference, notification_id, ...settlement }) => ({
       ...settlement,
       change: { tenant_id, [`${noun}_id`]: id, reference, notification_id, cancel_job_id: newId() },
     }))
     const row_id = sql(`${noun}_id`)
-    const request = requestJson(sql, canceling, { reference: sql`reference` })
+    const request = requestJson(sql, canceled_by, { reference: sql`reference` })
     const asked = sql`
       select cancel_job_id as job_id, tenant_id, ${row_id} as subject_id,
         jsonb_build_object(${`${noun}_id`}::text, ${row_id}) as payload, false as rung,
@@ -70,7 +79,7 @@ export function cancelingDuplicates(
         select held.job_id, held.request_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
           tenant_id uuid, ${row_id} uuid, reference text, notification_id uuid, cancel_job_id uuid)
       ),
-      canceling as (${enqueue(sql, canceling, asked)} on conflict do nothing),
+      canceling as (${enqueue(sql, canceled_by, asked)} on conflict do nothing),
       ${filing(sql, noun)},
       ${finishing(sql)}
       select id from job`

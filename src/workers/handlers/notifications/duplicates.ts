@@ -6,30 +6,16 @@ import {
   type DuplicateSettlement,
   type UndoableNoun,
 } from '#domain/reconciliation/duplicates.ts'
-import { authorizePayment } from '#jobs/payments.ts'
-import { createVerification } from '#jobs/verifications.ts'
 import type { WorkerContext } from '../../context.ts'
 import { settling, type Tells, type Told } from '../../settle.ts'
 
 type Row = { tenant_id: string; id: string }
-type Undoable = {
-  /** The call that makes it. */
-  operation: string
-  tells: (what: Told<DuplicateSettlement>) => Tells
+const CANCELING: Record<UndoableNoun, (what: Told<DuplicateSettlement>) => Tells> = {
+  payment: canceling('payment'),
+  kyc: canceling('kyc'),
 }
 
-const UNDOABLE: Record<UndoableNoun, Undoable> = {
-  payment: {
-    operation: authorizePayment.call.operation,
-    tells: canceling('payment'),
-  },
-  kyc: {
-    operation: createVerification.call.operation,
-    tells: canceling('kyc'),
-  },
-}
-
-function canceling(noun: UndoableNoun): Undoable['tells'] {
+function canceling(noun: UndoableNoun): (what: Told<DuplicateSettlement>) => Tells {
   return settling(`cancel_duplicate_${noun}`, cancelingDuplicates(noun), ({ reference }) => reference)
 }
 
@@ -40,7 +26,7 @@ export function cancelDuplicate(
   reference: string,
   notification_id: string | null = null,
 ): Tells {
-  return UNDOABLE[noun].tells({ tenant_id, id, reference, notification_id })
+  return CANCELING[noun]({ tenant_id, id, reference, notification_id })
 }
 
 /**
@@ -53,8 +39,7 @@ export async function isUndoableDuplicate(
   { tenant_id, id }: Row,
   { status }: { status: string },
 ): Promise<boolean> {
-  const { operation } = UNDOABLE[noun]
-  return isUndoable(noun, status) && (await wasMadeAgain(sql, operation, { tenant_id, id }))
+  return isUndoable(noun, status) && (await wasMadeAgain(sql, noun, { tenant_id, id }))
 }
 
 /**
@@ -67,5 +52,5 @@ export async function mayBeDuplicate(
   { tenant_id, id, provider_reference }: Row & { provider_reference: string | null },
 ): Promise<boolean> {
   if (provider_reference !== null) return false
-  return await wasMadeAgain(sql, UNDOABLE[noun].operation, { tenant_id, id }, { under_way: true })
+  return await wasMadeAgain(sql, noun, { tenant_id, id }, { under_way: true })
 }
