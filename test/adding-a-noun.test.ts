@@ -42,8 +42,8 @@ const ENTRIES = {
   'the index of handlers': [
     after(
       'src/workers/handlers/index.ts',
-      "import { refundHandlers } from './refunds.ts'",
-      "import { parcelHandlers } from './parcels.ts'",
+      "import { refundHandlers } from './refunds/jobs.ts'",
+      "import { parcelHandlers } from './parcels/jobs.ts'",
     ),
     after('src/workers/handlers/index.ts', '  ...refundHandlers,', '  ...parcelHandlers,'),
   ],
@@ -77,12 +77,12 @@ const ENTRIES = {
   ],
   'who applies news of it': [
     after(
-      'src/workers/handlers/notifications.ts',
-      "import { becoming, over } from './notifications/parked.ts'",
-      "import { parcelNews } from './notifications/parcels.ts'",
+      'src/workers/handlers/notifications/jobs.ts',
+      "import { becoming, over } from './parked.ts'",
+      "import { parcelNews } from '../parcels/events.ts'",
     ),
     {
-      file: 'src/workers/handlers/notifications.ts',
+      file: 'src/workers/handlers/notifications/jobs.ts',
       from: '  refund: refundNews,\n',
       to: '  refund: refundNews,\n  parcel: parcelNews,\n',
     },
@@ -367,17 +367,17 @@ test('whatever is left out is named', { timeout: 180_000 }, async () => {
     ),
   ])
   for (const [left_out, { code, stdout, stderr }, named] of [
-    ['the index of jobs', types, /handlers\/parcels\.ts.*"parcel\.ship"/],
+    ['the index of jobs', types, /handlers\/parcels\/jobs\.ts.*"parcel\.ship"/],
     ['the index of handlers', rest_of_types, /handlers\/index\.ts.*'"parcel\.ship"' is missing/],
     ['what settles it as failed', rest_of_types, /interventions\/index\.ts.*'parcel'/],
     ['which of its rows are under way', rest_of_types, /parcels\/subject\.ts[^]*'under_way' is missing/],
-    ['who applies news of it', rest_of_types, /handlers\/notifications\.ts.*'parcel'/],
+    ['who applies news of it', rest_of_types, /handlers\/notifications\/jobs\.ts.*'parcel'/],
     ['the index of routes', unused, /api\/routes\/parcels\.ts/],
     ['its subject', types, /parcels\/request\.ts.*'"parcel"'/],
     ['its events', types, /parcels\/settle\.ts.*'"parcel\.shipped"'/],
     ['its refusals', types, /routes\/parcels\.ts.*'"parcel_not_found"'/],
     ['an area that is new', types, /routes\/parcels\.ts.*'"parcels"'/],
-    ['a provider that is new', types, /handlers\/parcels\.ts.*'carrier'/],
+    ['a provider that is new', types, /handlers\/parcels\/\w+\.ts.*'carrier'/],
     ['the variables of that', rest_of_types, /providers\/configured\.ts.*'"CARRIER_URL"'/],
     ['one of its files', types, /routes\/parcels\.ts.*domain\/parcels\/find\.ts/],
     ['its migration', migrated, /relation "\w+\.parcels" does not exist/],
@@ -394,7 +394,7 @@ test('whatever is left out is named', { timeout: 180_000 }, async () => {
       'src/domain/subjects.ts',
       'src/providers/configured.ts',
       'src/workers/handlers/index.ts',
-      'src/workers/handlers/notifications.ts',
+      'src/workers/handlers/notifications/jobs.ts',
     ]),
   )
 })

@@ -10,7 +10,7 @@ import { completionsMade, keepCompletion, type Completion } from '#emulators/ai/
 import { runAiTask } from '#jobs/ai-tasks.ts'
 import { whyInvalid } from '#providers/ai/validation.ts'
 import type { WorkerContext } from '#workers/context.ts'
-import { aiTaskHandlers } from '#workers/handlers/ai-tasks.ts'
+import { aiTaskHandlers } from '#workers/handlers/ai-tasks/jobs.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { eventually } from '#test/payments.ts'

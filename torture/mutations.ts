@@ -177,7 +177,7 @@ alter table events alter column sequence set default nextval('event_numbers');`,
     faults: ['receiver-away'],
     patches: [
       {
-        file: 'src/workers/handlers/deliveries.ts',
+        file: 'src/workers/handlers/deliveries/jobs.ts',
         from: "    if (delivery.stored === null && delivery.sample === null) return ended(delivery, how, 'exhausted')",
         to: `    if (delivery.stored === null && delivery.sample === null) return ended(delivery, how, 'exhausted')
     await context.sql\`

@@ -20,12 +20,12 @@ export const NEXT_VERSION: Patch[] = [
 export const paymentJobs = { takePayment, `,
   },
   {
-    file: 'src/workers/handlers/payments.ts',
+    file: 'src/workers/handlers/payments/jobs.ts',
     from: "import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'",
     to: "import { authorizePayment, cancelPayment, capturePayment, takePayment } from '#jobs/payments.ts'",
   },
   {
-    file: 'src/workers/handlers/payments.ts',
+    file: 'src/workers/handlers/payments/jobs.ts',
     from: '  [cancelPayment.name]: ',
     to: `  [takePayment.name]: calling(takePayment, (context, job) =>
     change(context, job, 'captured', () => context.processor.capture(job.call.request, job.call.key)),

@@ -1,17 +1,17 @@
 // The registry of handlers, by the name of their job. A job without a handler does not compile.
 import assert from 'node:assert/strict'
 import type { JobName } from '#jobs/index.ts'
-import { aiTaskHandlers } from './ai-tasks.ts'
-import { deliveryHandlers } from './deliveries.ts'
-import { duplicateHandlers } from './duplicates.ts'
+import { aiTaskHandlers } from './ai-tasks/jobs.ts'
+import { deliveryHandlers } from './deliveries/jobs.ts'
+import { duplicateHandlers } from './duplicates/jobs.ts'
 import type { Handler } from './handler.ts'
-import { messageHandlers } from './messages.ts'
-import { notificationHandlers } from './notifications.ts'
-import { paymentHandlers } from './payments.ts'
-import { payoutHandlers } from './payouts.ts'
-import { refundHandlers } from './refunds.ts'
-import { topUpHandlers } from './top-ups.ts'
-import { verificationHandlers } from './verifications.ts'
+import { messageHandlers } from './messages/jobs.ts'
+import { notificationHandlers } from './notifications/jobs.ts'
+import { paymentHandlers } from './payments/jobs.ts'
+import { payoutHandlers } from './payouts/jobs.ts'
+import { refundHandlers } from './refunds/jobs.ts'
+import { topUpHandlers } from './top-ups/jobs.ts'
+import { verificationHandlers } from './verifications/jobs.ts'
 
 const HANDLERS: { [Name in JobName]: Handler<Name> } = {
   ...paymentHandlers,

@@ -5,13 +5,12 @@ import { ERRORS } from '#core/errors.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import type { BegunMessage, StandingMessage } from '#domain/messages/begin.ts'
 import type { StoredRecipient } from '#domain/messages/message.ts'
-import { SEND_FAILED, settleMessages, type MessageSettlement } from '#domain/messages/settle.ts'
-import { nothingTold, type MessageTold } from '#domain/messages/told.ts'
+import { SEND_FAILED } from '#domain/messages/settle.ts'
+import type { MessageTold } from '#domain/messages/told.ts'
 import type { SuppressionOf } from '#domain/suppressions/settle.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import type { SendOutcome } from '#providers/email.ts'
 import { done, failed, park, retry, unknown, type Decision } from '../../decision.ts'
-import { settling, type Told } from '../../settle.ts'
 import type { JobOf } from '../handler.ts'
 import {
   deferralsOf,
@@ -23,6 +22,7 @@ import {
   settlingThem,
   waitAgain,
 } from './deferred.ts'
+import { tell, type MessageIds } from './effects.ts'
 
 /** The jobs of both channels look alike. */
 export type MessageJob = JobOf<typeof sendEmail>
@@ -34,24 +34,14 @@ export type SentMessage = Pick<
 > &
   Partial<Pick<MessageTold, 'found' | 'recipients' | 'event' | 'suppresses'>>
 type RefusedMessage = { refusals: StoredRecipient[]; suppresses: SuppressionOf[] }
-type MessageIds = { tenant_id: string; message_id: string }
 
 /**
  * Whom nobody waits for is sent so long after an attempt that certainly did not send it; the fifth is the last. So it is for
  * recipients that the server has deferred, from when it took the message for others.
  */
 const AGAIN_MS = [5_000, 30_000, 120_000, 600_000]
-/** What has left is settled a few at a time: the statement costs far more than one more message in it. */
-const GATHER_MS = 20
 /** How often it is tried while our credentials or set-up are refused. */
 const CORRECTED_MS = 30_000
-
-export const settlingMessage = settling<Told<MessageSettlement>>(
-  'settle_message',
-  settleMessages,
-  ({ told }) => told.message_id,
-  { gather_ms: GATHER_MS },
-)
 
 /** How the job of a message ends that is settled; null when it is not. */
 export function endOf(channel: Channel, ids: MessageIds, message: StandingMessage): Decision | null {
@@ -228,14 +218,6 @@ export function notFound(
       said: 'unresolved',
       failure: { code: 'not_resolved', message, provider_code: null },
     }),
-  })
-}
-
-export function tell(ids: MessageIds, told: Pick<MessageTold, 'said'> & Partial<MessageTold>) {
-  return settlingMessage({
-    told: { ...nothingTold(ids), ...told },
-    notification_id: null,
-    happened_at: null,
   })
 }
 

@@ -14,14 +14,13 @@ import { sendEmail } from '#jobs/messages.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../../context.ts'
 import { giveBack, park, retry, unknown, type Decision } from '../../decision.ts'
+import { settlingMessage, tell } from './effects.ts'
 import {
   corrected,
   decide,
   decideAgain,
   endOf,
   idsOf,
-  settlingMessage,
-  tell,
   unsent,
   type MessageJob,
   type MessageSent,

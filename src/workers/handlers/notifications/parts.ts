@@ -8,7 +8,7 @@ import type { Decision } from '../../decision.ts'
 import { ownerOf } from './apply.ts'
 import { compare } from './drifts.ts'
 import { askAgain, parkFor, wasParkedFor } from './parked.ts'
-import { comparedPayment, filedUnder, findRow, paymentRows } from './payments.ts'
+import { comparedPayment, filedUnder, findRow, paymentRows } from '../payments/effects.ts'
 
 /** The row under which news of a part are filed: its payment. */
 export async function findRowBehind(context: WorkerContext, { part_of }: News) {

@@ -8,11 +8,11 @@ import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'
 import { retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { applied, isLook } from './apply.ts'
-import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
-import { findRowBehind, paymentBehind, waitForRoom } from './parts.ts'
-import { comparedPayment, filedUnder } from './payments.ts'
+import { applied, isLook } from '../notifications/apply.ts'
+import { compare, sided, type ComparedNoun } from '../notifications/drifts.ts'
+import { askAgain, over, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
+import { findRowBehind, paymentBehind, waitForRoom } from '../notifications/parts.ts'
+import { comparedPayment, filedUnder } from '../payments/effects.ts'
 
 /** Another notification of the dispute may be written while the processor is asked; then it is asked again, so often at most. */
 const TRIES = 5

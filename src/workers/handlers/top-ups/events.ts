@@ -1,17 +1,14 @@
-// Translates what the processor says of a top-up, for its job too, and applies notifications about it.
+// Applies provider events about top-ups.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
-import type { Side } from '#domain/reconciliation/side.ts'
 import { findTopUpByIds, findTopUpByReference, type KnownTopUp } from '#domain/top-ups/find.ts'
-import { settleTopUps, type TopUpSettlement, type TopUpTold } from '#domain/top-ups/settle.ts'
 import type { News } from '#providers/news.ts'
-import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { settling, type Told } from '../../settle.ts'
-import { applied, findBoth, type RowsOf } from './apply.ts'
-import { compare, sided, type ComparedNoun } from './drifts.ts'
+import { applied, findBoth, type RowsOf } from '../notifications/apply.ts'
+import { compare } from '../notifications/drifts.ts'
+import { comparedTopUp, settlingTopUp, topUpTold, sideOfTopUp } from './effects.ts'
 
 const topUpRows: RowsOf<KnownTopUp> = {
   noun: 'top_up',
@@ -19,40 +16,11 @@ const topUpRows: RowsOf<KnownTopUp> = {
   byIds: ({ sql }, ids, reference) => findTopUpByIds(sql, ids, reference),
 }
 
-export const comparedTopUp: ComparedNoun = {
-  noun: 'top_up',
-  ask: async ({ top_ups }, reference) => sided(await top_ups.findTopUp(reference), sideOfTopUp),
-}
-
-export const settlingTopUp = settling<Told<TopUpSettlement>>(
-  'settle_top_up',
-  settleTopUps,
-  ({ told }) => told.top_up_id,
-)
-
 export const topUpNews = { apply: applyTopUp, findRow }
-
-/** What the processor says of a top-up, in our words. */
-export function topUpTold(ids: { tenant_id: string; top_up_id: string }, top_up: ProcessorTopUp): TopUpTold {
-  const { status, reference, failure } = top_up
-  return {
-    ...ids,
-    said: status,
-    processor_reference: reference,
-    failure: status === 'reversed' ? REVERSED : failure,
-  }
-}
-
-const REVERSED = { code: 'reversed', message: 'The processor took the money back.' }
 
 async function findRow({ sql, top_ups }: WorkerContext, { reference }: News) {
   const top_up = await findTopUpByReference(sql, top_ups.name, reference)
   return top_up && { ...top_up, compared: comparedTopUp }
-}
-
-/** The processor's top-up as one side of a comparison. */
-export function sideOfTopUp({ status, amount_minor, currency, reference }: ProcessorTopUp): Side {
-  return { status, amount_minor, currency, processor_reference: reference }
 }
 
 async function applyTopUp(

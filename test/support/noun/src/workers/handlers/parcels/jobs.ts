@@ -1,16 +1,9 @@
 // Performs what parcels ask for: one call to the carrier.
-import { settleParcels, type ParcelSettlement } from '#domain/parcels/settle.ts'
 import { shipParcel } from '#jobs/parcels.ts'
-import type { WorkerContext } from '../context.ts'
-import { done, failed, undone, unknown, type Decision } from '../decision.ts'
-import { settling, type Told } from '../settle.ts'
-import { calling, type JobOf } from './handler.ts'
-
-const settlingParcel = settling<Told<ParcelSettlement>>(
-  'settle_parcel',
-  settleParcels,
-  ({ told }) => told.parcel_id,
-)
+import type { WorkerContext } from '../../context.ts'
+import { done, failed, undone, unknown, type Decision } from '../../decision.ts'
+import { calling, type JobOf } from '../handler.ts'
+import { settlingParcel } from './effects.ts'
 
 export const parcelHandlers = {
   [shipParcel.name]: calling(shipParcel, ship),

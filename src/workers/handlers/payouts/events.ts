@@ -1,19 +1,16 @@
-// Translates what the processor says of a payout or transfer, for its jobs too, and applies notifications about it.
+// Applies provider events about payouts and transfers.
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { findPayoutByIds, findPayoutByReference, type KnownPayout } from '#domain/payouts/find.ts'
-import { settlePayouts, type PayoutSettlement, type PayoutTold } from '#domain/payouts/settle.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
-import type { Side } from '#domain/reconciliation/side.ts'
 import type { SubjectKey } from '#domain/subjects.ts'
 import type { News } from '#providers/news.ts'
-import type { ProcessorPayout } from '#providers/payouts.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { settling, type Told } from '../../settle.ts'
-import { applied, findBoth, isLook, type RowsOf } from './apply.ts'
-import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { wasDrift } from './parked.ts'
+import { applied, findBoth, isLook, type RowsOf } from '../notifications/apply.ts'
+import { compare } from '../notifications/drifts.ts'
+import { wasDrift } from '../notifications/parked.ts'
+import { comparedPayout, settlingPayout, payoutTold, sideOfPayout } from './effects.ts'
 
 const payoutRows: RowsOf<KnownPayout> = {
   noun: 'payout',
@@ -21,41 +18,11 @@ const payoutRows: RowsOf<KnownPayout> = {
   byIds: ({ sql }, ids, reference) => findPayoutByIds(sql, ids, reference),
 }
 
-export const comparedPayout: ComparedNoun = {
-  noun: 'payout',
-  ask: async ({ payouts }, reference) => sided(await payouts.findPayout(reference), sideOfPayout),
-}
-
-export const settlingPayout = settling<Told<PayoutSettlement>>(
-  'settle_payout',
-  settlePayouts,
-  ({ told }) => told.payout_id,
-)
-
 export const payoutNews = { apply: applyPayout, findRow }
-
-/** What the processor says of a payout, in our words. */
-export function payoutTold(
-  ids: { tenant_id: string; payout_id: string },
-  { status, reference, arrival_date, returned_minor, failure }: ProcessorPayout,
-): PayoutTold {
-  return { ...ids, said: status, processor_reference: reference, arrival_date, returned_minor, failure }
-}
 
 async function findRow({ sql, payouts }: WorkerContext, { reference }: News) {
   const payout = await findPayoutByReference(sql, payouts.name, reference)
   return payout && { ...payout, compared: comparedPayout }
-}
-
-/** The processor's payout as one side of a comparison. */
-export function sideOfPayout(payout: ProcessorPayout): Side {
-  return {
-    status: payout.status,
-    amount_minor: payout.amount_minor,
-    currency: payout.currency,
-    processor_reference: payout.reference,
-    out_minor: payout.status === 'paid' ? payout.amount_minor - payout.returned_minor : 0,
-  }
 }
 
 async function applyPayout(

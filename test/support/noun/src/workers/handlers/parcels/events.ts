@@ -4,13 +4,9 @@ import { findParcelByTracking } from '#domain/parcels/find.ts'
 import type { News } from '#providers/news.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
-import { compare, sided, type ComparedNoun } from './drifts.ts'
-import { askAgain, over } from './parked.ts'
-
-const comparedParcel: ComparedNoun = {
-  noun: 'parcel',
-  ask: async ({ carrier }, reference) => sided(await carrier.find(reference), (parcel) => parcel),
-}
+import { compare } from '../notifications/drifts.ts'
+import { askAgain, over } from '../notifications/parked.ts'
+import { comparedParcel } from './effects.ts'
 
 export const parcelNews = { apply: applyParcel, findRow }
 

@@ -1,9 +1,9 @@
 // Sends messages: one call to the provider, and never a second one while the first may have been answered.
 import { sendEmail, sendSms } from '#jobs/messages.ts'
-import { calling } from './handler.ts'
-import { sendsEmail } from './messages/email.ts'
-import { giveUpMessage, sendOnce } from './messages/sending.ts'
-import { sendsSms } from './messages/sms.ts'
+import { calling } from '../handler.ts'
+import { sendsEmail } from './email.ts'
+import { giveUpMessage, sendOnce } from './sending.ts'
+import { sendsSms } from './sms.ts'
 
 export const messageHandlers = {
   [sendEmail.name]: calling(sendEmail, (context, job) => sendOnce(context, job, sendsEmail), giveUpMessage),

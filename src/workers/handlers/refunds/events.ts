@@ -1,71 +1,23 @@
-// Translates what the processor says of a refund, for its job too, and applies notifications about it, including refunds
-// that were made in the processor's dashboard.
+// Applies provider events about refunds, including refunds that were made in the processor's dashboard.
 import { z } from 'zod'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { KnownPayment } from '#domain/payments/find.ts'
-import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/find.ts'
 import { isOfOtherMoney } from '#domain/reconciliation/compare.ts'
-import type { Side } from '#domain/reconciliation/side.ts'
-import {
-  importRefund,
-  settleRefunds,
-  type RefundSettlement,
-  type RefundTold,
-} from '#domain/refunds/settle.ts'
+import { findRefundByIds, findRefundByReference, type KnownRefund } from '#domain/refunds/find.ts'
+import { importRefund } from '#domain/refunds/settle.ts'
 import type { News } from '#providers/news.ts'
 import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
 import type { Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
-import { settling, type Told } from '../../settle.ts'
-import { applied, isLook } from './apply.ts'
-import { COMPARED, compare, sided, type ComparedNoun } from './drifts.ts'
-import { askAgain, over, parkFor, wasDrift, wasParkedFor } from './parked.ts'
-import { comparedPayment, filedUnder } from './payments.ts'
-import { findRowBehind, paymentBehind, waitForRoom } from './parts.ts'
-
-export const comparedRefund: ComparedNoun = {
-  noun: 'refund',
-  ask: async ({ processor }, reference) => sided(await processor.findRefund(reference), sideOfRefund),
-}
-
-/** No two of one payment in one statement. */
-export const settlingRefund = settling<Told<RefundSettlement>>(
-  'settle_refund',
-  settleRefunds,
-  ({ told }) => told.payment_id,
-)
+import { applied, isLook } from '../notifications/apply.ts'
+import { COMPARED, compare } from '../notifications/drifts.ts'
+import { askAgain, over, parkFor, wasDrift, wasParkedFor } from '../notifications/parked.ts'
+import { findRowBehind, paymentBehind, waitForRoom } from '../notifications/parts.ts'
+import { comparedPayment, filedUnder } from '../payments/effects.ts'
+import { comparedRefund, settlingRefund, refundTold, refundFailure, sideOfRefund } from './effects.ts'
 
 export const refundNews = { apply: applyRefund, findRow: findRowBehind }
-
-/** What the processor says of a refund, in our words. */
-export function refundTold(
-  ids: { tenant_id: string; payment_id: string; refund_id: string },
-  refund: ProcessorRefund,
-): RefundTold {
-  return {
-    ...ids,
-    status: refund.status,
-    processor_reference: refund.reference,
-    failure: refundFailure(refund),
-  }
-}
-
-/** Why a refund failed at the processor; null unless it did. */
-function refundFailure(refund: ProcessorRefund): RefundTold['failure'] {
-  if (refund.status !== 'failed') return null
-  return { code: 'processor_error', message: refund.failure_reason ?? 'the refund failed at the processor' }
-}
-
-/** The processor's refund as one side of a comparison. */
-export function sideOfRefund(refund: ProcessorRefund): Side {
-  return {
-    status: refund.status,
-    amount_minor: refund.amount_minor,
-    currency: refund.currency,
-    processor_reference: refund.reference,
-  }
-}
 
 async function applyRefund(
   context: WorkerContext,

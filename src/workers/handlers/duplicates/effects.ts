@@ -1,4 +1,4 @@
-// Duplicates at a provider: a call was made again although what it made first shows up after all.
+// Which of a provider's records are duplicates, and the step that asks for their cancellation.
 import {
   cancelingDuplicates,
   isUndoable,

@@ -1,17 +1,16 @@
 // Performs AI tasks: one call to the provider, which is aborted when the task is canceled.
 import type { AiFailure } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
-import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { isCanceled, runningFor } from '#domain/ai-tasks/find.ts'
 import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
-import { settleAiTasks, type AiTaskSettlement, type AiTaskTold } from '#domain/ai-tasks/settle.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { aiTaskInput, runAiTask, type AiTaskInput } from '#jobs/ai-tasks.ts'
 import type { AiAnswer, AiProvider } from '#providers/ai.ts'
 import { NotStarted } from '#providers/permit.ts'
-import type { WorkerContext } from '../context.ts'
-import { done, failed, giveBack, goOn, park, retry, undone, type Decision } from '../decision.ts'
-import { settling, type Told } from '../settle.ts'
-import { calling, type JobOf } from './handler.ts'
+import type { WorkerContext } from '../../context.ts'
+import { done, failed, giveBack, goOn, park, retry, undone, type Decision } from '../../decision.ts'
+import { calling, type JobOf } from '../handler.ts'
+import { settlingAiTask, settlingStep } from './effects.ts'
 
 type AiTaskJob = JobOf<typeof runAiTask>
 
@@ -22,12 +21,6 @@ const LEAST_ATTEMPTS = 5
 const LOOK_MS = 500
 /** What becomes of the job of a task that was canceled. */
 const CANCELED = failed({ code: 'canceled', message: 'The task was canceled.' })
-
-const settlingAiTask = settling<Told<AiTaskSettlement>>(
-  'settle_ai_task',
-  settleAiTasks,
-  ({ told }) => told.ai_task_id,
-)
 
 export const aiTaskHandlers = {
   [runAiTask.name]: calling(runAiTask, run, giveUp),
@@ -47,7 +40,7 @@ async function run(context: WorkerContext, job: AiTaskJob): Promise<Decision> {
   }
   const input = aiTaskInput.safeParse(text)
   if (!input.success) return park('the stored input cannot be read', { unsent: true })
-  return goOn(tell(job, { status: 'running' }), () => attempt(context, ai, job, input.data))
+  return goOn(settlingStep(job, { status: 'running' }), () => attempt(context, ai, job, input.data))
 }
 
 async function attempt(
@@ -69,7 +62,7 @@ async function attempt(
   } catch (error) {
     if (!(error instanceof NotStarted)) throw error
     if (canceled.signal.aborted) return CANCELED
-    return { ...giveBack(error.message), tells: tell(job, { status: 'queued', unasked: true }) }
+    return { ...giveBack(error.message), tells: settlingStep(job, { status: 'queued', unasked: true }) }
   }
 }
 
@@ -82,7 +75,7 @@ async function decide(
   switch (outcome.kind) {
     case 'done':
       return done({
-        tells: tell(job, { status: 'succeeded', ...outcome.value, model: model ?? 'unknown', usage }),
+        tells: settlingStep(job, { status: 'succeeded', ...outcome.value, model: model ?? 'unknown', usage }),
       })
     case 'declined':
       return fail(job, outcome.failure, told)
@@ -90,7 +83,7 @@ async function decide(
     case 'misconfigured':
       return fail(job, { code: 'ai_error', message: outcome.reason }, told)
   }
-  const tells = tell(job, { status: 'queued', unasked: false })
+  const tells = settlingStep(job, { status: 'queued', unasked: false })
   // An attempt that we ended ourselves is not the provider's failure; whether it was sent makes no difference.
   if (job.signal.aborted) return { ...giveBack(outcome.reason), tells }
   const hasTime = async () =>
@@ -102,7 +95,7 @@ async function decide(
 }
 
 function fail(job: AiTaskJob, failure: AiFailure, told: Omit<AiAnswer, 'outcome'>): Decision {
-  return failed(failure, { tells: tell(job, { status: 'failed', failure, ...told }) })
+  return failed(failure, { tells: settlingStep(job, { status: 'failed', failure, ...told }) })
 }
 
 /** Ends a task whose attempts died or threw too often. */
@@ -113,16 +106,6 @@ async function giveUp(_context: WorkerContext, job: ClaimedJob, reason: string):
   const ids = { tenant_id: job.tenant_id, ...payload.data }
   const told = { ...ids, status: 'failed', failure, model: null, usage: null } as const
   return failed(failure, { tells: settlingAiTask({ told }) })
-}
-
-type Step = AiTaskTold extends infer Each
-  ? Each extends AiTaskTold
-    ? Omit<Each, 'tenant_id' | 'ai_task_id'>
-    : never
-  : never
-
-function tell({ tenant_id, payload }: AiTaskJob, step: Step) {
-  return settlingAiTask({ told: { tenant_id, ...payload, ...step } })
 }
 
 /** Looks again and again; the signal aborts once a look has found it so. */

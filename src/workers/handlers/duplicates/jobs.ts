@@ -3,9 +3,9 @@ import type { Outcome } from '#core/outcome.ts'
 import { isUndoable, type UndoableNoun } from '#domain/reconciliation/duplicates.ts'
 import { cancelDuplicatePayment } from '#jobs/payments.ts'
 import { cancelDuplicateVerification } from '#jobs/verifications.ts'
-import { done, failed, rotate, type Decision } from '../decision.ts'
-import { changeAtProvider } from './change.ts'
-import { calling, type JobOf } from './handler.ts'
+import { done, failed, rotate, type Decision } from '../../decision.ts'
+import { changeAtProvider } from '../change.ts'
+import { calling, type JobOf } from '../handler.ts'
 
 export const duplicateHandlers = {
   [cancelDuplicatePayment.name]: calling(cancelDuplicatePayment, ({ processor }, job) =>

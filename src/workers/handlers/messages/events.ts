@@ -23,9 +23,9 @@ import type { WorkerContext } from '../../context.ts'
 import { done, retry, type Decision } from '../../decision.ts'
 import { addLogFacts } from '../../job-log.ts'
 import { settling, type Told } from '../../settle.ts'
-import { messageIdOf, openEnvelope, suppressionOf } from '../messages/parts.ts'
-import { settlingMessage } from '../messages/outcomes.ts'
-import { over, parkFor } from './parked.ts'
+import { messageIdOf, openEnvelope, suppressionOf } from './parts.ts'
+import { settlingMessage } from './effects.ts'
+import { over, parkFor } from '../notifications/parked.ts'
 
 type NewsAbout<About extends MessageNews['about']> = Extract<MessageNews, { about: About }>
 

@@ -1,37 +1,30 @@
 // Sends deliveries: each attempt posts the signed event once, and what came of it is written with the delivery.
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
-import { metrics } from '#core/metrics.ts'
 import { SealError } from '#core/secrets.ts'
 import { signStandardWebhook } from '#core/standard-webhooks.ts'
 import { tenantHeaders } from '#core/tenant-headers.ts'
 import { loadDelivery, type DeliveryKey, type LoadedDelivery } from '#domain/deliveries/load.ts'
 import { payloadOf } from '#domain/deliveries/payload.ts'
 import { retryDelayMs } from '#domain/deliveries/schedule.ts'
-import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle.ts'
+import type { DeliveryChange } from '#domain/deliveries/settle.ts'
 import { completedData } from '#domain/event-data.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
 import { endpointPlace } from '#domain/webhook-endpoints/endpoint.ts'
 import { replayDelivery, sendDelivery, testDelivery, type deliveryJobs } from '#jobs/deliveries.ts'
 import { currentPermit, NotStarted } from '#providers/permit.ts'
 import type { ReceiverAnswer, ReceiverFailure } from '#providers/receivers.ts'
-import type { WorkerContext } from '../context.ts'
-import { discard, done, failed, retry, type Decision } from '../decision.ts'
-import { addLogFacts } from '../job-log.ts'
-import { onceWritten, settling, type Tells } from '../settle.ts'
-import { handling, type JobOf } from './handler.ts'
+import type { WorkerContext } from '../../context.ts'
+import { discard, done, failed, retry, type Decision } from '../../decision.ts'
+import { addLogFacts } from '../../job-log.ts'
+import { handling, type JobOf } from '../handler.ts'
+import { settlingAttempt } from './effects.ts'
 
 /** The receiver wants nothing any more. */
 const GONE = 410
 /** A permit lapses after 900 ms: while a connection is made it is renewed this often. */
 const RENEW_MS = 400
 
-/** Two attempts at one delivery never share a statement: it writes the row of each once. */
-const DELIVERY = settling<{ change: DeliveryChange }>(
-  'settle_delivery',
-  settleDeliveries,
-  ({ change }) => change.delivery_id,
-)
 type How = DeliveryChange['how']
 type AttemptJob = JobOf<(typeof deliveryJobs)[keyof typeof deliveryJobs]>
 
@@ -157,7 +150,7 @@ function judged(
   const gone = status_code === GONE && how !== 'test'
   const about = { ...aboutOf(delivery, how), attempt, gone }
   if (status_code !== null && status_code >= 200 && status_code < 300)
-    return done({ tells: telling({ ...about, result: 'delivered', next_ms: null }) })
+    return done({ tells: settlingAttempt({ ...about, result: 'delivered', next_ms: null }) })
   const asked_ms = 'status' in answer ? answer.retry_after_ms : null
   const next_ms =
     how === 'scheduled' ? retryDelayMs(config.WEBHOOK_RETRY_SCHEDULE_S, delivery.step + 1, asked_ms) : null
@@ -165,22 +158,14 @@ function judged(
   const message = attempt.error ?? `answered ${status_code}`
   return failed(
     { code: 'delivery_failed', message },
-    { tells: telling({ ...about, result, next_ms: result === 'again' ? next_ms : null }) },
+    { tells: settlingAttempt({ ...about, result, next_ms: result === 'again' ? next_ms : null }) },
   )
 }
 
 /** It ends without having been sent. */
 function ended(delivery: LoadedDelivery, how: How, result: 'failed' | 'skipped' | 'exhausted'): Decision {
   const change = { ...aboutOf(delivery, how), gone: false, attempt: null, next_ms: null, result }
-  return done({ tells: telling(change) })
-}
-
-function telling(change: DeliveryChange): Tells {
-  const { result, attempt } = change
-  return onceWritten(DELIVERY({ change }), () => {
-    metrics.deliveryAttempts.inc({ result })
-    addLogFacts({ status_code: attempt?.status_code ?? null, result })
-  })
+  return done({ tells: settlingAttempt(change) })
 }
 
 function aboutOf({ id, created_at, endpoint_id }: LoadedDelivery, how: How) {

@@ -1,0 +1,21 @@
+// The step that settles an attempt at a delivery.
+import { metrics } from '#core/metrics.ts'
+import { settleDeliveries, type DeliveryChange } from '#domain/deliveries/settle.ts'
+import { addLogFacts } from '../../job-log.ts'
+import { onceWritten, settling, type Tells } from '../../settle.ts'
+
+/** Two attempts at one delivery never share a statement: it writes the row of each once. */
+const DELIVERY = settling<{ change: DeliveryChange }>(
+  'settle_delivery',
+  settleDeliveries,
+  ({ change }) => change.delivery_id,
+)
+
+/** Settles an attempt, and counts it once that is written. */
+export function settlingAttempt(change: DeliveryChange): Tells {
+  const { result, attempt } = change
+  return onceWritten(DELIVERY({ change }), () => {
+    metrics.deliveryAttempts.inc({ result })
+    addLogFacts({ status_code: attempt?.status_code ?? null, result })
+  })
+}

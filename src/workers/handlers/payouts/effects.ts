@@ -1,0 +1,36 @@
+// What a provider's report of a payout or transfer means here, and the steps that settle it.
+import { settlePayouts, type PayoutSettlement, type PayoutTold } from '#domain/payouts/settle.ts'
+import type { Side } from '#domain/reconciliation/side.ts'
+import type { ProcessorPayout } from '#providers/payouts.ts'
+import { settling, type Told } from '../../settle.ts'
+import { sided, type ComparedNoun } from '../notifications/drifts.ts'
+
+export const comparedPayout: ComparedNoun = {
+  noun: 'payout',
+  ask: async ({ payouts }, reference) => sided(await payouts.findPayout(reference), sideOfPayout),
+}
+
+export const settlingPayout = settling<Told<PayoutSettlement>>(
+  'settle_payout',
+  settlePayouts,
+  ({ told }) => told.payout_id,
+)
+
+/** What the processor says of a payout, in our words. */
+export function payoutTold(
+  ids: { tenant_id: string; payout_id: string },
+  { status, reference, arrival_date, returned_minor, failure }: ProcessorPayout,
+): PayoutTold {
+  return { ...ids, said: status, processor_reference: reference, arrival_date, returned_minor, failure }
+}
+
+/** The processor's payout as one side of a comparison. */
+export function sideOfPayout(payout: ProcessorPayout): Side {
+  return {
+    status: payout.status,
+    amount_minor: payout.amount_minor,
+    currency: payout.currency,
+    processor_reference: payout.reference,
+    out_minor: payout.status === 'paid' ? payout.amount_minor - payout.returned_minor : 0,
+  }
+}

@@ -1,0 +1,35 @@
+// What a provider's report of a top-up means here, and the steps that settle it.
+import type { Side } from '#domain/reconciliation/side.ts'
+import { settleTopUps, type TopUpSettlement, type TopUpTold } from '#domain/top-ups/settle.ts'
+import type { ProcessorTopUp } from '#providers/top-ups.ts'
+import { settling, type Told } from '../../settle.ts'
+import { sided, type ComparedNoun } from '../notifications/drifts.ts'
+
+export const comparedTopUp: ComparedNoun = {
+  noun: 'top_up',
+  ask: async ({ top_ups }, reference) => sided(await top_ups.findTopUp(reference), sideOfTopUp),
+}
+
+export const settlingTopUp = settling<Told<TopUpSettlement>>(
+  'settle_top_up',
+  settleTopUps,
+  ({ told }) => told.top_up_id,
+)
+
+/** What the processor says of a top-up, in our words. */
+export function topUpTold(ids: { tenant_id: string; top_up_id: string }, top_up: ProcessorTopUp): TopUpTold {
+  const { status, reference, failure } = top_up
+  return {
+    ...ids,
+    said: status,
+    processor_reference: reference,
+    failure: status === 'reversed' ? REVERSED : failure,
+  }
+}
+
+const REVERSED = { code: 'reversed', message: 'The processor took the money back.' }
+
+/** The processor's top-up as one side of a comparison. */
+export function sideOfTopUp({ status, amount_minor, currency, reference }: ProcessorTopUp): Side {
+  return { status, amount_minor, currency, processor_reference: reference }
+}
