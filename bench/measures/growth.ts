@@ -2,7 +2,7 @@
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { auditChanges } from '#domain/audit/audit.ts'
-import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
+import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
 import { BEGINNING, moveFinished, type MovePosition } from '#domain/history.ts'
 import { forgetOldKeys } from '#domain/idempotency.ts'
 import { countUnknown } from '#domain/jobs/states.ts'

@@ -74,23 +74,39 @@ export function defineJob<Name extends string, Payload extends z.ZodType, Call e
   return { retry: RETRY, max_attempts: MAX_ATTEMPTS, ...job }
 }
 
+/** Claims a job by the statement that inserts it: its first attempt begins under this lease. */
+export type ClaimedBy = { worker: string; lease_ms: number }
+
 /**
  * Inserts job rows as a part of the statement that asks for them. `asked` selects one row for each job: `job_id,
  * tenant_id, subject_id, payload, rung` (true: this process rings right after the commit; false: a worker's sweep
  * will find the job), `dedupe_key` (null where the statement itself can only happen once) and `request_id`, for the
  * log. A job with a provider call also needs `request`, the exact parameters: neither a retry nor a deployment
- * changes what is sent under a key. `runs_at`: when a job is due, where that is not at once.
+ * changes what is sent under a key. `runs_at`: when a job is due, where that is not at once. `claimed_by`: the worker
+ * that has the job from the beginning.
  */
-export function enqueue(sql: Sql | Tx, job: JobDefinition, asked: Fragment, runs_at?: Fragment): Fragment {
+export function enqueue(
+  sql: Sql | Tx,
+  job: JobDefinition,
+  asked: Fragment,
+  runs_at?: Fragment,
+  claimed_by?: ClaimedBy,
+): Fragment {
   const { call } = job
+  const claimed = claimed_by && {
+    columns: sql`, state, attempt, worker, started_at, lease_token, lease_until`,
+    values: sql`
+      , 'running', 1, ${claimed_by.worker}, now(), gen_random_uuid(),
+      clock_timestamp() + ${claimed_by.lease_ms} * interval '1 millisecond'`,
+  }
   return sql`
     insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id
       ${runs_at === undefined ? sql`` : sql`, run_at`}
-      ${call === null ? sql`` : sql`, operation, generation, key, request`})
+      ${call === null ? sql`` : sql`, operation, generation, key, request`} ${claimed?.columns ?? sql``})
     select job_id, tenant_id, ${job.queue}, ${job.name}, subject_id, payload, ${job.max_attempts}::integer,
       case when rung then now() end, dedupe_key, request_id
       ${runs_at === undefined ? sql`` : sql`, ${runs_at}`}
-      ${call === null ? sql`` : sql`, ${call.operation}, 1, job_id || ':1', request`}
+      ${call === null ? sql`` : sql`, ${call.operation}, 1, job_id || ':1', request`} ${claimed?.values ?? sql``}
     from (${asked}) asked`
 }
 

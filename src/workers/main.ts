@@ -32,7 +32,7 @@ import { rollUp } from './recurring/rollups.ts'
 import { cancelAbandoned } from './recurring/verifications.ts'
 import { createJobLog } from './job-log.ts'
 import { watchProviders } from './provider-watch.ts'
-import { dispatch } from './dispatch.ts'
+import { deliverEvents } from './deliveries.ts'
 import { compareWhatWaits } from './recurring/waiting.ts'
 import { sweep, watch } from './sweep.ts'
 
@@ -120,7 +120,7 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
       : []),
     ...(sends_events
       ? [
-          ...dispatch(context, { queue, performer, worker, concurrency: config.DELIVERY_CONCURRENCY }),
+          ...deliverEvents(context, { queue, performer, worker, concurrency: config.DELIVERY_CONCURRENCY }),
           ...tellOfEndpoints(recurring),
         ]
       : []),

@@ -2,7 +2,7 @@
 // brings no bells.
 import { metrics } from '#core/metrics.ts'
 import type { TenantShare } from '#domain/jobs/claim.ts'
-import { findDue, findOldestDue } from '#domain/jobs/dispatch.ts'
+import { findDue, findOldestDue } from '#domain/jobs/claimable.ts'
 import { JOB_NAMES } from '#jobs/index.ts'
 import type { Queue } from '#queue/queue.ts'
 import type { WorkerContext } from './context.ts'

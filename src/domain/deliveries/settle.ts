@@ -1,5 +1,5 @@
 // Settles attempts: what came of one is written with its job, its endpoint and the numbers of that, in one statement.
-import { isoText, type Sql } from '#core/db.ts'
+import { isoText, type Fragment, type Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { addingNumbers, BUCKET_BASE, BUCKETS } from '../webhook-endpoints/numbers.ts'
@@ -51,7 +51,41 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
         delivery_id uuid, delivery_created_at timestamptz, endpoint_id uuid, how text, result text, next_ms float8,
         gone boolean, attempt jsonb)
       where held.over
-    ), delivery as (
+    ),
+    ${settlingDeliveries(sql)},
+    due as (
+      insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
+      select tenant_id, endpoint_id, sequence, id, created_at, next_attempt_at, clock_timestamp()
+      from delivery where status = 'pending' and how = 'scheduled'
+      on conflict do nothing
+    ), not_due as (
+      delete from webhook_due w using delivery d
+      where d.ok and w.tenant_id = d.tenant_id and w.endpoint_id = d.endpoint_id and w.sequence = d.sequence
+        and w.delivery_id = d.id
+    ),
+    ${judgingEndpoints(sql)},
+    event as (${announce(
+      sql,
+      'webhook_endpoint',
+      sql`select e.*, uuidv7() as event_id, ${disabled} as event from endpoint e where e.is_told`,
+    )}),
+    counted as (
+      select tenant_id, endpoint_id, b.bucket from told
+      cross join lateral (values
+        (case when ok then round(ln(greatest(duration_ms, 1)) / ln(${BUCKET_BASE}::float8))
+          when attempt is not null then ${BUCKETS.failed_attempt}::smallint end),
+        (case when result in ('failed', 'exhausted') then ${BUCKETS.undelivered}::smallint end)) as b(bucket)
+      where b.bucket is not null and counts
+    ), stats as (${addingNumbers(sql, sql`counted`)}),
+    ${finishing(sql)}
+    select id from job`
+  return new Set(rows.map(({ id }) => id))
+}
+
+/** The part `delivery`: each delivery by what `told` says of its attempt. */
+function settlingDeliveries(sql: Sql): Fragment {
+  return sql`
+    delivery as (
       update webhook_deliveries d set
         status = case when d.status = 'delivered' or t.ok then 'delivered'
           when t.how = 'manual' then d.status when t.result = 'again' then 'pending' else t.result end,
@@ -77,16 +111,13 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
       from told t
       where d.tenant_id = t.tenant_id and d.id = t.delivery_id and d.created_at = t.delivery_created_at
       returning d.tenant_id, d.endpoint_id, d.id, d.created_at, d.sequence, d.status, d.next_attempt_at, t.how, t.ok
-    ), due as (
-      insert into webhook_due (tenant_id, endpoint_id, sequence, delivery_id, delivery_created_at, due_at, queued_at)
-      select tenant_id, endpoint_id, sequence, id, created_at, next_attempt_at, clock_timestamp()
-      from delivery where status = 'pending' and how = 'scheduled'
-      on conflict do nothing
-    ), not_due as (
-      delete from webhook_due w using delivery d
-      where d.ok and w.tenant_id = d.tenant_id and w.endpoint_id = d.endpoint_id and w.sequence = d.sequence
-        and w.delivery_id = d.id
-    ), verdict as (
+    )`
+}
+
+/** The parts up to `endpoint`: whether an endpoint fails now, and whether it is disabled for that. */
+function judgingEndpoints(sql: Sql): Fragment {
+  return sql`
+    verdict as (
       select tenant_id, endpoint_id, bool_or(ok) as ok, bool_or(gone) as gone, bool_or(counts and not ok) as fails
       from told where how <> 'test' and attempt is not null group by 1, 2
     ), judged as (
@@ -111,20 +142,5 @@ export async function settleDeliveries(sql: Sql, settlements: DeliverySettlement
         updated_at = case when j.disables is null then p.updated_at else clock_timestamp() end
       from judged j where p.tenant_id = j.tenant_id and p.id = j.endpoint_id
       returning p.*, j.disables is not null and p.deleted_at is null as is_told
-    ), event as (${announce(
-      sql,
-      'webhook_endpoint',
-      sql`select e.*, uuidv7() as event_id, ${disabled} as event from endpoint e where e.is_told`,
-    )}),
-    counted as (
-      select tenant_id, endpoint_id, b.bucket from told
-      cross join lateral (values
-        (case when ok then round(ln(greatest(duration_ms, 1)) / ln(${BUCKET_BASE}::float8))
-          when attempt is not null then ${BUCKETS.failed_attempt}::smallint end),
-        (case when result in ('failed', 'exhausted') then ${BUCKETS.undelivered}::smallint end)) as b(bucket)
-      where b.bucket is not null and counts
-    ), stats as (${addingNumbers(sql, sql`counted`)}),
-    ${finishing(sql)}
-    select id from job`
-  return new Set(rows.map(({ id }) => id))
+    )`
 }

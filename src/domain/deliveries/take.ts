@@ -1,7 +1,8 @@
 // Takes due deliveries out of the lines of their endpoints, by turns, and makes jobs that this worker already holds.
-import type { Sql, Tx } from '#core/db.ts'
+import type { Fragment, Sql, Tx } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
+import { enqueue } from '#jobs/job.ts'
 import { LEASE_MS, type ClaimedJob, type TenantShare } from '../jobs/claim.ts'
 import { dropUnwanted, isUnwanted } from './drop.ts'
 import { linesOf, lockLines, type DueLine, type LinePosition, type VisitedLines } from './lines.ts'
@@ -87,11 +88,40 @@ export async function isAnythingWaiting(sql: Sql): Promise<boolean> {
   return rows.length > 0
 }
 
-async function takeFrom(
-  tx: Tx,
-  lines: DueLine[],
-  { worker, room, share, proven, last_at, unproven }: TakeOptions,
-): Promise<TakenOfLines> {
+async function takeFrom(tx: Tx, lines: DueLine[], options: TakeOptions): Promise<TakenOfLines> {
+  const asked = tx`
+    select job_id, tenant_id, endpoint_id as subject_id, true as rung, null::text as dedupe_key,
+      null::text as request_id, due_at,
+      jsonb_build_object('delivery_id', delivery_id, 'created_at', delivery_created_at, 'recovery_id', recovery_id)
+        as payload
+    from taken`
+  const claimed_by = { worker: options.worker, lease_ms: LEASE_MS }
+  const rows = await tx<TakenRow[]>`
+    with ${roomOf(tx, lines, options)},
+    ${waitingIn(tx)},
+    ${choosing(tx, options)},
+    taken as (
+      delete from webhook_due w using chosen c
+      where w.tenant_id = c.tenant_id and w.endpoint_id = c.endpoint_id and w.sequence = c.sequence
+        and w.delivery_id = c.delivery_id
+      returning w.*, c.nth, uuidv7() as job_id
+    ),
+    job as (${enqueue(tx, sendDelivery, asked, tx`due_at`, claimed_by)} returning *)
+    select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
+      j.payload, j.request_id, j.attempt, j.max_attempts, j.failures, j.lease_token,
+      extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
+      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
+      null::jsonb as call, null::jsonb as sendings
+    from line l
+    left join (
+      select tenant_id, endpoint_id, count(*) as due from waiting group by 1, 2) n using (tenant_id, endpoint_id)
+    left join taken t using (tenant_id, endpoint_id)
+    left join job j on j.id = t.job_id`
+  return await inTheirTime(tx, lines, rows)
+}
+
+/** The part `line`: the lines with how many jobs they have, and how many more they may have now (`free`). */
+function roomOf(tx: Tx, lines: DueLine[], { proven, last_at, unproven }: TakeOptions): Fragment {
   const l = linesOf(
     tx,
     lines.map(({ rate_per_s, wait_ms, window, ...line }) => {
@@ -105,8 +135,8 @@ async function takeFrom(
       }
     }),
   )
-  const rows = await tx<TakenRow[]>`
-    with open as (
+  return tx`
+    open as (
       select j.tenant_id, j.subject_id, count(*) as jobs
       from (select distinct l.tenant_id from ${l}) l
       cross join lateral (
@@ -118,7 +148,13 @@ async function takeFrom(
     ), line as (
       select l.*, coalesce(o.jobs, 0) as jobs, least(l."window" - coalesce(o.jobs, 0), l.allowed) as free from ${l}
       left join open o on o.tenant_id = l.tenant_id and o.subject_id = l.endpoint_id
-    ), waiting as (
+    )`
+}
+
+/** The part `waiting`: what is due in each line, as much as it has room for; `nth` within its line. */
+function waitingIn(tx: Tx): Fragment {
+  return tx`
+    waiting as (
       select w.*, l.is_proven, l.last_at, l.jobs,
         row_number() over (partition by w.tenant_id, w.endpoint_id order by w.place) as nth
       from line l cross join lateral (
@@ -133,7 +169,13 @@ async function takeFrom(
           order by w.sequence limit 1) w
         where w.due_at <= now() and l.free > 0 and not ${isUnwanted(tx)})
       ) w
-    ), shared as (
+    )`
+}
+
+/** The part `chosen`: what of it is claimed now, by the shares of tenants and of slow endpoints. */
+function choosing(tx: Tx, { room, share, unproven }: TakeOptions): Fragment {
+  return tx`
+    shared as (
       select w.*, row_number() over (partition by w.tenant_id order by w.nth, w.due_at) as of_tenant,
         row_number() over (partition by w.is_proven order by w.jobs + w.nth, w.last_at nulls first, w.due_at) as of_kind
       from waiting w
@@ -144,33 +186,7 @@ async function takeFrom(
         and s.of_tenant <= coalesce(${share?.left ?? null}::integer
           - coalesce((${tx.json(share?.held ?? {})}::jsonb ->> s.tenant_id::text)::integer, 0), s.of_tenant)
       order by s.nth, s.due_at limit ${room}
-    ), taken as (
-      delete from webhook_due w using chosen c
-      where w.tenant_id = c.tenant_id and w.endpoint_id = c.endpoint_id and w.sequence = c.sequence
-        and w.delivery_id = c.delivery_id
-      returning w.*, c.nth, uuidv7() as job_id
-    ), job as (
-      insert into jobs (id, tenant_id, queue, name, subject_id, payload, max_attempts, run_at, rung_at, state, attempt,
-        worker, started_at, lease_token, lease_until)
-      select t.job_id, t.tenant_id, ${sendDelivery.queue}, ${sendDelivery.name}, t.endpoint_id,
-        jsonb_build_object('delivery_id', t.delivery_id, 'created_at', t.delivery_created_at,
-          'recovery_id', t.recovery_id),
-        ${sendDelivery.max_attempts}::integer, t.due_at, now(), 'running', 1, ${worker}, now(), gen_random_uuid(),
-        clock_timestamp() + ${LEASE_MS} * interval '1 millisecond'
-      from taken t
-      returning *
-    )
-    select l.tenant_id, l.endpoint_id, l.free, coalesce(n.due, 0)::integer as due, t.nth, j.id, j.queue, j.name,
-      j.payload, j.request_id, j.attempt, j.max_attempts, j.failures, j.lease_token,
-      extract(epoch from now() - j.run_at)::float8 * 1000 as waited_ms,
-      extract(epoch from now() - j.created_at)::float8 * 1000 as age_ms, null::float8 as unknown_ms,
-      null::jsonb as call, null::jsonb as sendings
-    from line l
-    left join (
-      select tenant_id, endpoint_id, count(*) as due from waiting group by 1, 2) n using (tenant_id, endpoint_id)
-    left join taken t using (tenant_id, endpoint_id)
-    left join job j on j.id = t.job_id`
-  return await inTheirTime(tx, lines, rows)
+    )`
 }
 
 /** A line and what is due in it, at most `free`, and a job that was made of that, or null. */

@@ -1,4 +1,5 @@
-// Finds due jobs that no bell will bring, by turns of the tenants, with a bounded amount of work for each statement.
+// Finds the jobs that a worker may claim or go on with: due jobs that no wake-up will bring, in turns of the tenants, and
+// claimed ones whose calls may start.
 import type { Fragment, Sql } from '#core/db.ts'
 import { LOWEST_ID } from '#core/ids.ts'
 import type { TenantShare } from './claim.ts'

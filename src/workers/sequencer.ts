@@ -1,0 +1,56 @@
+// The sequencer of events: gives events that are committed their place in the feed, one worker at a time.
+import { databaseCode } from '#core/db.ts'
+import { metrics } from '#core/metrics.ts'
+import { sequenceEvents } from '#domain/feed.ts'
+import type { Queue } from '#queue/queue.ts'
+import type { WorkerContext } from './context.ts'
+import type { Performer } from './perform.ts'
+
+const SEQUENCE_MS = 50
+/** The interval while there is more to do than one pass does. */
+const BUSY_MS = 1
+/** Rows that one statement makes, about; after one that took too long, fewer for a while. */
+const SEQUENCED_AT_ONCE = { most: 4_000, least: 50 }
+const STATEMENT_CANCELED = '57014'
+/** Where nothing has happened for a while, new events are looked for less often. */
+const IDLE = { after_ms: 5_000, interval_ms: 200 }
+
+type Sequencer = { sequence(): Promise<void>; intervalMs(): number }
+
+/** `sequenced`: called with the tenants whose events have new deliveries. */
+export function createSequencer(
+  { sql }: WorkerContext,
+  { queue, performer }: { queue: Queue; performer: Performer },
+  sequenced: (tenants: string[]) => void,
+): Sequencer {
+  let at_once: number = SEQUENCED_AT_ONCE.most
+  let more_events = false
+  let began_at = -Infinity
+  let sequenced_at = -Infinity
+
+  return {
+    async sequence() {
+      began_at = performance.now()
+      const tenants = await sequenceEvents(sql, at_once).catch((error: unknown) => {
+        if (databaseCode(error) === STATEMENT_CANCELED)
+          at_once = Math.max(SEQUENCED_AT_ONCE.least, Math.floor(at_once / 2))
+        throw error
+      })
+      at_once = Math.min(SEQUENCED_AT_ONCE.most, at_once * 2)
+      more_events = tenants.some(({ more }) => more)
+      if (tenants.length === 0) return
+      sequenced_at = performance.now()
+      metrics.sequenced.inc(tenants.reduce((sum, { events }) => sum + events, 0))
+      // Requests that wait for events of a tenant read again.
+      queue.publish(tenants.map(({ tenant_id: id }) => ({ id, state: 'sequenced' })))
+      sequenced(tenants.filter(({ deliveries }) => deliveries > 0).map(({ tenant_id }) => tenant_id))
+    },
+    intervalMs() {
+      if (more_events) return BUSY_MS
+      const quiet_ms = Math.min(performance.now() - sequenced_at, performer.idleFor())
+      if (quiet_ms > IDLE.after_ms) return IDLE.interval_ms
+      // Steadily, however long it takes.
+      return Math.max(BUSY_MS, began_at + SEQUENCE_MS - performance.now())
+    },
+  }
+}
