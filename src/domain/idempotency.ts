@@ -26,6 +26,17 @@ export type JobRequest = IdempotentRequest & {
   rung: boolean
 }
 
+/** The columns of an `IdempotentRequest`, as a statement reads it. */
+export function keyColumns(sql: Sql | Tx): Fragment {
+  return sql`idempotency_key text, route text, fingerprint text`
+}
+
+/** The columns of a `JobRequest`, as a statement reads it. */
+export function jobRequestColumns(sql: Sql | Tx): Fragment {
+  return sql`
+    tenant_id uuid, job_id uuid, event_id uuid, rung boolean, request_id text, ${keyColumns(sql)}`
+}
+
 export type Remembered = {
   key: string
   route: string

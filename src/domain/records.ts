@@ -5,6 +5,7 @@ import { announce, type EventType } from './events.ts'
 import {
   findProtected,
   isKnown,
+  keyColumns,
   remember,
   type IdempotentRequest,
   type Protected,
@@ -54,7 +55,7 @@ export async function createRecord<N extends RecordNoun>(
   const [row] = await sql<RecordOf<N>[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, id uuid, event_id uuid, idempotency_key text, route text, fingerprint text)
+        ${keyColumns(sql)}, tenant_id uuid, id uuid, event_id uuid)
       where not ${isKnown(sql, noun)}
     ), r as (
       insert into ${table} (tenant_id, id, idempotency_key, ${columnList(sql, names)}, metadata)

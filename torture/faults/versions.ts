@@ -48,9 +48,9 @@ export const paymentJobs = { takePayment, `,
     to: 'requestJson(sql, takePayment, ',
   },
   {
-    file: 'src/domain/payments/request.ts',
-    from: "jsonb_build_object('payment_id', payment_id) as payload",
-    to: "jsonb_build_object('payment_id', payment_id, 'version', 2) as payload",
+    file: 'src/domain/jobs/asked.ts',
+    from: '${id}) as payload',
+    to: "${id}, 'version', 2) as payload",
   },
 ]
 

@@ -1,9 +1,17 @@
 // What callers ask of AI tasks: one statement creates the task, stores the key and inserts the job; another cancels.
 import type { Json, Sql } from '#core/db.ts'
 import { runAiTask } from '#jobs/ai-tasks.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import {
+  isKnown,
+  jobRequestColumns,
+  keyColumns,
+  remember,
+  type IdempotentRequest,
+  type JobRequest,
+} from '../idempotency.ts'
+import { askFor } from '../jobs/asked.ts'
 import type { AiTask, AiTaskKind } from './ai-task.ts'
 import { aiTaskColumns } from './find.ts'
 import { isOpenTask } from './subject.ts'
@@ -32,15 +40,11 @@ export async function requestAiTasks(
     max_output_tokens: sql`max_output_tokens`,
     sealed: sql`jsonb_build_object('input', input)`,
   })
-  const to_run = sql`
-    select job_id, tenant_id, ai_task_id as subject_id, jsonb_build_object('ai_task_id', ai_task_id) as payload, rung,
-      null::text as dedupe_key, request_id, ${request} as request
-    from asked`
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'ai_task')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, ai_task_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
-        fingerprint text, request_id text, kind text, model text, max_output_tokens integer, metadata jsonb, input text)
+        ${jobRequestColumns(sql)}, ai_task_id uuid, kind text, model text, max_output_tokens integer, metadata jsonb,
+        input text)
     ), asked as (
       select * from given where not known
     ), t as (
@@ -51,7 +55,7 @@ export async function requestAiTasks(
     ),
     remembered as (${remember(sql, 'ai_task', keys)}),
     event as (${announce(sql, 'ai_task', announced)}),
-    job as (${enqueue(sql, runAiTask, to_run)})
+    job as (${askFor(sql, runAiTask, 'ai_task', sql`asked`, request)})
     select id, 'accepted' as became from t union all select ai_task_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }
@@ -73,7 +77,7 @@ export async function cancelAiTask(
   const [row] = await sql<AiTask[]>`
     with given as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, ai_task_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text)
+        ${keyColumns(sql)}, tenant_id uuid, ai_task_id uuid, event_id uuid)
       where not ${isKnown(sql)}
     ), t as (
       update ai_tasks t set status = 'canceled', finished_at = clock_timestamp(), updated_at = clock_timestamp()

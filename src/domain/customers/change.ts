@@ -1,7 +1,7 @@
 // Creates, changes and deletes customers. Deleting erases personal data and keeps the id, which the books need.
 import { isRolledBack, type Json, type Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
 import { cancelLateVerification, cancelOpenVerification } from '../verifications/cancel.ts'
 import type { Customer } from './customer.ts'
 import { customerColumns, findCustomers } from './find.ts'
@@ -29,8 +29,8 @@ export async function createCustomers(sql: Sql, requests: CreateCustomer[]): Pro
   const rows = await sql<Customer[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, customer_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text, name text,
-        email text, phone text, external_id text, metadata jsonb)
+        ${keyColumns(sql)}, tenant_id uuid, customer_id uuid, event_id uuid, name text, email text, phone text,
+        external_id text, metadata jsonb)
       where not ${isKnown(sql, 'customer')}
     ), c as (
       insert into customers (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata)

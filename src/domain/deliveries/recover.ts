@@ -2,7 +2,7 @@
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { sendDelivery } from '#jobs/deliveries.ts'
-import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
 import { recoverySchema, type Recovery } from './recovery.ts'
 
 /**
@@ -36,8 +36,7 @@ export async function requestRecovery(
     const [row] = await tx<(Recovery & { is_new: boolean; other_id: string | null })[]>`
       with asked as (
         select * from jsonb_to_recordset(${tx.json([request])}) as a(
-          tenant_id uuid, endpoint_id uuid, recovery_id uuid, since timestamptz, until timestamptz,
-          idempotency_key text, route text, fingerprint text)
+          ${keyColumns(tx)}, tenant_id uuid, endpoint_id uuid, recovery_id uuid, since timestamptz, until timestamptz)
         where not ${isKnown(tx)}
       ), other as (
         select o.id from webhook_recoveries o

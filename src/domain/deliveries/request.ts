@@ -2,7 +2,7 @@
 import { isoText, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { replayDelivery, testDelivery } from '#jobs/deliveries.ts'
 import { enqueue } from '#jobs/job.ts'
-import { isKnown, remember, type JobRequest } from '../idempotency.ts'
+import { isKnown, jobRequestColumns, remember, type JobRequest } from '../idempotency.ts'
 import type { Delivery } from './delivery.ts'
 import { deliveryColumns, isEndpointKept } from './find.ts'
 
@@ -28,8 +28,7 @@ export async function requestTest(
   const [row] = await sql<Delivery[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, endpoint_id uuid, delivery_id uuid, event_id uuid, type text, sample jsonb, job_id uuid,
-        rung boolean, request_id text, idempotency_key text, route text, fingerprint text)
+        ${jobRequestColumns(sql)}, endpoint_id uuid, delivery_id uuid, type text, sample jsonb)
       where not ${isKnown(sql)}
     ), d as (
       insert into webhook_deliveries (tenant_id, id, endpoint_id, event_id, event_created_at, type, sample, status,
@@ -57,8 +56,7 @@ export async function requestReplay(
   const [row] = await sql<Delivery[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, delivery_id uuid, key_id uuid, job_id uuid, rung boolean, request_id text,
-        idempotency_key text, route text, fingerprint text)
+        ${jobRequestColumns(sql)}, delivery_id uuid, key_id uuid)
       where not ${isKnown(sql)}
     ), d as (
       select d.* from asked a join webhook_deliveries d on d.tenant_id = a.tenant_id and d.id = a.delivery_id

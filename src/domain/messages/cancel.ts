@@ -1,7 +1,7 @@
 // Cancels messages that have not left yet.
 import type { Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
 import { wholeMessage } from './find.ts'
 import type { MessageRow } from './message.ts'
 
@@ -19,7 +19,7 @@ export async function cancelMessage(
   const [row] = await sql<(MessageRow & { known: boolean })[]>`
     with given as (
       select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, message_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text)
+        ${keyColumns(sql)}, tenant_id uuid, message_id uuid, event_id uuid)
     ), m as (
       update messages m set status = 'canceled', updated_at = clock_timestamp()
       from given a

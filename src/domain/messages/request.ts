@@ -5,7 +5,7 @@ import type { Json, Sql, Tx } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { sendEmail, sendSms } from '#jobs/messages.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type JobRequest } from '../idempotency.ts'
+import { isKnown, jobRequestColumns, remember, type JobRequest } from '../idempotency.ts'
 import { messageColumns } from './find.ts'
 import { counting, type MessageLimit, type MessageLimits } from './limits.ts'
 import { PROVIDER_OF, type MessageRow } from './message.ts'
@@ -87,10 +87,9 @@ export async function requestMessages(
           when a.send_at <= clock_timestamp() or a.send_at > clock_timestamp() + ${MOST_DAYS_AHEAD} * interval '1 day'
             then 'send_at' end as became
       from jsonb_to_recordset(${sql.json(items)}) as a(
-        nth integer, tenant_id uuid, message_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
-        route text, fingerprint text, request_id text, envelope text, content text, attachments jsonb, addresses text[],
-        sender text, terms text[], tags text[], segments integer, encoding text, send_at timestamptz, retries boolean,
-        metadata jsonb)
+        ${jobRequestColumns(sql)}, nth integer, message_id uuid, envelope text, content text, attachments jsonb,
+        addresses text[], sender text, terms text[], tags text[], segments integer, encoding text,
+        send_at timestamptz, retries boolean, metadata jsonb)
     ), ${counting(sql, 'tenant', limits.tenant, for_tenant)},
     ${counting(sql, 'destination', limits.destination, for_destinations)},
     refused as (

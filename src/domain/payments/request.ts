@@ -3,9 +3,17 @@
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { withTooCoarse } from '#core/money.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import {
+  isKnown,
+  jobRequestColumns,
+  keyColumns,
+  remember,
+  type IdempotentRequest,
+  type JobRequest,
+} from '../idempotency.ts'
+import { askFor } from '../jobs/asked.ts'
 import { openAccounts } from '../ledger.ts'
 
 type Asked = JobRequest & { payment_id: string }
@@ -49,8 +57,7 @@ export async function createPayments(
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'payment')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, payment_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
-        fingerprint text, request_id text, amount_minor bigint, currency text, method text, customer_id uuid,
+        ${jobRequestColumns(sql)}, payment_id uuid, amount_minor bigint, currency text, method text, customer_id uuid,
         merchant_id uuid, description text, payment_method text, return_url text, metadata jsonb, processor text)
     ), asked as (
       select * from given a
@@ -74,7 +81,7 @@ export async function createPayments(
     opened as (${openAccounts(sql, currencies)}),
     remembered as (${remember(sql, 'payment', keys)}),
     event as (${announce(sql, 'payment', announced)}),
-    job as (${askFor(sql, authorizePayment, sql`asked`, request)})
+    job as (${askFor(sql, authorizePayment, 'payment', sql`asked`, request)})
     select id, 'accepted' as became from p union all select payment_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }
@@ -103,7 +110,7 @@ export async function requestCaptures(sql: Sql, requests: CaptureRequest[]): Pro
       returning p.id, l.*, p.processor_reference, p.amount_capturable_minor
     ),
     remembered as (${remember(sql, 'payment', keys)}),
-    job as (${askFor(sql, capturePayment, sql`p`, request)})
+    job as (${askFor(sql, capturePayment, 'payment', sql`p`, request)})
     select id from p`
   return new Set(rows.map((row) => row.id))
 }
@@ -145,7 +152,7 @@ export async function requestCancels(
       returning p.id, p.status, l.*, p.processor_reference
     ),
     remembered as (${remember(sql, 'payment', keys)}),
-    job as (${askFor(sql, cancelPayment, canceling, request)})
+    job as (${askFor(sql, cancelPayment, 'payment', canceling, request)})
     select id, case when status = 'canceling' then 'canceling' else 'recorded' end as accepted from p`
   return new Map(rows.map((row) => [row.id, row.accepted]))
 }
@@ -167,7 +174,7 @@ export async function joinCancel(
           and j.finished_at is null
         order by j.created_at desc limit 1) as job_id
       from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, payment_id uuid, idempotency_key text, route text, fingerprint text, reason text)
+        ${keyColumns(sql)}, tenant_id uuid, payment_id uuid, reason text)
       join payments p on p.tenant_id = a.tenant_id and p.id = a.payment_id
         and (a.reason is null or a.reason = p.cancellation_reason)
         and (p.status = 'canceling' or (p.status = 'pending' and p.cancel_requested_at is not null))
@@ -184,8 +191,7 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
     locked as (
       select a.* from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
-          tenant_id uuid, payment_id uuid, job_id uuid, rung boolean, idempotency_key text, route text,
-          fingerprint text, request_id text, amount_minor bigint, too_coarse text[], reason text,
+          ${jobRequestColumns(sql)}, payment_id uuid, amount_minor bigint, too_coarse text[], reason text,
           cancellation_reason text)
         where not ${isKnown(sql)}
         order by tenant_id, payment_id
@@ -194,12 +200,4 @@ function lockedAsAsked(sql: Sql, requests: Asked[], guard: Fragment): Fragment {
         select from payments p where p.tenant_id = a.tenant_id and p.id = a.payment_id and ${guard} for update
       ) p
     )`
-}
-
-function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {
-  const asked = sql`
-    select job_id, tenant_id, payment_id as subject_id, jsonb_build_object('payment_id', payment_id) as payload, rung,
-      null::text as dedupe_key, request_id, ${request} as request
-    from ${rows}`
-  return enqueue(sql, job, asked)
 }

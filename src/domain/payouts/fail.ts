@@ -4,11 +4,18 @@ import { newId } from '#core/ids.ts'
 import { cancelPayout } from '#jobs/payouts.ts'
 import { requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import {
+  isKnown,
+  jobRequestColumns,
+  remember,
+  type IdempotentRequest,
+  type JobRequest,
+} from '../idempotency.ts'
+import { askFor } from '../jobs/asked.ts'
 import { freeing } from '../ledger.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
-import { askFor, joinPayoutEnd } from './request.ts'
+import { joinPayoutEnd } from './request.ts'
 
 /** The code of a failure by hand. */
 const BY_HAND = 'failed_manually'
@@ -39,8 +46,7 @@ export async function requestPayoutFail(
   const [row] = await sql<(AcceptedFail & { known: boolean })[]>`
     with given as (
       select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, payout_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
-        fingerprint text, request_id text, reason text)
+        ${jobRequestColumns(sql)}, payout_id uuid, reason text)
     ), locked as (
       select a.*, p.before, p.accepted,
         case p.accepted when 'canceling' then a.job_id when 'recorded' then ${latestJobOf(sql)} end as waits_for
@@ -66,7 +72,7 @@ export async function requestPayoutFail(
     ),
     remembered as (${remember(sql, 'payout', keys)}),
     event as (${announce(sql, 'payout', announced)}),
-    job as (${askFor(sql, cancelPayout, canceling, cancel)}),
+    job as (${askFor(sql, cancelPayout, 'payout', canceling, cancel)}),
     ${freeing(sql, failed)}
     select g.known, p.accepted, p.waits_for as job_id from given g left join p on true`
   const { known, ...became } = row!

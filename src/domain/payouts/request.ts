@@ -2,9 +2,17 @@
 // statement.
 import type { Fragment, Json, Sql } from '#core/db.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import {
+  isKnown,
+  jobRequestColumns,
+  keyColumns,
+  remember,
+  type IdempotentRequest,
+  type JobRequest,
+} from '../idempotency.ts'
+import { askFor } from '../jobs/asked.ts'
 import { freeing, reserving } from '../ledger.ts'
 import { payoutColumns } from './find.ts'
 import type { Payout } from './payout.ts'
@@ -69,8 +77,7 @@ export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promi
           when r.kyc_status = 'rejected' then 'recipient_rejected'
           when not a.exact then 'too_fine' end as became
       from jsonb_to_recordset(${sql.json(items)}) as a(
-        nth integer, tenant_id uuid, payout_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
-        route text, fingerprint text, request_id text, amount_minor bigint, exact boolean, currency text,
+        ${jobRequestColumns(sql)}, nth integer, payout_id uuid, amount_minor bigint, exact boolean, currency text,
         recipient_id uuid, description text, metadata jsonb, processor text)
       left join lateral (
         select * from recipients r where r.tenant_id = a.tenant_id and r.id = a.recipient_id offset 0) r on true
@@ -87,7 +94,7 @@ export async function requestPayouts(sql: Sql, requests: PayoutRequest[]): Promi
     ),
     remembered as (${remember(sql, 'payout', keys)}),
     event as (${announce(sql, 'payout', announced)}),
-    job as (${askFor(sql, createPayout, sql`asked`, request)})
+    job as (${askFor(sql, createPayout, 'payout', sql`asked`, request)})
     select became.*, p.*
     from (
       select payout_id, available_minor, case when reserved then 'accepted' else 'insufficient_balance' end as became
@@ -130,8 +137,7 @@ export async function requestPayoutCancels(
     with locked as (
       select a.*, a.idempotency_key as asked_key, p.accepted, p.before from (
         select * from jsonb_to_recordset(${sql.json(requests)}) as a(
-          tenant_id uuid, payout_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
-          fingerprint text, request_id text)
+          ${jobRequestColumns(sql)}, payout_id uuid)
         where not ${isKnown(sql)}
         order by tenant_id, payout_id
       ) a
@@ -151,7 +157,7 @@ export async function requestPayoutCancels(
     ),
     remembered as (${remember(sql, 'payout', keys)}),
     event as (${announce(sql, 'payout', announced)}),
-    job as (${askFor(sql, cancelPayout, canceling, request)}),
+    job as (${askFor(sql, cancelPayout, 'payout', canceling, request)}),
     ${freeing(sql, ended)}
     select id, accepted from p`
   return new Map(rows.map(({ id, accepted }) => [id, accepted]))
@@ -171,7 +177,7 @@ export async function joinPayoutEnd(
     with joined as (
       select a.*, p.id as resource_id, ${job} as job_id
       from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, payout_id uuid, idempotency_key text, route text, fingerprint text)
+        ${keyColumns(sql)}, tenant_id uuid, payout_id uuid)
       join payouts p on p.tenant_id = a.tenant_id and p.id = a.payout_id and p.open
         and (p.cancel_requested_at is not null or p.fail_requested_at is not null)
       where not ${isKnown(sql)}
@@ -198,18 +204,4 @@ function cancelJobOf(sql: Sql): Fragment {
     where j.tenant_id = a.tenant_id and j.subject_id = a.payout_id and j.name = ${cancelPayout.name}
       and j.finished_at is null
     order by j.created_at desc limit 1)`
-}
-
-/** The part that asks for a job about each of these rows, with this request. */
-export function askFor(
-  sql: Sql,
-  job: Parameters<typeof enqueue>[1],
-  rows: Fragment,
-  request: Fragment,
-): Fragment {
-  const asked = sql`
-    select job_id, tenant_id, payout_id as subject_id, jsonb_build_object('payout_id', payout_id) as payload, rung,
-      null::text as dedupe_key, request_id, ${request} as request
-    from ${rows}`
-  return enqueue(sql, job, asked)
 }

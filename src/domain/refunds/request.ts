@@ -4,7 +4,7 @@ import { withTooCoarse } from '#core/money.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type JobRequest } from '../idempotency.ts'
+import { isKnown, jobRequestColumns, remember, type JobRequest } from '../idempotency.ts'
 
 export type RefundRequest = JobRequest & {
   payment_id: string
@@ -42,9 +42,8 @@ export async function requestRefunds(
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'refund')} as known from jsonb_to_recordset(${sql.json(asked)}) as a(
-        tenant_id uuid, payment_id uuid, refund_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text,
-        route text, fingerprint text, request_id text, amount_minor bigint, too_coarse text[], reason text,
-        metadata jsonb)
+        ${jobRequestColumns(sql)}, payment_id uuid, refund_id uuid, amount_minor bigint, too_coarse text[],
+        reason text, metadata jsonb)
     ), locked as (
       select a.*, p.amount_refund_reserved_minor as reserved_minor,
         p.amount_captured_minor - p.amount_refund_reserved_minor as left_minor

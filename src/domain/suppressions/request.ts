@@ -1,7 +1,7 @@
 // Suppresses an address by hand, and lifts suppressions.
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
 import { suppressionColumns, type SuppressionRow } from './find.ts'
 import type { Suppression } from './suppression.ts'
 
@@ -29,8 +29,8 @@ export async function suppress(sql: Sql, request: SuppressRequest): Promise<Supp
       const [row] = await sql<SuppressionRow[]>`
         with asked as (
           select * from jsonb_to_recordset(${sql.json([request])}) as a(
-            tenant_id uuid, suppression_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text,
-            channel text, address text, sealed text, metadata jsonb)
+            ${keyColumns(sql)}, tenant_id uuid, suppression_id uuid, event_id uuid, channel text, address text,
+            sealed text, metadata jsonb)
           where not ${isKnown(sql, 'suppression')}
         ), there as (
           select s.* from asked a

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
 import { findTemplate, templateColumns } from './find.ts'
 import { checkTemplate } from './render.ts'
 import { faultsOfParts, type Template, type TemplateParts } from './template.ts'
@@ -29,8 +29,8 @@ export async function createTemplate(
     sql<Template[]>`
       with asked as (
         select * from jsonb_to_recordset(${sql.json([request])}) as a(
-          tenant_id uuid, template_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text,
-          name text, channel text, subject text, text text, html text, body text, metadata jsonb)
+          ${keyColumns(sql)}, tenant_id uuid, template_id uuid, event_id uuid, name text, channel text, subject text,
+          text text, html text, body text, metadata jsonb)
         where not ${isKnown(sql, 'template')}
       ), t as (
         insert into templates (tenant_id, id, idempotency_key, name, channel, subject, text, html, body, metadata)

@@ -1,9 +1,10 @@
 // What callers ask of top-ups: one statement inserts the row, opens the accounts, stores the key and inserts the job.
 import type { Json, Sql } from '#core/db.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { requestJson } from '#jobs/job.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type JobRequest } from '../idempotency.ts'
+import { isKnown, jobRequestColumns, remember, type JobRequest } from '../idempotency.ts'
+import { askFor } from '../jobs/asked.ts'
 import { openAccounts } from '../ledger.ts'
 
 export type TopUpRequest = JobRequest & {
@@ -39,16 +40,11 @@ export async function requestTopUps(
     sealed: sql`jsonb_strip_nulls(jsonb_build_object('source', source))`,
     metadata: sql`jsonb_build_object('sluice_top_up_id', top_up_id, 'sluice_tenant_id', tenant_id)`,
   })
-  const to_top_up = sql`
-    select job_id, tenant_id, top_up_id as subject_id, jsonb_build_object('top_up_id', top_up_id) as payload, rung,
-      null::text as dedupe_key, request_id, ${request} as request
-    from asked`
   const rows = await sql<{ id: string; became: 'accepted' | 'known' }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'top_up')} as known from jsonb_to_recordset(${sql.json(requests)}) as a(
-        tenant_id uuid, top_up_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
-        fingerprint text, request_id text, amount_minor bigint, currency text, source text, masked_source text,
-        description text, metadata jsonb, processor text)
+        ${jobRequestColumns(sql)}, top_up_id uuid, amount_minor bigint, currency text, source text,
+        masked_source text, description text, metadata jsonb, processor text)
     ), asked as (
       select * from given where not known
     ), t as (
@@ -62,7 +58,7 @@ export async function requestTopUps(
     opened as (${openAccounts(sql, currencies)}),
     remembered as (${remember(sql, 'top_up', keys)}),
     event as (${announce(sql, 'top_up', announced)}),
-    job as (${enqueue(sql, createTopUp, to_top_up)})
+    job as (${askFor(sql, createTopUp, 'top_up', sql`asked`, request)})
     select id, 'accepted' as became from t union all select top_up_id, 'known' from given where known`
   return new Map(rows.map(({ id, became }) => [id, became]))
 }

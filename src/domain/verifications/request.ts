@@ -1,10 +1,18 @@
 // What callers ask of verifications: to begin one, a link to it, a decision by hand. Each is one statement; the
 // status of who is verified follows by a trigger.
-import { violatedConstraint, type Fragment, type Json, type Sql } from '#core/db.ts'
-import { enqueue, requestJson } from '#jobs/job.ts'
+import { violatedConstraint, type Json, type Sql } from '#core/db.ts'
+import { requestJson } from '#jobs/job.ts'
 import { createVerification, linkVerification } from '#jobs/verifications.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest, type JobRequest } from '../idempotency.ts'
+import {
+  isKnown,
+  jobRequestColumns,
+  keyColumns,
+  remember,
+  type IdempotentRequest,
+  type JobRequest,
+} from '../idempotency.ts'
+import { askFor } from '../jobs/asked.ts'
 import { subjectOf } from '../subjects.ts'
 import { cancelSessions } from './cancel.ts'
 import { verificationColumns } from './find.ts'
@@ -48,8 +56,7 @@ export async function requestVerification(
   const asking = sql<{ known: boolean; accepted: boolean }[]>`
     with given as (
       select a.*, ${isKnown(sql, 'kyc')} as known from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, kyc_id uuid, job_id uuid, event_id uuid, rung boolean, idempotency_key text, route text,
-        fingerprint text, request_id text, subject_type text, subject_id uuid, return_url text, metadata jsonb,
+        ${jobRequestColumns(sql)}, kyc_id uuid, subject_type text, subject_id uuid, return_url text, metadata jsonb,
         provider text)
     ), asked as (
       select g.* from given g
@@ -70,7 +77,7 @@ export async function requestVerification(
     ),
     remembered as (${remember(sql, 'kyc', keys)}),
     event as (${announce(sql, 'kyc', announced)}),
-    job as (${askFor(sql, createVerification, sql`asked`, sql`, ${call} as request`)})
+    job as (${askFor(sql, createVerification, 'kyc', sql`asked`, call)})
     select known, exists (select from v) as accepted from given`
   const [row] = await asking.catch(unlessOneIsOpen)
   if (row === undefined) return undefined
@@ -120,8 +127,7 @@ export async function requestVerificationLink(
   const [row] = await sql<{ known: boolean; accepted: boolean }[]>`
     with given as (
       select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, kyc_id uuid, job_id uuid, rung boolean, idempotency_key text, route text, fingerprint text,
-        request_id text)
+        ${jobRequestColumns(sql)}, kyc_id uuid)
     ), asked as (
       select g.* from given g
       cross join lateral (
@@ -136,7 +142,7 @@ export async function requestVerificationLink(
           and j.finished_at is null)
     ),
     remembered as (${remember(sql, 'kyc', keys)}),
-    job as (${askFor(sql, linkVerification, sql`asked`, sql``)})
+    job as (${askFor(sql, linkVerification, 'kyc', sql`asked`)})
     select known, exists (select from asked) as accepted from given`
   if (row!.known) return 'known'
   return row!.accepted ? 'accepted' : undefined
@@ -167,8 +173,8 @@ export async function decideVerification(
   const [row] = await sql<(Verification & { known: boolean })[]>`
     with given as (
       select a.*, ${isKnown(sql)} as known from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, kyc_id uuid, event_id uuid, job_id uuid, key_id uuid, idempotency_key text, route text,
-        fingerprint text, request_id text, decision text, reason text)
+        ${keyColumns(sql)}, tenant_id uuid, kyc_id uuid, event_id uuid, job_id uuid, key_id uuid, request_id text,
+        decision text, reason text)
     ), locked as (
       select g.*, g.idempotency_key as asked_key, v.waits from given g
       cross join lateral (
@@ -193,12 +199,4 @@ export async function decideVerification(
   if (known) return 'known'
   // Nothing was joined where the guard refused.
   return verification.id === null ? undefined : verification
-}
-
-function askFor(sql: Sql, job: Parameters<typeof enqueue>[1], rows: Fragment, request: Fragment): Fragment {
-  const asked = sql`
-    select job_id, tenant_id, kyc_id as subject_id, jsonb_build_object('kyc_id', kyc_id) as payload, rung,
-      null::text as dedupe_key, request_id ${request}
-    from ${rows}`
-  return enqueue(sql, job, asked)
 }

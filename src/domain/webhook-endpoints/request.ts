@@ -5,7 +5,7 @@ import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import type { Vault } from '#core/secrets.ts'
 import { announce, type EventType } from '../events.ts'
-import { isKnown, remember, type IdempotentRequest } from '../idempotency.ts'
+import { isKnown, keyColumns, remember, type IdempotentRequest } from '../idempotency.ts'
 import { endpointPlace, MOST_ENDPOINTS, type WebhookEndpoint, type WebhookEndpointRow } from './endpoint.ts'
 import { endpointColumns, findEndpoint, openedHeaders } from './find.ts'
 
@@ -55,9 +55,8 @@ async function writeEndpoint(
   const [row] = await sql<(WebhookEndpointRow & { is_new: boolean })[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json([request])}) as a(
-        tenant_id uuid, endpoint_id uuid, event_id uuid, idempotency_key text, route text, fingerprint text, url text,
-        types text[], description text, headers text, secrets jsonb, ordered boolean, max_in_flight smallint,
-        rate_per_s smallint, metadata jsonb)
+        ${keyColumns(sql)}, tenant_id uuid, endpoint_id uuid, event_id uuid, url text, types text[], description text,
+        headers text, secrets jsonb, ordered boolean, max_in_flight smallint, rate_per_s smallint, metadata jsonb)
       where not ${isKnown(sql, 'webhook_endpoint')}
     ), free as (
       select min(slot) as slot from asked a cross join generate_series(1, ${MOST_ENDPOINTS}::integer) slot
@@ -154,8 +153,7 @@ export async function rotateSecret(
   const [row] = await sql<WebhookEndpointRow[]>`
     with asked as (
       select * from jsonb_to_recordset(${sql.json([{ ...request, sealed }])}) as a(
-        tenant_id uuid, endpoint_id uuid, sealed text, grace_s integer, idempotency_key text, route text,
-        fingerprint text)
+        ${keyColumns(sql)}, tenant_id uuid, endpoint_id uuid, sealed text, grace_s integer)
       where not ${isKnown(sql)}
     ), e as (
       update webhook_endpoints e set updated_at = clock_timestamp(),
