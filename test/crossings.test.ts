@@ -11,7 +11,7 @@ import type { Settlement } from '#domain/jobs/settle.ts'
 import { beginMessages } from '#domain/messages/begin.ts'
 import { cancelMessage } from '#domain/messages/cancel.ts'
 import { settleMessages } from '#domain/messages/settle.ts'
-import { nothingTold, type MessageTold } from '#domain/messages/told.ts'
+import { nothingReportedOfMessage, type MessageTold } from '#domain/messages/told.ts'
 import { requestCancels, requestCaptures } from '#domain/payments/request.ts'
 import { settlePayments, type PaymentTold } from '#domain/payments/settle.ts'
 import { beginCalls } from '#domain/payouts/begin.ts'
@@ -593,7 +593,7 @@ const settleMessage = (told: Partial<MessageTold> & Pick<MessageTold, 'said'>) =
         ...ofJob(row),
         notification_id: null,
         happened_at: null,
-        told: { ...nothingTold({ tenant_id: row.tenant_id, message_id: row.id }), ...told },
+        told: { ...nothingReportedOfMessage, tenant_id: row.tenant_id, message_id: row.id, ...told },
       },
     ]),
 })

@@ -9,7 +9,7 @@ import { auditEverything } from '#domain/audit/audit.ts'
 import { resolveAsFailed } from '#domain/interventions/act.ts'
 import { beginMessages } from '#domain/messages/begin.ts'
 import { settleMessages } from '#domain/messages/settle.ts'
-import { nothingTold } from '#domain/messages/told.ts'
+import { nothingReportedOfMessage } from '#domain/messages/told.ts'
 import { suppressionPlace } from '#domain/suppressions/suppression.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
@@ -266,7 +266,9 @@ test('one that was looked for by its text is not settled with what another was f
   const other = await sent({ to })
   const id = await lost({ to })
   const told = {
-    ...nothingTold({ tenant_id: world.tenant_id, message_id: id }),
+    ...nothingReportedOfMessage,
+    tenant_id: world.tenant_id,
+    message_id: id,
     said: 'sent' as const,
     provider_reference: (await standsAs(world, other)).reference,
     found: true,

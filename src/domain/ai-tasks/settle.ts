@@ -17,6 +17,9 @@ export type AiTaskTold = { tenant_id: string; ai_task_id: string } & (
   | { status: 'failed'; failure: AiFailure; model: string | null; usage: AiTask['usage'] }
 )
 
+/** A report that says nothing of the task but how it stands. */
+export const nothingReportedOfAiTask = { model: null, usage: null } as const
+
 export type AiTaskSettlement = Settlement & { told: AiTaskTold }
 
 /**
@@ -62,7 +65,7 @@ export async function settleAiTaskAsFailed(
 ): Promise<void> {
   const failure = { code: 'ai_error', message } as const
   await settleAiTasks(tx, [
-    { ...settlement, told: { tenant_id, ai_task_id, status: 'failed', failure, model: null, usage: null } },
+    { ...settlement, told: { ...nothingReportedOfAiTask, tenant_id, ai_task_id, status: 'failed', failure } },
   ])
 }
 

@@ -12,7 +12,7 @@ import { suppressing } from '../suppressions/settle.ts'
 import { messageColumns } from './find.ts'
 import { OPEN_MESSAGE_STATUSES } from './message.ts'
 import { awaitsAnother, isOpenMessage } from './subject.ts'
-import { nothingTold, type MessageTold } from './told.ts'
+import { nothingReportedOfMessage, type MessageTold } from './told.ts'
 
 /**
  * The settlement of a job with what it was told of a message, and with the notification that brought this, if one did.
@@ -289,6 +289,6 @@ export async function settleMessageAsFailed(
   const failure: MessageFailure = { code: 'provider_error', message, provider_code: null }
   const code = SEND_FAILED[operation === sendEmail.call.operation ? 'email' : 'sms']
   const error = { code, message: ERRORS[code][1], provider_message: message }
-  const told: MessageTold = { ...nothingTold({ tenant_id, message_id }), said: 'refused', failure }
+  const told: MessageTold = { ...nothingReportedOfMessage, tenant_id, message_id, said: 'refused', failure }
   await settleMessages(tx, [{ ...settlement, error, told, notification_id: null, happened_at: null }])
 }

@@ -41,19 +41,16 @@ export type MessageTold = {
   suppresses: SuppressionOf[]
 }
 
-/** A message of which nothing is told; to be filled in. */
-export function nothingTold(ids: { tenant_id: string; message_id: string }): Omit<MessageTold, 'said'> {
-  return {
-    ...ids,
-    provider_reference: null,
-    found: false,
-    provider_status: null,
-    failure: null,
-    price: null,
-    recipients: [],
-    event: null,
-    suppresses: [],
-  }
+/** A report that says nothing of the message but how it stands. */
+export const nothingReportedOfMessage: Omit<MessageTold, 'tenant_id' | 'message_id' | 'said'> = {
+  provider_reference: null,
+  found: false,
+  provider_status: null,
+  failure: null,
+  price: null,
+  recipients: [],
+  event: null,
+  suppresses: [],
 }
 
 /** What an SMS that a person sent us means, by a word that has a meaning. */

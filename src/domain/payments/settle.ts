@@ -43,6 +43,18 @@ export type PaymentTold = {
   failure: { code: string; message: string; decline_code?: string | null } | null
 }
 
+/** A report that says nothing of the payment but how it stands. */
+export const nothingReportedOfPayment: Omit<PaymentTold, 'tenant_id' | 'payment_id' | 'status'> = {
+  failed_operation: null,
+  processor_reference: null,
+  amount_capturable_minor: null,
+  amount_captured_minor: null,
+  client_secret: null,
+  capture_before: null,
+  cancellation_reason: null,
+  failure: null,
+}
+
 /**
  * The settlement of a job with what it was told of a payment, and with the notification that brought this, if one
  * did. `orphaned`: the payment is under way and no job of its own works on it.
@@ -159,17 +171,12 @@ export async function settlePaymentAsFailed(
   const [payment] = await tx<{ held: boolean }[]>`
     select authorized_at is not null as held from payments where tenant_id = ${tenant_id} and id = ${payment_id}`
   const told: PaymentTold = {
+    ...nothingReportedOfPayment,
     tenant_id,
     payment_id,
     // A capture or cancellation that failed leaves the payment as it was before.
     status: operation === 'authorize' ? 'failed' : payment?.held === true ? 'authorized' : 'requires_action',
     failed_operation: operation === 'capture' || operation === 'cancel' ? operation : null,
-    processor_reference: null,
-    amount_capturable_minor: null,
-    amount_captured_minor: null,
-    client_secret: null,
-    capture_before: null,
-    cancellation_reason: null,
     failure,
   }
   await settlePayments(tx, [{ ...settlement, told, notification_id: null }])

@@ -32,6 +32,14 @@ export type PayoutTold = {
   failure: { code: string; message: string } | null
 }
 
+/** A report that says nothing of the payout but how it stands. */
+export const nothingReportedOfPayout = {
+  processor_reference: null,
+  arrival_date: null,
+  returned_minor: 0,
+  failure: null,
+} as const
+
 /** The settlement of a job with what it was told of a payout, and with the notification that brought this, if one did. */
 export type PayoutSettlement = Settlement & { told: PayoutTold; notification_id: string | null }
 
@@ -227,14 +235,7 @@ export async function settlePayoutAsFailed(
   settlement: Settlement,
   { tenant_id, id: payout_id, operation, failure }: FailedRow,
 ): Promise<void> {
-  const told: PayoutTold = {
-    tenant_id,
-    payout_id,
-    said: operation === 'payout' ? 'refused' : 'kept',
-    processor_reference: null,
-    arrival_date: null,
-    returned_minor: 0,
-    failure,
-  }
+  const said = operation === 'payout' ? 'refused' : 'kept'
+  const told: PayoutTold = { ...nothingReportedOfPayout, tenant_id, payout_id, said, failure }
   await settlePayouts(tx, [{ ...settlement, told, notification_id: null }])
 }

@@ -17,6 +17,9 @@ export type RefundTold = {
   failure: { code: string; message: string } | null
 }
 
+/** A report that says nothing of the refund but how it stands. */
+export const nothingReportedOfRefund = { processor_reference: null, failure: null } as const
+
 export type RefundSettlement = Settlement & { told: RefundTold; notification_id: string | null }
 
 /** How far the processor has come: what it says of a refund moves only forward. */
@@ -114,7 +117,7 @@ export async function settleRefundAsFailed(
   settlement: Settlement,
   { tenant_id, id: refund_id, filed_under: payment_id, failure }: FailedRow,
 ): Promise<void> {
-  const told = { tenant_id, payment_id, refund_id, processor_reference: null, failure }
+  const told = { ...nothingReportedOfRefund, tenant_id, payment_id, refund_id, failure }
   await settleRefunds(tx, [{ ...settlement, told: { ...told, status: 'failed' }, notification_id: null }])
 }
 

@@ -19,6 +19,9 @@ export type TopUpTold = {
   failure: { code: string; message: string } | null
 }
 
+/** A report that says nothing of the top-up but how it stands. */
+export const nothingReportedOfTopUp = { processor_reference: null, failure: null } as const
+
 /** The settlement of a job with what it was told of a top-up, and with the notification that brought this, if one did. */
 export type TopUpSettlement = Settlement & { told: TopUpTold; notification_id: string | null }
 
@@ -142,6 +145,6 @@ export async function settleTopUpAsFailed(
   settlement: Settlement,
   { tenant_id, id: top_up_id, failure }: FailedRow,
 ): Promise<void> {
-  const told: TopUpTold = { tenant_id, top_up_id, said: 'failed', processor_reference: null, failure }
+  const told: TopUpTold = { ...nothingReportedOfTopUp, tenant_id, top_up_id, said: 'failed', failure }
   await settleTopUps(tx, [{ ...settlement, told, notification_id: null }])
 }

@@ -26,6 +26,14 @@ export type VerificationTold = {
   link: { sealed: string; lives_ms: number } | null
 }
 
+/** A report that says nothing of the verification but how it stands. */
+export const nothingReportedOfVerification = {
+  as_of: null,
+  provider_reference: null,
+  failure: null,
+  link: null,
+} as const
+
 /** The settlement of a job with what it was told, and with the notification that brought this, if one did. */
 export type VerificationSettlement = Settlement & { told: VerificationTold; notification_id: string | null }
 
@@ -154,7 +162,6 @@ export async function settleVerificationAsFailed(
   if (operation === cancelDuplicateVerification.call.operation)
     return void (await settleJobs(tx, [settlement]))
   const said = operation === 'verify' ? 'refused' : 'kept'
-  const nothing = { as_of: null, provider_reference: null, link: null }
-  const told: VerificationTold = { ...nothing, tenant_id, kyc_id, said, failure }
+  const told: VerificationTold = { ...nothingReportedOfVerification, tenant_id, kyc_id, said, failure }
   await settleVerifications(tx, [{ ...settlement, told, notification_id: null }])
 }

@@ -32,7 +32,7 @@ const LATER_MS = 10_000
  */
 const QUIET_MS = 30_000
 const LIST_DEADLINE_MS = 10_000
-const NOTHING_TOLD = { model: null, usage: null }
+const NOTHING_REPORTED = { model: null, usage: null }
 
 /** The SDK for one server and key. */
 export function openAi(options: AiOptions): AiProvider & { close(): Promise<void> } {
@@ -70,9 +70,9 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
       if (ended.aborted && error === ended.reason)
         return {
           outcome: { kind: 'ambiguous', reason: 'the answer was not checked', replayed: false },
-          ...NOTHING_TOLD,
+          ...NOTHING_REPORTED,
         }
-      return { outcome: classifyAiError(error), ...NOTHING_TOLD }
+      return { outcome: classifyAiError(error), ...NOTHING_REPORTED }
     }
   }
 

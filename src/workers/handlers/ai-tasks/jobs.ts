@@ -4,6 +4,7 @@ import { SealError } from '#core/secrets.ts'
 import { isCanceled, runningFor } from '#domain/ai-tasks/find.ts'
 import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import { nothingReportedOfAiTask } from '#domain/ai-tasks/settle.ts'
 import { aiTaskInput, runAiTask, type AiTaskInput } from '#jobs/ai-tasks.ts'
 import type { AiAnswer, AiProvider } from '#providers/ai.ts'
 import { NotStarted } from '#providers/permit.ts'
@@ -104,7 +105,7 @@ async function giveUp(_context: WorkerContext, job: ClaimedJob, reason: string):
   if (!payload.success) return park(reason)
   const failure: AiFailure = { code: 'ai_error', message: 'No attempt came to an end.' }
   const ids = { tenant_id: job.tenant_id, ...payload.data }
-  const told = { ...ids, status: 'failed', failure, model: null, usage: null } as const
+  const told = { ...nothingReportedOfAiTask, ...ids, status: 'failed', failure } as const
   return failed(failure, { tells: settlingAiTask({ told }) })
 }
 

@@ -1,6 +1,6 @@
 // The step that settles a message.
 import { settleMessages, type MessageSettlement } from '#domain/messages/settle.ts'
-import { nothingTold, type MessageTold } from '#domain/messages/told.ts'
+import { nothingReportedOfMessage, type MessageTold } from '#domain/messages/told.ts'
 import { settling, type Told } from '../../settle.ts'
 
 /** What has left is settled a few at a time: the statement costs far more than one more message in it. */
@@ -18,7 +18,7 @@ export type MessageIds = { tenant_id: string; message_id: string }
 /** Settles a message with what its call reported. */
 export function tell(ids: MessageIds, told: Pick<MessageTold, 'said'> & Partial<MessageTold>) {
   return settlingMessage({
-    told: { ...nothingTold(ids), ...told },
+    told: { ...nothingReportedOfMessage, ...ids, ...told },
     notification_id: null,
     happened_at: null,
   })

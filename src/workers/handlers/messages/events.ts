@@ -17,7 +17,12 @@ import {
 import { settleInbound, type InboundSettlement, type ReceivedMessage } from '#domain/messages/receive.ts'
 import { messagePlace } from '#domain/messages/sealed.ts'
 import { messageTerm } from '#domain/messages/terms.ts'
-import { messageNews, nothingTold, type MessageNews, type MessageTold } from '#domain/messages/told.ts'
+import {
+  messageNews,
+  nothingReportedOfMessage,
+  type MessageNews,
+  type MessageTold,
+} from '#domain/messages/told.ts'
 import type { StoredNotification } from '#domain/notifications/notification.ts'
 import type { WorkerContext } from '../../context.ts'
 import { done, retry, type Decision } from '../../decision.ts'
@@ -244,7 +249,11 @@ function apply(
   const ids = { tenant_id: message.tenant_id, message_id: message.id }
   addLogFacts(ids)
   return done({
-    tells: settlingMessage({ told: { ...nothingTold(ids), ...told }, notification_id, happened_at }),
+    tells: settlingMessage({
+      told: { ...nothingReportedOfMessage, ...ids, ...told },
+      notification_id,
+      happened_at,
+    }),
   })
 }
 

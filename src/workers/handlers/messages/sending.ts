@@ -9,7 +9,7 @@ import {
   type MessageToBegin,
 } from '#domain/messages/begin.ts'
 import type { ClaimedJob } from '#domain/jobs/claim.ts'
-import { nothingTold, type MessageTold } from '#domain/messages/told.ts'
+import { nothingReportedOfMessage, type MessageTold } from '#domain/messages/told.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import { NotStarted } from '#providers/permit.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -109,7 +109,7 @@ export async function giveUpMessage(
   const message = await findStandingMessage(sql, { tenant_id, ...ids })
   const end = message === undefined ? null : endOf(message.channel, { tenant_id, ...ids }, message)
   if (end !== null) return end
-  const told: MessageTold = { ...nothingTold({ tenant_id, ...ids }), said: 'unknown' }
+  const told: MessageTold = { ...nothingReportedOfMessage, tenant_id, ...ids, said: 'unknown' }
   const tells = settlingMessage({ told, notification_id: null, happened_at: null })
   return call?.look_only === true ? park(reason, { code: 'poison', tells }) : { ...unknown(reason), tells }
 }

@@ -4,7 +4,7 @@ import type { Failure, Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import { findPaymentByIds } from '#domain/payments/find.ts'
 import { paymentMethodPlace } from '#domain/payments/sealed.ts'
-import type { PaymentTold } from '#domain/payments/settle.ts'
+import { nothingReportedOfPayment, type PaymentTold } from '#domain/payments/settle.ts'
 import { authorizePayment, cancelPayment, capturePayment } from '#jobs/payments.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -48,7 +48,10 @@ async function authorize(context: WorkerContext, job: AuthorizeJob): Promise<Dec
   // No earlier attempt can have had an effect, so one that is canceled meanwhile needs no hold.
   const is_late = job.attempt > 1 || job.age_ms > LATE_MS
   if (is_late && !call.in_doubt && (await isUnwanted(context, job)))
-    return failed(CANCELED, { unsent: true, tells: aboutPayment({ ...nothing(job), status: 'canceled' }) })
+    return failed(CANCELED, {
+      unsent: true,
+      tells: aboutPayment({ ...nothingReportedOfPayment, ...idsOf(job), status: 'canceled' }),
+    })
   const { amount_minor, currency } = call.request
   return await createAtProvider<ProcessorPayment>(context, job, {
     provider: processor,
@@ -130,24 +133,14 @@ function authorized(context: WorkerContext, job: AuthorizeJob, found: ProcessorP
 
 // The authorization failed for good. `reference` is null when the processor has no object of it.
 function refused(job: AuthorizeJob, failure: PaymentFailure, reference: string | null): Decision {
-  const told: PaymentTold = { ...nothing(job), processor_reference: reference, failure: shown(failure) }
-  return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
-}
-
-/** What is told of a payment that the processor has not. */
-function nothing(job: AuthorizeJob): PaymentTold {
-  return {
+  const told: PaymentTold = {
+    ...nothingReportedOfPayment,
     ...idsOf(job),
     status: 'failed',
-    failed_operation: null,
-    processor_reference: null,
-    amount_capturable_minor: null,
-    amount_captured_minor: null,
-    client_secret: null,
-    capture_before: null,
-    cancellation_reason: null,
-    failure: null,
+    processor_reference: reference,
+    failure: shown(failure),
   }
+  return failed(reasonOf(failure), { reference, tells: aboutPayment(told) })
 }
 
 /** Captures or cancels a payment that the processor has. */

@@ -2,7 +2,7 @@
 import { metrics } from '#core/metrics.ts'
 import { beginCalls } from '#domain/payouts/begin.ts'
 import { findPayoutByIds, type KnownPayout } from '#domain/payouts/find.ts'
-import type { PayoutTold } from '#domain/payouts/settle.ts'
+import { nothingReportedOfPayout, type PayoutTold } from '#domain/payouts/settle.ts'
 import { cancelPayout, createPayout } from '#jobs/payouts.ts'
 import { lacksFunds, type ProcessorPayout } from '#providers/payouts.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -170,15 +170,13 @@ function told(
   said: 'refused' | 'unsent' | 'absent' | 'kept',
   failure: { code: string; message: string } | null = null,
 ) {
-  const nothing: PayoutTold = {
+  const reported: PayoutTold = {
+    ...nothingReportedOfPayout,
     ...idsOf(job),
     said,
-    processor_reference: null,
-    arrival_date: null,
-    returned_minor: 0,
     failure: failure && { code: failure.code, message: failure.message },
   }
-  return settlingPayout({ told: nothing, notification_id: null })
+  return settlingPayout({ told: reported, notification_id: null })
 }
 
 function idsOf({ tenant_id, payload }: CreateJob | CancelJob) {

@@ -1,6 +1,6 @@
 // Performs the job of a refund: creates it at the processor.
 import { findRefundByIds } from '#domain/refunds/find.ts'
-import type { RefundTold } from '#domain/refunds/settle.ts'
+import { nothingReportedOfRefund, type RefundTold } from '#domain/refunds/settle.ts'
 import { createRefund } from '#jobs/refunds.ts'
 import type { ProcessorRefund } from '#providers/payments.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -65,9 +65,9 @@ function isOurs(found: ProcessorRefund, { call }: RefundJob): boolean {
 function refused(job: RefundJob, failure: { code: string; message: string }): Decision {
   const { code, message } = failure
   const told: RefundTold = {
+    ...nothingReportedOfRefund,
     ...idsOf(job),
     status: 'failed',
-    processor_reference: null,
     failure: { code, message },
   }
   return failed(failure, { tells: aboutRefund(told) })

@@ -3,7 +3,7 @@ import type { Outcome } from '#core/outcome.ts'
 import { SealError } from '#core/secrets.ts'
 import { sourcePlace } from '#domain/top-ups/sealed.ts'
 import { findTopUpByIds } from '#domain/top-ups/find.ts'
-import type { TopUpTold } from '#domain/top-ups/settle.ts'
+import { nothingReportedOfTopUp, type TopUpTold } from '#domain/top-ups/settle.ts'
 import { createTopUp } from '#jobs/top-ups.ts'
 import type { ProcessorTopUp } from '#providers/top-ups.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -82,7 +82,7 @@ function isOurs({ amount_minor, currency, metadata }: ProcessorTopUp, { call, pa
 
 function refused(job: TopUpJob, failure: { code: string; message: string }): Decision {
   const { code, message } = failure
-  const told = { ...idsOf(job), processor_reference: null, failure: { code, message } }
+  const told = { ...nothingReportedOfTopUp, ...idsOf(job), failure: { code, message } }
   return failed(failure, { tells: aboutTopUp({ ...told, said: 'failed' }) })
 }
 

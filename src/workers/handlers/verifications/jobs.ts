@@ -3,7 +3,7 @@ import type { Outcome } from '#core/outcome.ts'
 import { isUndoable } from '#domain/reconciliation/duplicates.ts'
 import { findVerificationByIds, findTime } from '#domain/verifications/find.ts'
 import { verificationLinkPlace } from '#domain/verifications/sealed.ts'
-import type { VerificationTold } from '#domain/verifications/settle.ts'
+import { nothingReportedOfVerification, type VerificationTold } from '#domain/verifications/settle.ts'
 import { cancelVerification, createVerification, linkVerification } from '#jobs/verifications.ts'
 import type { IdentitySession } from '#providers/identity.ts'
 import type { WorkerContext } from '../../context.ts'
@@ -206,7 +206,7 @@ function nothing(
   said: 'refused' | 'kept',
   failure: { code: string; message: string } | null = null,
 ): VerificationTold {
-  return { ...idsOf(job), said, as_of: null, provider_reference: null, failure, link: null }
+  return { ...nothingReportedOfVerification, ...idsOf(job), said, failure }
 }
 
 const about = (told: VerificationTold) => settlingVerification({ told, notification_id: null })
