@@ -103,11 +103,8 @@ export async function lookUpCreation<Found extends { reference: string }>(
   return retry(refusal.failure.message, { delay_ms, unsent: true, answered: true })
 }
 
-/**
- * Decides for a record that bears our ids and is not what was asked for. If it is of other money than `asked`, its drift
- * shows it.
- */
-export async function isAnother(
+/** Decides for a record that is not what was asked for. A record of other money than `asked` is shown as a drift. */
+export async function showAnother(
   context: WorkerContext,
   compared: ComparedNoun,
   ours: { tenant_id: string; id: string },

@@ -10,7 +10,7 @@ import { done, failed, retry, rotate, type Decision } from '../../decision.ts'
 import { IRREVERSIBLE, timesSinceAsked } from '../absence.ts'
 import { UNREACHABLE } from '../calls.ts'
 import { changeAtProvider, MAX_GENERATIONS } from '../change.ts'
-import { createAtProvider, isAnother, lookUpCreation, madeAgain, type Creation } from '../create.ts'
+import { createAtProvider, showAnother, lookUpCreation, madeAgain, type Creation } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
 import { comparedPayout, payoutTold, settlingPayout, sideOfPayout } from './effects.ts'
 
@@ -49,7 +49,7 @@ function creationOf(context: WorkerContext, job: CreateJob): Creation<ProcessorP
     search: () => payouts.searchPayout({ payout_id, destination, ...timesSinceAsked(job) }),
     isOurs: (found) => isOurs(found, job),
     another: (found) =>
-      isAnother(
+      showAnother(
         context,
         comparedPayout,
         { tenant_id, id: payout_id },

@@ -7,7 +7,7 @@ import type { WorkerContext } from '../../context.ts'
 import { done, failed, type Decision } from '../../decision.ts'
 import { IRREVERSIBLE } from '../absence.ts'
 import { UNREACHABLE } from '../calls.ts'
-import { createAtProvider, isAnother, madeAgain } from '../create.ts'
+import { createAtProvider, showAnother, madeAgain } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
 import { comparedRefund, refundTold, settlingRefund, sideOfRefund } from './effects.ts'
 
@@ -34,7 +34,7 @@ async function create(context: WorkerContext, job: RefundJob): Promise<Decision>
     search: () => processor.searchRefund(request.payment_reference, id),
     isOurs: (found) => isOurs(found, job),
     another: (found) =>
-      isAnother(
+      showAnother(
         context,
         comparedRefund,
         { tenant_id, id },

@@ -10,7 +10,7 @@ import type { WorkerContext } from '../../context.ts'
 import { done, failed, type Decision } from '../../decision.ts'
 import { IRREVERSIBLE, timesSinceAsked } from '../absence.ts'
 import { UNREACHABLE } from '../calls.ts'
-import { createAtProvider, isAnother, madeAgain } from '../create.ts'
+import { createAtProvider, showAnother, madeAgain } from '../create.ts'
 import { calling, type JobOf } from '../handler.ts'
 import { comparedTopUp, settlingTopUp, sideOfTopUp, topUpTold } from './effects.ts'
 
@@ -37,7 +37,7 @@ async function create(context: WorkerContext, job: TopUpJob): Promise<Decision> 
     search: () => top_ups.searchTopUp({ top_up_id: id, amount_minor, ...timesSinceAsked(job) }),
     isOurs: (found) => isOurs(found, job),
     another: (found) =>
-      isAnother(
+      showAnother(
         context,
         comparedTopUp,
         { tenant_id, id },
