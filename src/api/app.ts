@@ -1,6 +1,6 @@
 // The API as a Fastify application: hooks and errors for all routes, the documentation, and the routes themselves.
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { serializerCompiler } from 'fastify-type-provider-zod'
+import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod'
 import { createBodyReader } from '#core/bodies.ts'
 import { statementsUnderWay, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
 import { AppError } from '#core/errors.ts'
@@ -195,7 +195,7 @@ export async function buildApi(
     })
   // Registered before the routes, because it collects them.
   openapiRoutes(app, config, () => origin)
-  for (const add of ROUTES) add(app, routes)
+  for (const add of ROUTES) add(app.withTypeProvider<ZodTypeProvider>(), routes)
   areaRoutes(app)
 
   app.get('/', (_request, reply) => reply.redirect('/docs'))

@@ -1,4 +1,12 @@
 // What routes share: resources made once by `main.ts`, and what the application makes of them.
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { AddressHash } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
@@ -35,4 +43,14 @@ export type ApiContext = {
   /** Who waits for events, by the id of the tenant. */
   feed_waiters: Waiters
 }
+
 export type RouteContext = ApiContext & { shown: Refusals['shown'] }
+
+/** The application as routes see it: the types of a handler come from the schemas of its route. */
+export type RouteApp = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>

@@ -1,13 +1,11 @@
 // The route that explains a row: what happened to it, in order.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { dateTime } from '#core/time.ts'
 import type { SubjectKey } from '#domain/subjects.ts'
 import { exampleOfCall, listTimeline, timelineEntrySchema } from '#domain/timeline.ts'
 import type { AskedFor } from '#domain/jobs/found.ts'
 import type { CallDefinition } from '#jobs/job.ts'
-import type { RouteContext } from './context.ts'
+import type { RouteApp, RouteContext } from './context.ts'
 import type { Literal } from './openapi/operation.ts'
 import { idParams, linkBefore, pageSize, route } from './route.ts'
 
@@ -30,12 +28,12 @@ type Explained = Pick<Literal, 'area' | 'tag' | 'scope' | 'operation_id' | 'summ
 
 /** Adds `GET {path}/{id}/timeline`. `find` throws where there is no such resource. */
 export function timelineRoute(
-  root: FastifyInstance,
+  app: RouteApp,
   { lists }: RouteContext,
   { path, subject, entries: listed, example: { call, reference }, ...literal }: Explained,
   find: (asked: AskedFor) => Promise<unknown>,
 ): void {
-  root.withTypeProvider<ZodTypeProvider>().get(
+  app.get(
     `${path}/:id/timeline`,
     route({
       ...literal,

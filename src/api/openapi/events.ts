@@ -22,7 +22,7 @@ import {
   PROCESSING_PAYOUT,
 } from '../routes/payouts/examples.ts'
 import { DECIDED_VERIFICATION, PENDING_VERIFICATION } from '../routes/verifications/examples.ts'
-import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups.ts'
+import { TOP_UP_FAILED, TOP_UP_PENDING } from '../routes/top-ups/examples.ts'
 import { componentName } from './components.ts'
 import {
   EXAMPLE_EVENT_ID,
@@ -170,8 +170,8 @@ function inEvent({ url: _url, ...shown }: { url: null }): object {
 }
 
 /**
- * By type. They are listed under their noun's tag, which is the plural that its table is called by too. `timelines`: the
- * path of the timeline of what has one, by tag.
+ * By type. They are listed under their noun's tag, which is the plural that its table is called by too. `timelines`:
+ * the path of the timeline of what has one, by tag.
  */
 export function eventsOf(schemas: Schemas, timelines: Map<string, string>): Record<string, JsonSchema> {
   return Object.fromEntries(

@@ -1,11 +1,9 @@
 // Routes of disputes: list and retrieve. They are made at the processor.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { disputeSchema, disputeStatus } from '#domain/disputes/dispute.ts'
 import { findDispute, listDisputes } from '#domain/disputes/find.ts'
-import type { RouteContext } from '../context.ts'
+import type { RouteApp, RouteContext } from '../context.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../route.ts'
 
 const filters = pageQuery.extend({
@@ -13,9 +11,7 @@ const filters = pageQuery.extend({
   payment_id: idText.optional().meta({ description: 'Filter by payment.', example: EXAMPLE_ID }),
 })
 
-export function disputeRoutes(root: FastifyInstance, { sql, lists }: RouteContext): void {
-  const app = root.withTypeProvider<ZodTypeProvider>()
-
+export function disputeRoutes(app: RouteApp, { sql, lists }: RouteContext): void {
   app.get(
     '/v1/disputes',
     route({

@@ -1,13 +1,11 @@
 // What became of a request, by its idempotency key.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { timestamp } from '#core/time.ts'
 import { listByKey } from '#domain/idempotency.ts'
 import { NOUNS } from '#domain/subjects.ts'
 import { idempotencyKey } from '../body.ts'
-import type { RouteContext } from '../context.ts'
+import type { RouteApp, RouteContext } from '../context.ts'
 import { EXAMPLE_ID, nextPage, pageQuery, route } from '../route.ts'
 
 const remembered = z
@@ -29,8 +27,8 @@ const remembered = z
   })
   .meta({ id: 'RememberedRequest', description: 'A request that was accepted with this key.' })
 
-export function idempotencyKeyRoutes(root: FastifyInstance, { lists }: RouteContext): void {
-  root.withTypeProvider<ZodTypeProvider>().get(
+export function idempotencyKeyRoutes(app: RouteApp, { lists }: RouteContext): void {
+  app.get(
     '/v1/idempotency_keys/:key',
     route({
       area: null,

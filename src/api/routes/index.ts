@@ -1,6 +1,5 @@
 // The registry of routes: each noun adds its own, in the order of the documentation.
-import type { FastifyInstance } from 'fastify'
-import type { RouteContext } from '../context.ts'
+import type { RouteApp, RouteContext } from '../context.ts'
 import { aiTaskRoutes } from './ai-tasks.ts'
 import { customerRoutes } from './customers.ts'
 import { disputeRoutes } from './disputes.ts'
@@ -22,7 +21,7 @@ import { webhookDeliveryRoutes } from './webhook-deliveries.ts'
 import { webhookEndpointRoutes } from './webhook-endpoints.ts'
 import { webhookRecoveryRoutes } from './webhook-recoveries.ts'
 
-export const ROUTES: ((app: FastifyInstance, context: RouteContext) => void)[] = [
+export const ROUTES: ((app: RouteApp, context: RouteContext) => void)[] = [
   customerRoutes,
   merchantRoutes,
   recipientRoutes,

@@ -1,7 +1,6 @@
 // Routes of messages.
-import type { FastifyInstance } from 'fastify'
 import type { Lanes } from '#core/batch.ts'
-import type { RouteContext } from '../context.ts'
+import type { RouteApp, RouteContext } from '../context.ts'
 import { createMessageAnswers } from './messages/answers.ts'
 import { createAskers } from './messages/asker.ts'
 import { batchRoutes } from './messages/batch.ts'
@@ -10,7 +9,7 @@ import { readMessageRoutes } from './messages/read.ts'
 import { sendRoutes } from './messages/send.ts'
 import { sendingEmail, sendingSms } from './messages/sending.ts'
 
-export function messageRoutes(app: FastifyInstance, context: RouteContext): void {
+export function messageRoutes(app: RouteApp, context: RouteContext): void {
   const answers = createMessageAnswers(context)
   // All messages of a tenant lock the row that counts them, of whichever channel.
   const lanes: Lanes = new Map()

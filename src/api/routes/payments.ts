@@ -1,14 +1,15 @@
 // Routes of payments.
-import type { FastifyInstance } from 'fastify'
-import type { RouteContext } from '../context.ts'
-import { actionRoutes } from './payments/actions.ts'
-import { createRoute } from './payments/create.ts'
+import type { RouteApp, RouteContext } from '../context.ts'
 import { createPaymentAnswers } from './payments/answers.ts'
-import { readRoutes } from './payments/read.ts'
+import { cancelPaymentRoute } from './payments/cancel.ts'
+import { capturePaymentRoute } from './payments/capture.ts'
+import { createPaymentRoute } from './payments/create.ts'
+import { readPaymentRoutes } from './payments/read.ts'
 
-export function paymentRoutes(app: FastifyInstance, context: RouteContext): void {
+export function paymentRoutes(app: RouteApp, context: RouteContext): void {
   const answers = createPaymentAnswers(context)
-  createRoute(app, context, answers)
-  readRoutes(app, context, answers)
-  actionRoutes(app, context, answers)
+  createPaymentRoute(app, context, answers)
+  readPaymentRoutes(app, context, answers)
+  capturePaymentRoute(app, context, answers)
+  cancelPaymentRoute(app, context, answers)
 }

@@ -1,14 +1,14 @@
 // Routes of payouts.
-import type { FastifyInstance } from 'fastify'
 import { findPayouts } from '#domain/payouts/find.ts'
 import type { Payout } from '#domain/payouts/payout.ts'
 import { finding, type Answers } from '../accept.ts'
-import type { RouteContext } from '../context.ts'
-import { payoutActionRoutes } from './payouts/actions.ts'
+import type { RouteApp, RouteContext } from '../context.ts'
+import { cancelPayoutRoute } from './payouts/cancel.ts'
 import { createPayoutRoute } from './payouts/create.ts'
+import { failPayoutRoute } from './payouts/fail.ts'
 import { readPayoutRoutes } from './payouts/read.ts'
 
-export function payoutRoutes(app: FastifyInstance, context: RouteContext): void {
+export function payoutRoutes(app: RouteApp, context: RouteContext): void {
   const { sql } = context
   const answers: Answers<Payout> = {
     find: finding('find_payout', (asked) => findPayouts(sql, asked), 'payout_not_found'),
@@ -17,5 +17,6 @@ export function payoutRoutes(app: FastifyInstance, context: RouteContext): void 
   }
   createPayoutRoute(app, context, answers)
   readPayoutRoutes(app, context, answers)
-  payoutActionRoutes(app, context, answers)
+  cancelPayoutRoute(app, context, answers)
+  failPayoutRoute(app, context, answers)
 }

@@ -1,10 +1,8 @@
 // The route of what is not reconciled: where our books and the processor's are known to differ.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { driftSchema, driftState, driftSubject, listDrifts } from '#domain/reconciliation/drift.ts'
-import type { RouteContext } from '../context.ts'
+import type { RouteApp, RouteContext } from '../context.ts'
 import { EXAMPLE_ID, nextPage, pageQuery, route } from '../route.ts'
 
 const listQuery = pageQuery.extend({
@@ -16,9 +14,7 @@ const listQuery = pageQuery.extend({
     .meta({ description: 'Filter by payment; includes its refunds.', example: EXAMPLE_ID }),
 })
 
-export function reconciliationRoutes(root: FastifyInstance, { lists }: RouteContext): void {
-  const app = root.withTypeProvider<ZodTypeProvider>()
-
+export function reconciliationRoutes(app: RouteApp, { lists }: RouteContext): void {
   app.get(
     '/v1/reconciliation',
     route({

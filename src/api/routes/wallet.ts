@@ -1,20 +1,16 @@
 // Routes of the wallet: balances, and what moved them.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { currencyCode } from '#core/money.ts'
 import { listWalletBalances, walletBalanceSchema } from '#domain/wallet/balances.ts'
 import { listTransactions, transactionKind, walletTransactionSchema } from '#domain/wallet/transactions.ts'
-import type { RouteContext } from '../context.ts'
+import type { RouteApp, RouteContext } from '../context.ts'
 import { EXAMPLE_ID, idText, nextPage, pageQuery, route } from '../route.ts'
 
 const ofCurrency = currencyCode
   .optional()
   .meta({ description: 'Only this currency, in upper or lower case.', example: 'usd' })
 
-export function walletRoutes(root: FastifyInstance, { sql, lists }: RouteContext): void {
-  const app = root.withTypeProvider<ZodTypeProvider>()
-
+export function walletRoutes(app: RouteApp, { sql, lists }: RouteContext): void {
   app.get(
     '/v1/wallet/balances',
     route({

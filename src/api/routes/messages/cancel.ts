@@ -1,6 +1,4 @@
 // The route that cancels a message.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
@@ -9,7 +7,7 @@ import { findProtectedMessage } from '#domain/messages/find.ts'
 import { messageSchema, type Message } from '#domain/messages/message.ts'
 import { acceptAtOnce, type Answers } from '../../accept.ts'
 import { idempotencyKey } from '../../body.ts'
-import type { ApiContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, route } from '../../route.ts'
 import { openedMessage } from './answers.ts'
 import { MESSAGE_CANCELED } from './examples.ts'
@@ -19,14 +17,10 @@ const cancelBody = z
   .meta({ id: 'CancelMessage', description: 'Only an idempotency key.' })
   .nullish()
 
-export function cancelMessageRoute(
-  root: FastifyInstance,
-  context: ApiContext,
-  answers: Answers<Message>,
-): void {
+export function cancelMessageRoute(app: RouteApp, context: RouteContext, answers: Answers<Message>): void {
   const { sql, vault } = context
 
-  root.withTypeProvider<ZodTypeProvider>().post(
+  app.post(
     '/v1/messages/:id/cancel',
     route({
       area: 'messages',

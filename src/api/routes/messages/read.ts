@@ -1,6 +1,4 @@
 // Routes that read messages: list, retrieve, explain.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { EMAIL } from '#core/config/providers.ts'
 import { listMessages } from '#domain/messages/find.ts'
@@ -8,7 +6,7 @@ import { messageChannel, messageSchema, messageStatus, type Message } from '#dom
 import { messageTerm } from '#domain/messages/terms.ts'
 import { sendEmail } from '#jobs/messages.ts'
 import type { Answers } from '../../accept.ts'
-import type { RouteContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import { idParams, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
 import { openedMessage } from './answers.ts'
@@ -30,14 +28,8 @@ const filters = pageQuery.extend({
   tag: soughtTag.optional().meta({ description: 'Filter by tag. Only email has tags.', example: 'shipping' }),
 })
 
-export function readMessageRoutes(
-  root: FastifyInstance,
-  context: RouteContext,
-  { find }: Answers<Message>,
-): void {
+export function readMessageRoutes(app: RouteApp, context: RouteContext, { find }: Answers<Message>): void {
   const { lists, vault, hashOf } = context
-  const app = root.withTypeProvider<ZodTypeProvider>()
-
   app.get(
     '/v1/messages',
     route({
@@ -89,7 +81,7 @@ export function readMessageRoutes(
   )
 
   timelineRoute(
-    root,
+    app,
     context,
     {
       path: '/v1/messages',

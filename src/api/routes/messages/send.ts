@@ -1,10 +1,8 @@
 // The routes that send one message.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { ErrorCode } from '#core/errors.ts'
 import { messageSchema } from '#domain/messages/message.ts'
 import { accept } from '../../accept.ts'
-import type { ApiContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import { route } from '../../route.ts'
 import type { AskerOf } from './asker.ts'
 import { emailBody, EMAIL_TAKES, smsBody, type EmailBody, type SmsBody } from './bodies.ts'
@@ -22,13 +20,7 @@ const REFUSALS = [
 
 export type Sendings = { askerOf: AskerOf; email: Sending<EmailBody>; sms: Sending<SmsBody> }
 
-export function sendRoutes(
-  root: FastifyInstance,
-  context: ApiContext,
-  { askerOf, email, sms }: Sendings,
-): void {
-  const app = root.withTypeProvider<ZodTypeProvider>()
-
+export function sendRoutes(app: RouteApp, context: RouteContext, { askerOf, email, sms }: Sendings): void {
   app.post(
     '/v1/messages/email',
     route({

@@ -4,6 +4,7 @@ import { batcher, MOST_BYTES, type BatchOptions, type Lanes } from '#core/batch.
 import type { Json } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
+import type { Vault } from '#core/secrets.ts'
 import { MESSAGE_WINDOWS, type MessageLimits } from '#domain/messages/limits.ts'
 import type { Message, MessageStatus } from '#domain/messages/message.ts'
 import {
@@ -116,17 +117,11 @@ function sending<Body extends AnyBody>(
           const text = JSON.stringify(content)
           // What was given is held as part of the body.
           if (body.template != null) take(Buffer.byteLength(text))
-          const sealed = (column: 'envelope' | 'content', part: string) =>
-            vault.seal(part, messagePlace(tenant_id, message_id, column))
           const message_request: MessageRequest = {
             ...asked,
             ...columns,
             message_id,
-            envelope: sealed('envelope', JSON.stringify(envelope)),
-            content: sealed('content', text),
-            attachments: files.map((file, nth) =>
-              vault.seal(file, attachmentPlace(tenant_id, message_id, nth)),
-            ),
+            ...sealedParts(vault, { tenant_id, message_id }, JSON.stringify(envelope), text, files),
             send_at,
             retries: !waits || send_at !== null,
             metadata,
@@ -148,6 +143,20 @@ function sending<Body extends AnyBody>(
       expects_news: true,
       why_not: () => refusalOf(judged, composed, limits),
     }
+  }
+}
+
+function sealedParts(
+  vault: Vault,
+  { tenant_id, message_id }: { tenant_id: string; message_id: string },
+  envelope: string,
+  content: string,
+  files: string[],
+): Pick<MessageRequest, 'envelope' | 'content' | 'attachments'> {
+  return {
+    envelope: vault.seal(envelope, messagePlace(tenant_id, message_id, 'envelope')),
+    content: vault.seal(content, messagePlace(tenant_id, message_id, 'content')),
+    attachments: files.map((file, nth) => vault.seal(file, attachmentPlace(tenant_id, message_id, nth))),
   }
 }
 

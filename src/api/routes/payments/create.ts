@@ -1,9 +1,8 @@
 // The route that creates a payment.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { PAYMENTS } from '#core/config/providers.ts'
+import type { Sql } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { amountMinor, largestPayment, takenCurrency } from '#core/money.ts'
@@ -15,10 +14,10 @@ import { findRecord } from '#domain/records.ts'
 import { authorizePayment } from '#jobs/payments.ts'
 import { accept } from '../../accept.ts'
 import { checkAmount, httpUrl, idempotencyKey, metadata, text } from '../../body.ts'
-import type { ApiContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import type { PaymentAnswers } from './answers.ts'
-import { HELD, PENDING } from './examples.ts'
+import { HELD, PENDING, PAYMENT_REQUESTS } from './examples.ts'
 
 /** 13 digits or more, however they are divided, that are no part of a word: some card's number, also a mistyped one. */
 const CARD_NUMBER = /(?<![\p{L}\p{Nd}])(?:\p{Nd}[^\p{L}\p{Nd}]*){12,}\p{Nd}(?![\p{L}\p{Nd}])/u
@@ -71,9 +70,8 @@ const createBody = z
 /** Whether the authorization has ended without a refusal. (The error of a refusal comes from the job.) */
 const reached = ({ status }: Payment) => status !== 'pending' && status !== 'failed'
 
-export function createRoute(root: FastifyInstance, context: ApiContext, answers: PaymentAnswers): void {
+export function createPaymentRoute(app: RouteApp, context: RouteContext, answers: PaymentAnswers): void {
   const { sql, vault } = context
-  const app = root.withTypeProvider<ZodTypeProvider>()
   const create = batcher<CreateRequest, 'accepted' | 'known' | undefined>(
     'create_payment',
     async (requests) => {
@@ -96,40 +94,7 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
       waits: 'by_default',
       key: 'required',
       examples: {
-        requests: {
-          card: {
-            summary: 'A card, given by its token',
-            value: {
-              idempotency_key: 'order-17-payment',
-              amount_minor: 1000,
-              currency: 'USD',
-              method: 'card',
-              payment_method: PAYMENTS.examples.payment_method,
-              description: 'Order 17',
-              metadata: { order: 'A-17' },
-            },
-          },
-          authentication: {
-            summary: 'A card that requires 3-D Secure',
-            value: {
-              idempotency_key: 'order-18-payment',
-              amount_minor: 1000,
-              currency: 'EUR',
-              method: 'card',
-              payment_method: PAYMENTS.examples.payment_method_that_authenticates,
-              return_url: 'https://shop.example/orders/18',
-            },
-          },
-          front_end: {
-            summary: "The buyer enters the card in the processor's own front end",
-            value: {
-              idempotency_key: 'order-19-payment',
-              amount_minor: 1000,
-              currency: 'JPY',
-              method: 'card',
-            },
-          },
-        },
+        requests: PAYMENT_REQUESTS,
         answer: HELD,
         unfinished: PENDING,
       },
@@ -158,23 +123,24 @@ export function createRoute(root: FastifyInstance, context: ApiContext, answers:
           return create({ ...body, ...asked, payment_id, payment_method, processor: AREAS.payments.provider })
         },
         reached,
-        why_not: () => whyNot(request.credentials.tenant_id, body),
+        why_not: () => whyNot(sql, request.credentials.tenant_id, body),
       })
     },
   )
+}
 
-  async function whyNot(
-    tenant_id: string,
-    { customer_id, merchant_id }: { customer_id: string | null; merchant_id: string | null },
-  ): Promise<AppError> {
-    const no_customer = new AppError('customer_not_found', { param: 'customer_id' })
-    if (merchant_id === null) return no_customer
-    const merchant = await findRecord(sql, 'merchant', { tenant_id, id: merchant_id })
-    if (merchant !== undefined && merchant.archived_at !== null)
-      return new AppError('payment_invalid', { param: 'merchant_id', message: 'The merchant is archived.' })
-    // One that is there by now was not when it was looked for.
-    if (merchant === undefined || customer_id === null)
-      return new AppError('merchant_not_found', { param: 'merchant_id' })
-    return no_customer
-  }
+async function whyNot(
+  sql: Sql,
+  tenant_id: string,
+  { customer_id, merchant_id }: { customer_id: string | null; merchant_id: string | null },
+): Promise<AppError> {
+  const no_customer = new AppError('customer_not_found', { param: 'customer_id' })
+  if (merchant_id === null) return no_customer
+  const merchant = await findRecord(sql, 'merchant', { tenant_id, id: merchant_id })
+  if (merchant !== undefined && merchant.archived_at !== null)
+    return new AppError('payment_invalid', { param: 'merchant_id', message: 'The merchant is archived.' })
+  // One that is there by now was not when it was looked for.
+  if (merchant === undefined || customer_id === null)
+    return new AppError('merchant_not_found', { param: 'merchant_id' })
+  return no_customer
 }

@@ -1,4 +1,5 @@
 // How payments look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+import { PAYMENTS } from '#core/config/providers.ts'
 
 const LATER = '2026-11-20T10:17:02.654321Z'
 const OPEN = { captured_at: null, canceled_at: null, cancellation_reason: null }
@@ -47,4 +48,39 @@ export const FAILED = { ...REQUIRES_ACTION, status: 'failed', failure: DECLINED 
 export const PROCESSOR_FAILED = {
   code: 'processor_error',
   message: 'The payment processor could not be reached.',
+}
+
+export const PAYMENT_REQUESTS = {
+  card: {
+    summary: 'A card, given by its token',
+    value: {
+      idempotency_key: 'order-17-payment',
+      amount_minor: 1000,
+      currency: 'USD',
+      method: 'card',
+      payment_method: PAYMENTS.examples.payment_method,
+      description: 'Order 17',
+      metadata: { order: 'A-17' },
+    },
+  },
+  authentication: {
+    summary: 'A card that requires 3-D Secure',
+    value: {
+      idempotency_key: 'order-18-payment',
+      amount_minor: 1000,
+      currency: 'EUR',
+      method: 'card',
+      payment_method: PAYMENTS.examples.payment_method_that_authenticates,
+      return_url: 'https://shop.example/orders/18',
+    },
+  },
+  front_end: {
+    summary: "The buyer enters the card in the processor's own front end",
+    value: {
+      idempotency_key: 'order-19-payment',
+      amount_minor: 1000,
+      currency: 'JPY',
+      method: 'card',
+    },
+  },
 }

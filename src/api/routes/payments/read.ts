@@ -1,6 +1,4 @@
 // Routes that read payments: list, retrieve, explain.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { PAYMENTS } from '#core/config/providers.ts'
 import { currencyCode } from '#core/money.ts'
@@ -8,7 +6,7 @@ import { dateTime } from '#core/time.ts'
 import { listPayments } from '#domain/payments/find.ts'
 import { paymentSchema, paymentStatus } from '#domain/payments/payment.ts'
 import { capturePayment } from '#jobs/payments.ts'
-import type { RouteContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import {
   asInteger,
   EXAMPLE_ID,
@@ -61,14 +59,12 @@ const filters = pageQuery.extend({
     }),
 })
 
-export function readRoutes(
-  root: FastifyInstance,
+export function readPaymentRoutes(
+  app: RouteApp,
   context: RouteContext,
   { shown, find }: PaymentAnswers,
 ): void {
   const { lists } = context
-  const app = root.withTypeProvider<ZodTypeProvider>()
-
   app.get(
     '/v1/payments',
     route({
@@ -110,7 +106,7 @@ export function readRoutes(
   )
 
   timelineRoute(
-    root,
+    app,
     context,
     {
       path: '/v1/payments',

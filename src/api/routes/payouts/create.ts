@@ -1,6 +1,4 @@
 // The route that creates a payout.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { batcher } from '#core/batch.ts'
 import { AppError } from '#core/errors.ts'
@@ -12,9 +10,9 @@ import { requestPayouts, type PayoutRequest, type Judgement } from '#domain/payo
 import { createPayout } from '#jobs/payouts.ts'
 import { accept, type Answers } from '../../accept.ts'
 import { idempotencyKey, metadata, text, tooFine } from '../../body.ts'
-import type { ApiContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
-import { PENDING_PAYOUT } from './examples.ts'
+import { PAYOUT_REQUESTS, PENDING_PAYOUT } from './examples.ts'
 
 const createBody = z
   .strictObject({
@@ -31,13 +29,8 @@ const createBody = z
   .meta({ id: 'CreatePayout', description: 'The payout to create.' })
 type CreateBody = z.output<typeof createBody>
 
-export function createPayoutRoute(
-  root: FastifyInstance,
-  context: ApiContext,
-  answers: Answers<Payout>,
-): void {
+export function createPayoutRoute(app: RouteApp, context: RouteContext, answers: Answers<Payout>): void {
   const { sql } = context
-  const app = root.withTypeProvider<ZodTypeProvider>()
   const create = batcher<PayoutRequest, Judgement>(
     'create_payout',
     async (requests) => {
@@ -65,18 +58,7 @@ export function createPayoutRoute(
       waits: 'if_asked',
       key: 'required',
       examples: {
-        requests: {
-          payout: {
-            summary: 'To a recipient',
-            value: {
-              idempotency_key: 'payout-2026-11-20',
-              amount_minor: 1000,
-              currency: 'usd',
-              recipient_id: EXAMPLE_ID,
-              description: 'November',
-            },
-          },
-        },
+        requests: PAYOUT_REQUESTS,
         answer: PENDING_PAYOUT,
         unfinished: PENDING_PAYOUT,
       },

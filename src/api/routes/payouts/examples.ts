@@ -1,4 +1,5 @@
 // How payouts look in the examples of the OpenAPI document, where they differ from the examples of their fields.
+import { EXAMPLE_ID } from '../../route.ts'
 
 const LATER = '2026-11-20T10:17:02.654321Z'
 const OPEN = { paid_at: null, failed_at: null, canceled_at: null, fail_requested_at: null }
@@ -25,4 +26,17 @@ export const FAIL_REQUESTED = {
   fail_requested_at: LATER,
   updated_at: LATER,
   failure: BY_HAND,
+}
+
+export const PAYOUT_REQUESTS = {
+  payout: {
+    summary: 'To a recipient',
+    value: {
+      idempotency_key: 'payout-2026-11-20',
+      amount_minor: 1000,
+      currency: 'usd',
+      recipient_id: EXAMPLE_ID,
+      description: 'November',
+    },
+  },
 }

@@ -1,6 +1,4 @@
 // Routes that read payouts: list, retrieve, explain.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { PAYOUTS } from '#core/config/providers.ts'
 import { currencyCode } from '#core/money.ts'
@@ -8,7 +6,7 @@ import { listPayouts } from '#domain/payouts/find.ts'
 import { payoutSchema, payoutStatus, type Payout } from '#domain/payouts/payout.ts'
 import { createPayout } from '#jobs/payouts.ts'
 import type { Answers } from '../../accept.ts'
-import type { RouteContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
 import { PROCESSING_PAYOUT } from './examples.ts'
@@ -19,14 +17,8 @@ const filters = pageQuery.extend({
   currency: currencyCode.optional().meta({ description: 'Filter by currency.', example: 'usd' }),
 })
 
-export function readPayoutRoutes(
-  root: FastifyInstance,
-  context: RouteContext,
-  { find }: Answers<Payout>,
-): void {
+export function readPayoutRoutes(app: RouteApp, context: RouteContext, { find }: Answers<Payout>): void {
   const { lists } = context
-  const app = root.withTypeProvider<ZodTypeProvider>()
-
   app.get(
     '/v1/payouts',
     route({
@@ -65,7 +57,7 @@ export function readPayoutRoutes(
   )
 
   timelineRoute(
-    root,
+    app,
     context,
     {
       path: '/v1/payouts',

@@ -1,7 +1,6 @@
 // The route that begins a verification.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
 import { AppError, type ErrorCode } from '#core/errors.ts'
 import { newId } from '#core/ids.ts'
 import { AREAS } from '#domain/areas.ts'
@@ -14,7 +13,7 @@ import {
 import { createVerification } from '#jobs/verifications.ts'
 import { accept } from '../../accept.ts'
 import { httpUrl, idempotencyKey, metadata } from '../../body.ts'
-import type { ApiContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, idText, route } from '../../route.ts'
 import type { VerificationAnswers } from './answers.ts'
 import { PENDING_VERIFICATION } from './examples.ts'
@@ -45,12 +44,11 @@ const NOT_FOUND: Record<VerificationSubjectType, ErrorCode> = {
 }
 
 export function createVerificationRoute(
-  root: FastifyInstance,
-  context: ApiContext,
+  app: RouteApp,
+  context: RouteContext,
   answers: VerificationAnswers,
 ): void {
   const { sql } = context
-  const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.post(
     '/v1/compliance/kyc',
@@ -103,29 +101,30 @@ export function createVerificationRoute(
         step: (asked) =>
           requestVerification(sql, { ...body, ...asked, kyc_id, provider: AREAS.compliance.provider }),
         reached: ({ status }) => status !== 'pending',
-        why_not: () => whyNot(request.credentials.tenant_id, body),
+        why_not: () => whyNot(sql, request.credentials.tenant_id, body),
       })
       return await answers.withLink(answered)
     },
   )
+}
 
-  async function whyNot(
-    tenant_id: string,
-    { subject_type, subject_id }: z.output<typeof createBody>,
-  ): Promise<AppError> {
-    const subject = await findVerificationSubject(sql, { tenant_id, subject_type, subject_id })
-    if (subject === undefined) return new AppError(NOT_FOUND[subject_type], { param: 'subject_id' })
-    if (subject.gone) {
-      const became = subject_type === 'customer' ? 'deleted' : 'archived'
-      return new AppError('kyc_invalid', {
-        param: 'subject_id',
-        message: `The ${subject_type} is ${became}.`,
-      })
-    }
-    return new AppError('kyc_open', {
+async function whyNot(
+  sql: Sql,
+  tenant_id: string,
+  { subject_type, subject_id }: z.output<typeof createBody>,
+): Promise<AppError> {
+  const subject = await findVerificationSubject(sql, { tenant_id, subject_type, subject_id })
+  if (subject === undefined) return new AppError(NOT_FOUND[subject_type], { param: 'subject_id' })
+  if (subject.gone) {
+    const became = subject_type === 'customer' ? 'deleted' : 'archived'
+    return new AppError('kyc_invalid', {
       param: 'subject_id',
-      message: `A verification of this ${subject_type} is still open.`,
-      context: { kyc_id: subject.kyc_id },
+      message: `The ${subject_type} is ${became}.`,
     })
   }
+  return new AppError('kyc_open', {
+    param: 'subject_id',
+    message: `A verification of this ${subject_type} is still open.`,
+    context: { kyc_id: subject.kyc_id },
+  })
 }

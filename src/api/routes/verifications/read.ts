@@ -1,6 +1,4 @@
 // Routes that read verifications: list, retrieve, explain.
-import type { FastifyInstance } from 'fastify'
-import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import { IDENTITY } from '#core/config/providers.ts'
 import { listVerifications } from '#domain/verifications/find.ts'
@@ -10,7 +8,7 @@ import {
   verificationStatus,
 } from '#domain/verifications/verification.ts'
 import { createVerification } from '#jobs/verifications.ts'
-import type { RouteContext } from '../../context.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
 import { EXAMPLE_ID, flag, idParams, idText, nextPage, pageQuery, route } from '../../route.ts'
 import { timelineRoute } from '../../timeline.ts'
 import { withoutLink, type VerificationAnswers } from './answers.ts'
@@ -24,13 +22,11 @@ const filters = pageQuery.extend({
 })
 
 export function readVerificationRoutes(
-  root: FastifyInstance,
+  app: RouteApp,
   context: RouteContext,
   { find }: VerificationAnswers,
 ): void {
   const { lists } = context
-  const app = root.withTypeProvider<ZodTypeProvider>()
-
   app.get(
     '/v1/compliance/kyc',
     route({
@@ -71,7 +67,7 @@ export function readVerificationRoutes(
   )
 
   timelineRoute(
-    root,
+    app,
     context,
     {
       path: '/v1/compliance/kyc',

@@ -4,9 +4,11 @@ import { AppError } from '#core/errors.ts'
 import { problemOfTenantUrl, tenantUrlRules } from '#core/tenant-urls.ts'
 
 /** Throws `invalid_request` for a URL whose form is not taken, or that leads to an address that is not allowed. */
-export function createUrlCheck(config: Config) {
+export type UrlCheck = (url: string) => Promise<void>
+
+export function createUrlCheck(config: Config): UrlCheck {
   const rules = tenantUrlRules(config)
-  return async (url: string): Promise<void> => {
+  return async (url) => {
     const problem = await problemOfTenantUrl(url, rules)
     if (problem !== null)
       throw new AppError('invalid_request', {

@@ -1,0 +1,63 @@
+// The route that creates a customer.
+import { batcher } from '#core/batch.ts'
+import { newId } from '#core/ids.ts'
+import { createCustomers, type CreateCustomer } from '#domain/customers/change.ts'
+import { customerSchema, type Customer } from '#domain/customers/customer.ts'
+import { findProtectedCustomers } from '#domain/customers/find.ts'
+import type { Protected, SentKey } from '#domain/idempotency.ts'
+import { acceptAtOnce } from '../../accept.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { route } from '../../route.ts'
+import { createCustomerBody } from './body.ts'
+
+export function createCustomerRoute(app: RouteApp, context: RouteContext): void {
+  const { sql } = context
+  const create = batcher<CreateCustomer, Customer | 'known'>(
+    'create_customer',
+    (requests) => createCustomers(sql, requests),
+    {
+      key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}`,
+    },
+  )
+  const replayed = batcher<SentKey, Protected<Customer> | undefined>('find_replayed_customer', (sent) =>
+    findProtectedCustomers(sql, sent),
+  )
+
+  app.post(
+    '/v1/customers',
+    route({
+      area: 'customers',
+      scope: 'customer:write',
+      operation_id: 'createCustomer',
+      summary: 'Create a customer',
+      body: createCustomerBody,
+      key: 'required',
+      examples: {
+        requests: {
+          named: {
+            summary: 'With all details',
+            value: {
+              idempotency_key: 'customer-17',
+              name: 'Ada Lovelace',
+              email: 'ada@example.com',
+              phone: '+442079460000',
+              external_id: 'user-17',
+              metadata: { plan: 'pro' },
+            },
+          },
+          bare: { summary: 'With only its key', value: { idempotency_key: 'customer-18' } },
+        },
+      },
+      response: { 201: customerSchema },
+      errors: ['idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      return await acceptAtOnce(context, request, reply, {
+        body,
+        step: (asked) => create({ ...body, ...asked, customer_id: newId(), event_id: newId() }),
+        find: replayed,
+      })
+    },
+  )
+}

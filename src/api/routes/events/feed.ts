@@ -1,0 +1,138 @@
+// The route of the feed of events, in which a request may wait for more.
+import type { FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
+import { createGates } from '#core/gate.ts'
+import { eventSchema, findLastSequence, listFeed, type FeedQuery, type FeedRow } from '#domain/feed.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import type { EventAnswers } from '../../event-answers.ts'
+import { eventTypes } from '../../event-types.ts'
+import { preferredWait } from '../../prefer.ts'
+import { asInteger, EXAMPLE_ID, idText, linkAfter, pageQuery, pageSize, route } from '../../route.ts'
+import type { Hints } from '../../wait.ts'
+import { CAPTURED_EVENT } from './examples.ts'
+
+/** Requests of one key that wait for events at once. */
+const WAITING_OF_A_KEY = 20
+
+const NO_SEQUENCE = `must be a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`
+
+const feedQuery = z.strictObject({
+  after: z
+    .string()
+    .regex(/^\d{1,16}$/, { error: NO_SEQUENCE })
+    .transform(Number)
+    .pipe(z.int({ error: NO_SEQUENCE }).min(0))
+    .default(0)
+    .meta({
+      description: 'Only events with a higher `sequence`. Pass that of the last event that you have.',
+      ...asInteger({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+      standard: 0,
+      example: 17,
+    }),
+  limit: pageSize(25),
+  type: eventTypes.optional().meta({
+    description: 'Filter by type, or by all types of a resource: `payment.*`.',
+    example: 'payment.*',
+  }),
+  subject_id: idText.optional().meta({ description: 'Filter by resource.', example: EXAMPLE_ID }),
+  created_from: pageQuery.shape.created_from,
+  created_to: pageQuery.shape.created_to,
+})
+
+export function feedRoute(app: RouteApp, context: RouteContext, answers: EventAnswers): void {
+  const { lists, feed_waiters } = context
+  const waiting = createGates({
+    running: WAITING_OF_A_KEY,
+    queue: {
+      waiting: 0,
+      wait_ms: 0,
+      refuse: () =>
+        new AppError('rate_limited', {
+          retry_after_s: 1,
+          message: `Too many requests that wait for events: at most ${WAITING_OF_A_KEY} at once.`,
+        }),
+    },
+  })
+
+  app.get(
+    '/v1/events',
+    route({
+      area: 'events',
+      scope: 'events:read',
+      operation_id: 'listEvents',
+      summary: 'List events, oldest first',
+      description:
+        'The feed of events. Every event has a `sequence`, from 1 and without gaps, and an event that appears later never has a lower one. So if you always ask for the events after the last one you have, you miss nothing. `Link` always points to the next page. An event joins the feed a moment after it happened, and is kept for 90 days unless your operator chose otherwise. `created_from` and `created_to` select by the time when it happened, still in the order of the sequences, and who waits is answered by the first event that all filters allow.',
+      querystring: feedQuery,
+      response: { 200: z.array(eventSchema) },
+      waits: 'for_more',
+      examples: { answer: CAPTURED_EVENT },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const { query, credentials } = request
+      const { tenant_id, key_id } = credentials
+      const preferred = preferredWait(request)
+      const wait_ms = preferred?.wait_ms ?? 0
+      if (preferred !== undefined) reply.header('preference-applied', preferred.applied)
+      // Listen before reading, so that no hint is missed in between.
+      using hints = feed_waiters.listen(wait_ms > 0 ? tenant_id : null, wait_ms)
+      const find = wait_ms > 0 ? createFeedReader(tenant_id, query) : null
+      const read = (again: boolean) =>
+        lists(
+          request,
+          reply,
+          async (lists_sql) => {
+            const rows = await (find?.(lists_sql, again) ?? listFeed(lists_sql, tenant_id, query))
+            return await answers.many(lists_sql, rows)
+          },
+          { again, looks_again: (found) => found.length === 0 },
+        )
+      let events = await read(false)
+      if (events.length === 0 && wait_ms > 0)
+        events = await waiting(key_id, () => readOnHints(request, hints, () => read(true)))
+      reply.header('link', linkAfter(request.url, String(events.at(-1)?.sequence ?? query.after)))
+      return events
+    },
+  )
+}
+
+/**
+ * Reads the same page of the feed repeatedly. `again`: not the first time. Events that the filters reject are not read
+ * twice.
+ */
+function createFeedReader(
+  tenant_id: string,
+  query: FeedQuery,
+): (sql: Sql, again: boolean) => Promise<FeedRow[]> {
+  let { after } = query
+  return async (sql, again) => {
+    // Read before the events: an event that joins the feed in between is read the next time.
+    const last = await findLastSequence(sql, tenant_id)
+    if (again && last <= after) return []
+    const found = await listFeed(sql, tenant_id, { ...query, after, few: again })
+    if (found.length === 0) after = Math.max(after, last)
+    return found
+  }
+}
+
+/** Reads at each hint until there is an event, the wait is over or the caller has left. */
+async function readOnHints<Found>(
+  request: FastifyRequest,
+  hints: Hints,
+  read: () => Promise<Found[]>,
+): Promise<Found[]> {
+  const { socket } = request.raw
+  const leave = () => hints[Symbol.dispose]()
+  if (socket.destroyed) leave()
+  socket.once('close', leave)
+  try {
+    let found: Found[] = []
+    while (found.length === 0 && (await hints.next())) found = await read()
+    return found
+  } finally {
+    socket.off('close', leave)
+  }
+}

@@ -1,0 +1,47 @@
+// Routes that read merchants: list and retrieve.
+import { z } from 'zod'
+import { merchantSchema } from '#domain/merchants/merchant.ts'
+import { findRecord, listRecords } from '#domain/records.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { found } from '../../refusals.ts'
+import { flag, idParams, nextPage, pageQuery, route } from '../../route.ts'
+
+export function readMerchantRoutes(app: RouteApp, { sql, lists }: RouteContext): void {
+  app.get(
+    '/v1/merchants',
+    route({
+      area: 'merchants',
+      scope: 'merchants:read',
+      operation_id: 'listMerchants',
+      summary: 'List merchants, newest first',
+      querystring: pageQuery.extend({
+        archived: flag('List archived ones instead of the others.'),
+      }),
+      response: { 200: z.array(merchantSchema) },
+      errors: [],
+    }),
+    async (request, reply) => {
+      const merchants = await lists(request, reply, (lists_sql) =>
+        listRecords(lists_sql, 'merchant', request.credentials.tenant_id, request.query),
+      )
+      reply.headers(nextPage(request.url, request.query.limit, merchants))
+      return merchants
+    },
+  )
+
+  app.get(
+    '/v1/merchants/:id',
+    route({
+      area: 'merchants',
+      scope: 'merchants:read',
+      operation_id: 'getMerchant',
+      summary: 'Retrieve a merchant',
+      description: 'Archived ones are returned too.',
+      params: idParams,
+      response: { 200: merchantSchema },
+      errors: ['merchant_not_found'],
+    }),
+    async ({ credentials: { tenant_id }, params: { id } }) =>
+      found(await findRecord(sql, 'merchant', { tenant_id, id }), 'merchant_not_found'),
+  )
+}

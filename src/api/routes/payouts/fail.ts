@@ -1,0 +1,73 @@
+// The route that fails a payout manually.
+import { z } from 'zod'
+import { joinPayoutFail, requestPayoutFail } from '#domain/payouts/fail.ts'
+import { OPEN_STATUSES, payoutSchema, type Payout } from '#domain/payouts/payout.ts'
+import { cancelPayout } from '#jobs/payouts.ts'
+import { accept, type Answers } from '../../accept.ts'
+import { idempotencyKey } from '../../body.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { idParams, route } from '../../route.ts'
+import { FAIL_REQUESTED, FAILED_BY_HAND } from './examples.ts'
+import { refusalOfPayout } from './refusals.ts'
+
+const failBody = z
+  .strictObject({
+    reason: z.string().min(1).max(1000).meta({
+      description: "The reason; shown as the payout's failure.",
+      example: 'The bank says that it never arrived.',
+    }),
+    idempotency_key: idempotencyKey.meta({ example: 'payout-17-fail' }).optional(),
+  })
+  .meta({ id: 'FailPayout', description: 'Why the payout failed.' })
+
+export function failPayoutRoute(app: RouteApp, context: RouteContext, answers: Answers<Payout>): void {
+  const { sql } = context
+
+  app.post(
+    '/v1/payouts/:id/fail',
+    route({
+      area: 'payouts',
+      scope: 'payouts:write',
+      operation_id: 'failPayout',
+      summary: 'Fail a payout manually',
+      description:
+        'Fails a payout as soon as nothing can leave any more. One that was never sent, or whose every sending was refused, is `failed` at once (200), its amount is released, and it will not be sent. If its call is in progress, its outcome is not known or the processor has accepted it, the request is recorded (202, `fail_requested_at`), and the processor is asked to let go of it. The payout then becomes `failed` when the processor refuses it, lets go of it, fails it or returns it, or `paid` if the processor pays it: then the request is void (event `payout.fail_overtaken`). A transfer is not asked for and never reversed. A second request joins the first, and so does one after a cancellation: then the payout ends as `canceled` if the processor lets go of it. With `Prefer: wait=N` the answer comes when the payout has ended: 200, or 409 if it was paid.',
+      params: idParams,
+      body: failBody,
+      response: { 200: payoutSchema, 202: payoutSchema },
+      waits: 'if_asked',
+      key: 'optional',
+      examples: {
+        requests: {
+          reason: { summary: 'With a reason', value: { reason: 'The bank says that it never arrived.' } },
+        },
+        answer: FAILED_BY_HAND,
+        unfinished: FAIL_REQUESTED,
+      },
+      errors: ['payout_not_found', 'payout_not_failable', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      const { reason } = body
+      const payout_id = request.params.id
+      return await accept(context, request, reply, {
+        job: cancelPayout,
+        answers,
+        id: payout_id,
+        body,
+        async step(asked) {
+          const accepted = await requestPayoutFail(sql, { ...asked, payout_id, reason })
+          if (accepted === 'known') return accepted
+          if (accepted?.accepted === 'canceling') return 'accepted'
+          const joined = accepted ?? (await joinPayoutFail(sql, { ...asked, payout_id }))
+          return joined && { joined: joined.job_id }
+        },
+        until: ({ status }) => !OPEN_STATUSES.includes(status),
+        // It may have been canceled before: nothing has left then, either.
+        reached: ({ status }) => status === 'failed' || status === 'canceled',
+        why_not: () =>
+          refusalOfPayout(sql, request.credentials.tenant_id, payout_id, 'payout_not_failable', 'failed'),
+      })
+    },
+  )
+}

@@ -1,0 +1,63 @@
+// The route that creates a recipient.
+import { newId } from '#core/ids.ts'
+import { recipientSchema } from '#domain/recipients/recipient.ts'
+import { createRecord, findProtectedRecord } from '#domain/records.ts'
+import { acceptAtOnce } from '../../accept.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { route } from '../../route.ts'
+import { createRecipientBody } from './body.ts'
+
+export function createRecipientRoute(app: RouteApp, context: RouteContext): void {
+  const { sql } = context
+
+  app.post(
+    '/v1/recipients',
+    route({
+      area: 'recipients',
+      scope: 'recipients:write',
+      operation_id: 'createRecipient',
+      summary: 'Create a recipient',
+      body: createRecipientBody,
+      key: 'required',
+      examples: {
+        requests: {
+          account: {
+            summary: 'A connected account at the processor',
+            value: {
+              idempotency_key: 'recipient-17',
+              name: 'Grace Hopper',
+              email: 'grace@example.com',
+              type: 'account',
+              currency: 'usd',
+              country: 'US',
+              destination: 'acct_success',
+              metadata: { order: 'A-17' },
+            },
+          },
+          bank_account: {
+            summary: 'A bank account, given by its token',
+            value: {
+              idempotency_key: 'recipient-18',
+              name: 'Analytical Engines Ltd',
+              type: 'bank_account',
+              currency: 'gbp',
+              country: 'GB',
+              destination: 'ba_success',
+            },
+          },
+        },
+      },
+      response: { 201: recipientSchema },
+      errors: ['idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { idempotency_key: _key, ...columns } = request.body
+      return await acceptAtOnce(context, request, reply, {
+        body: request.body,
+        step: (asked) =>
+          createRecord(sql, 'recipient', { ...asked, id: newId(), event_id: newId() }, columns),
+        find: (sent) => findProtectedRecord(sql, 'recipient', sent),
+      })
+    },
+  )
+}

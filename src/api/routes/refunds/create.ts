@@ -1,0 +1,135 @@
+// The route that creates a refund.
+import { z } from 'zod'
+import { batcher } from '#core/batch.ts'
+import type { Sql } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { amountMinor, moneyText, settlesExactly } from '#core/money.ts'
+import { findPayment } from '#domain/payments/find.ts'
+import { refundSchema, type Refund } from '#domain/refunds/refund.ts'
+import { requestRefunds, type RefundRequest } from '#domain/refunds/request.ts'
+import { createRefund } from '#jobs/refunds.ts'
+import { accept, type Answers } from '../../accept.ts'
+import { idempotencyKey, metadata, tooFine } from '../../body.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { idParams, route } from '../../route.ts'
+import { REFUND_REQUESTS } from './examples.ts'
+
+const createBody = z
+  .strictObject({
+    amount_minor: amountMinor.nullish().meta({
+      description:
+        'The amount to refund. Defaults to everything that was captured and that no other refund gives back.',
+      example: 300,
+    }),
+    reason: z.enum(['duplicate', 'fraudulent', 'requested_by_customer']).nullish().meta({
+      description: 'The reason. It is also sent to the processor.',
+      example: 'requested_by_customer',
+    }),
+    metadata,
+    idempotency_key: idempotencyKey.meta({ example: 'order-17-refund-1' }).optional(),
+  })
+  .meta({ id: 'CreateRefund', description: 'What to refund.' })
+
+export function createRefundRoute(app: RouteApp, context: RouteContext, answers: Answers<Refund>): void {
+  const { sql } = context
+  const request_refund = batcher<RefundRequest, 'accepted' | 'known' | undefined>(
+    'request_refund',
+    async (requests) => {
+      const became = await requestRefunds(sql, requests)
+      return requests.map(({ refund_id }) => became.get(refund_id))
+    },
+    {
+      key: ({ tenant_id, payment_id, idempotency_key }) => [
+        `${tenant_id} ${payment_id}`,
+        `${tenant_id} ${idempotency_key}`,
+      ],
+    },
+  )
+
+  app.post(
+    '/v1/payments/:id/refunds',
+    route({
+      area: 'payments',
+      scope: 'payments:write',
+      tag: 'refunds',
+      operation_id: 'createRefund',
+      summary: 'Refund a payment',
+      description:
+        'Refunds all or a part of what was captured. Concurrent refunds can never exceed it. A refund that succeeded may still fail up to 30 days later; the money is then yours again.',
+      params: idParams,
+      body: createBody,
+      response: { 201: refundSchema, 202: refundSchema },
+      waits: 'by_default',
+      key: 'required',
+      examples: {
+        requests: REFUND_REQUESTS,
+        answer: { amount_minor: 300 },
+        unfinished: { amount_minor: 300, status: 'pending', processor_reference: null },
+      },
+      errors: [
+        'payment_not_found',
+        'payment_not_refundable',
+        'refund_exceeds_captured',
+        'idempotency_key_reused',
+        'payment_declined',
+        'payment_invalid',
+        'processor_error',
+      ],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const payment_id = request.params.id
+      const refund_id = newId()
+      const { body } = request
+      const amount_minor = body.amount_minor ?? null
+      const reason = body.reason ?? null
+      return await accept(context, request, reply, {
+        job: createRefund,
+        answers,
+        id: refund_id,
+        body,
+        step: (asked) =>
+          request_refund({ ...asked, payment_id, refund_id, amount_minor, reason, metadata: body.metadata }),
+        reached: ({ status }) => status === 'succeeded',
+        why_not: () => whyNot(sql, tenant_id, payment_id, amount_minor),
+      })
+    },
+  )
+}
+
+async function whyNot(
+  sql: Sql,
+  tenant_id: string,
+  payment_id: string,
+  amount_minor: number | null,
+): Promise<AppError> {
+  const payment = await findPayment(sql, tenant_id, payment_id)
+  if (payment === undefined) return new AppError('payment_not_found')
+  const { status, currency, amount_captured_minor, amount_refunded_minor } = payment
+  const { amount_refund_pending_minor } = payment
+  if (status !== 'captured') {
+    return new AppError('payment_not_refundable', {
+      message: `The payment cannot be refunded: it is ${status}.`,
+      context: { status },
+    })
+  }
+  if (amount_minor !== null && !settlesExactly(amount_minor, currency))
+    return tooFine('payment_invalid', currency)
+  const left_minor = amount_captured_minor - amount_refunded_minor - amount_refund_pending_minor
+  const money = (some: number) => moneyText(some, currency)
+  return new AppError('refund_exceeds_captured', {
+    param: 'amount_minor',
+    message:
+      left_minor === 0
+        ? 'Nothing is left to refund.'
+        : `The refund is more than the ${money(left_minor)} that can be refunded.`,
+    context: {
+      requested_minor: amount_minor,
+      amount_captured_minor,
+      amount_refunded_minor,
+      amount_refund_pending_minor,
+      currency,
+    },
+  })
+}

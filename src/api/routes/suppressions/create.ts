@@ -1,0 +1,92 @@
+// The route that suppresses an address.
+import { z } from 'zod'
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { messageChannel } from '#domain/messages/message.ts'
+import { findProtectedSuppression } from '#domain/suppressions/find.ts'
+import { suppress } from '#domain/suppressions/request.ts'
+import { suppressionPlace, suppressionSchema } from '#domain/suppressions/suppression.ts'
+import { acceptAtOnce } from '../../accept.ts'
+import { bareEmail, e164 } from '../../addresses.ts'
+import { idempotencyKey, metadata } from '../../body.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { route } from '../../route.ts'
+import type { ShowSuppression } from './answers.ts'
+
+const ADDRESSES = { email: bareEmail, sms: e164 }
+
+const createBody = z
+  .strictObject({
+    channel: messageChannel,
+    address: z.string().meta({
+      description: 'An email address without a name, or a number in E.164 format. Case is ignored.',
+      example: 'grace@example.com',
+    }),
+    metadata,
+    idempotency_key: idempotencyKey.meta({ example: 'suppress-17' }).optional(),
+  })
+  .superRefine(({ channel, address }, check) => {
+    const { error } = ADDRESSES[channel].safeParse(address)
+    const [fault] = error?.issues ?? []
+    if (fault !== undefined) check.addIssue({ code: 'custom', path: ['address'], message: fault.message })
+  })
+  .meta({ id: 'CreateSuppression', description: 'An address or number that should no longer get messages.' })
+
+export function createSuppressionRoute(app: RouteApp, context: RouteContext, show: ShowSuppression): void {
+  const { sql, vault, hashOf } = context
+
+  app.post(
+    '/v1/messages/suppressions',
+    route({
+      area: 'messages',
+      scope: 'messaging:write',
+      tag: 'suppressions',
+      operation_id: 'createSuppression',
+      summary: 'Suppress an address',
+      description:
+        'Nothing is sent to the address any more, not even messages that were accepted before and have not been sent. If you have already suppressed it, the answer is 200 with the existing suppression. Suppressions with other reasons do not count.',
+      body: createBody,
+      key: 'optional',
+      examples: {
+        requests: {
+          email: { summary: 'An email address', value: { channel: 'email', address: 'grace@example.com' } },
+          sms: { summary: 'A number', value: { channel: 'sms', address: '+14155552671' } },
+        },
+        answer: { reason: 'manual', idempotency_key: null, metadata: {} },
+      },
+      response: { 200: suppressionSchema, 201: suppressionSchema },
+      errors: ['suppression_not_found', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { channel, address, metadata } = request.body
+      const suppression_id = newId()
+      const { row, is_new } = await acceptAtOnce(context, request, reply, {
+        body: request.body,
+        async step(asked) {
+          const row = await suppress(sql, {
+            ...asked,
+            suppression_id,
+            event_id: newId(),
+            channel,
+            address: hashOf(channel, address),
+            sealed: vault.seal(address, suppressionPlace(asked.tenant_id, suppression_id)),
+            metadata,
+          })
+          return row === 'known' ? row : { row, is_new: row.id === suppression_id }
+        },
+        async find(sent) {
+          const remembered = await findProtectedSuppression(sql, sent)
+          if (remembered === undefined) return undefined
+          const { fingerprint, resource } = remembered
+          const { sealed } = resource
+          if (sealed === null)
+            throw new AppError('suppression_not_found', { message: 'The suppression was deleted since.' })
+          const is_new = resource.idempotency_key === sent.key
+          return { fingerprint, resource: { row: { ...resource, sealed }, is_new } }
+        },
+      })
+      if (!is_new) reply.code(200)
+      return show(row)
+    },
+  )
+}

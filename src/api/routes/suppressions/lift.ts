@@ -1,0 +1,28 @@
+// The route that lifts a suppression.
+import { newId } from '#core/ids.ts'
+import { liftSuppression } from '#domain/suppressions/request.ts'
+import { suppressionSchema } from '#domain/suppressions/suppression.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { found } from '../../refusals.ts'
+import { idParams, route } from '../../route.ts'
+import type { ShowSuppression } from './answers.ts'
+
+export function liftSuppressionRoute(app: RouteApp, { sql }: RouteContext, show: ShowSuppression): void {
+  app.delete(
+    '/v1/messages/suppressions/:id',
+    route({
+      area: 'messages',
+      scope: 'messaging:write',
+      tag: 'suppressions',
+      operation_id: 'deleteSuppression',
+      summary: 'Lift a suppression',
+      description:
+        'The address gets messages again, unless it has another suppression. It is erased when the event `suppression.deleted` is no longer kept. The provider refuses a number that answered STOP until it answers START. The answer is the suppression as it was.',
+      params: idParams,
+      response: { 200: suppressionSchema },
+      errors: ['suppression_not_found'],
+    }),
+    async ({ credentials: { tenant_id }, params: { id } }) =>
+      show(found(await liftSuppression(sql, tenant_id, id, newId()), 'suppression_not_found')),
+  )
+}

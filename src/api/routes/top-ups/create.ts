@@ -1,0 +1,107 @@
+// The route that creates a top-up.
+import { z } from 'zod'
+import { batcher } from '#core/batch.ts'
+import { TOP_UPS } from '#core/config/providers.ts'
+import { newId } from '#core/ids.ts'
+import { amountMinor, MAX_AMOUNT_MINOR, takenCurrency } from '#core/money.ts'
+import { AREAS } from '#domain/areas.ts'
+import { requestTopUps, type TopUpRequest } from '#domain/top-ups/request.ts'
+import { sourcePlace } from '#domain/top-ups/sealed.ts'
+import { maskedSource, topUpSchema, type TopUp } from '#domain/top-ups/top-up.ts'
+import { createTopUp } from '#jobs/top-ups.ts'
+import { accept, type Answers } from '../../accept.ts'
+import { checkAmount, idempotencyKey, metadata, text } from '../../body.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { route } from '../../route.ts'
+import { TOP_UP_PENDING, TOP_UP_REQUESTS } from './examples.ts'
+
+/** Digits alone would be the number of an account or a card. */
+const token = z
+  .string()
+  .max(255, { abort: true })
+  .regex(/^[a-z]+_[0-9_]*[A-Za-z][A-Za-z0-9_]*$/, {
+    error: 'must be a token of the processor, such as src_...',
+  })
+  .nullish()
+  .transform((value) => value ?? null)
+
+const createBody = z
+  .strictObject({
+    amount_minor: amountMinor,
+    currency: takenCurrency.transform((code) => code.toLowerCase()),
+    source: token.meta({
+      description:
+        'A processor token for where the money comes from. Defaults to the bank account that the platform has set up with the processor. It is shown masked.',
+      example: TOP_UPS.examples.source,
+    }),
+    description: text(1000).meta({ description: 'A description of your own.', example: 'November' }),
+    metadata,
+    idempotency_key: idempotencyKey.meta({ example: 'top-up-2026-11-20' }).optional(),
+  })
+  .meta({ id: 'CreateTopUp', description: 'The top-up to create.' })
+
+export function createTopUpRoute(app: RouteApp, context: RouteContext, answers: Answers<TopUp>): void {
+  const { sql, vault } = context
+  const create = batcher<TopUpRequest, 'accepted' | 'known' | undefined>(
+    'create_top_up',
+    async (requests) => {
+      const became = await requestTopUps(sql, requests)
+      return requests.map(({ top_up_id }) => became.get(top_up_id))
+    },
+    { key: ({ tenant_id, idempotency_key }) => `${tenant_id} ${idempotency_key}` },
+  )
+
+  app.post(
+    '/v1/wallet/top_ups',
+    route({
+      area: 'wallet',
+      scope: 'wallet:write',
+      tag: 'top_ups',
+      operation_id: 'createTopUp',
+      summary: 'Top up a balance',
+      description:
+        'Adds money to your balance through the processor, which can take days: the top-up is `pending` until the money has come. With `Prefer: wait`, the answer comes when the processor has accepted or refused it.',
+      body: createBody,
+      response: { 201: topUpSchema, 202: topUpSchema },
+      waits: 'if_asked',
+      key: 'required',
+      examples: {
+        requests: TOP_UP_REQUESTS,
+        answer: { ...TOP_UP_PENDING, source: maskedSource(TOP_UPS.examples.source) },
+        unfinished: { ...TOP_UP_PENDING, source: maskedSource(TOP_UPS.examples.source) },
+      },
+      errors: [
+        'idempotency_key_reused',
+        'amount_too_large',
+        'payment_declined',
+        'payment_invalid',
+        'processor_error',
+      ],
+    }),
+    async (request, reply) => {
+      const { body } = request
+      const top_up_id = newId()
+      return await accept(context, request, reply, {
+        job: createTopUp,
+        answers,
+        id: top_up_id,
+        body,
+        step(asked) {
+          checkAmount(body, MAX_AMOUNT_MINOR)
+          const { source } = body
+          const sealed =
+            source === null ? null : vault.seal(source, sourcePlace(asked.tenant_id, asked.job_id))
+          return create({
+            ...body,
+            ...asked,
+            top_up_id,
+            source: sealed,
+            masked_source: source === null ? null : maskedSource(source),
+            processor: AREAS.wallet.provider,
+          })
+        },
+        reached: ({ status }) => status === 'succeeded',
+      })
+    },
+  )
+}

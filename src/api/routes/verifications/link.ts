@@ -1,0 +1,100 @@
+// The route that requests another link to a verification.
+import { z } from 'zod'
+import type { Sql } from '#core/db.ts'
+import { AppError } from '#core/errors.ts'
+import { createGates } from '#core/gate.ts'
+import { findVerification } from '#domain/verifications/find.ts'
+import { MOST_OPEN_LINKS, requestVerificationLink } from '#domain/verifications/request.ts'
+import { isOpen, verificationSchema } from '#domain/verifications/verification.ts'
+import { linkVerification } from '#jobs/verifications.ts'
+import { accept } from '../../accept.ts'
+import { idempotencyKey } from '../../body.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { found } from '../../refusals.ts'
+import { idParams, route } from '../../route.ts'
+import type { VerificationAnswers } from './answers.ts'
+import { WAITING_VERIFICATION } from './examples.ts'
+
+const linkBody = z
+  .strictObject({ idempotency_key: idempotencyKey.meta({ example: 'kyc-17-link' }).optional() })
+  .meta({ id: 'LinkVerification', description: 'Only an idempotency key.' })
+  .nullish()
+
+export function linkVerificationRoute(
+  app: RouteApp,
+  context: RouteContext,
+  answers: VerificationAnswers,
+): void {
+  const { sql } = context
+  // So that links are counted right; beside other processes there may be one more for each of these.
+  const oneByOne = createGates({
+    running: 1,
+    queue: {
+      waiting: 20,
+      wait_ms: 5_000,
+      refuse: () =>
+        new AppError('rate_limited', {
+          retry_after_s: 1,
+          message: 'Too many requests for links to this verification at once.',
+        }),
+    },
+  })
+
+  app.post(
+    '/v1/compliance/kyc/:id/link',
+    route({
+      area: 'compliance',
+      scope: 'compliance:write',
+      tag: 'verifications',
+      operation_id: 'linkKyc',
+      summary: 'Request another link',
+      description:
+        'Asks the provider for another page for the person, if the first was used or lost or has expired. The answer has it as `url`, once. You can get one only while the verification requires input. While 10 requests for links to one verification are unfinished, further requests are refused with `rate_limited`.',
+      params: idParams,
+      body: linkBody,
+      response: { 200: verificationSchema, 202: verificationSchema },
+      waits: 'by_default',
+      key: 'optional',
+      examples: {
+        requests: { bare: { summary: 'The body is optional', value: {} } },
+        unfinished: WAITING_VERIFICATION,
+      },
+      errors: [
+        'kyc_not_found',
+        'kyc_already_decided',
+        'kyc_not_linkable',
+        'idempotency_key_reused',
+        'processor_error',
+      ],
+    }),
+    async (request, reply) => {
+      const kyc_id = request.params.id
+      const answered = await accept(context, request, reply, {
+        job: linkVerification,
+        answers,
+        id: kyc_id,
+        body: request.body ?? {},
+        step: (asked) =>
+          oneByOne(`${asked.tenant_id} ${kyc_id}`, () => requestVerificationLink(sql, { ...asked, kyc_id })),
+        reached: () => false,
+        why_not: () => whyNot(sql, request.credentials.tenant_id, kyc_id),
+      })
+      return await answers.withLink(answered)
+    },
+  )
+}
+
+async function whyNot(sql: Sql, tenant_id: string, kyc_id: string): Promise<AppError> {
+  const { status } = found(await findVerification(sql, tenant_id, kyc_id), 'kyc_not_found')
+  if (status === 'requires_input') {
+    const message = `${MOST_OPEN_LINKS} requests for links to this verification are unfinished: wait for one of them.`
+    return new AppError('rate_limited', {
+      message,
+      retry_after_s: 1,
+      context: { limit: MOST_OPEN_LINKS },
+    })
+  }
+  const code = isOpen(status) ? 'kyc_not_linkable' : 'kyc_already_decided'
+  const message = `There is no link: the verification is ${status}.`
+  return new AppError(code, { message, context: { status } })
+}

@@ -1,0 +1,81 @@
+// The route that sends a test to a webhook endpoint.
+import type { Json, Sql } from '#core/db.ts'
+import { newId } from '#core/ids.ts'
+import { deliverySchema } from '#domain/deliveries/delivery.ts'
+import { findDelivery } from '#domain/deliveries/find.ts'
+import { requestTest } from '#domain/deliveries/request.ts'
+import { typesMatching, type EventType } from '#domain/events.ts'
+import { findEndpoint } from '#domain/webhook-endpoints/find.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { exampleOfEvent } from '../../openapi/events.ts'
+import { found } from '../../refusals.ts'
+import { idParams, route } from '../../route.ts'
+import { askForAttempt, tooManyByHand } from '../webhook-endpoints/attempts.ts'
+import { testBody } from '../webhook-endpoints/body.ts'
+
+const USUAL_TEST: EventType = 'payment.captured'
+
+const NOT_SENT = {
+  status: 'pending',
+  sequence: null,
+  attempts: 0,
+  last_status_code: null,
+  delivered_at: null,
+}
+
+export function testEndpointRoute(app: RouteApp, context: RouteContext): void {
+  const { sql } = context
+
+  app.post(
+    '/v1/webhook_endpoints/:id/test',
+    route({
+      area: 'events',
+      tag: 'webhook_endpoints',
+      scope: 'webhooks:write',
+      operation_id: 'testWebhookEndpoint',
+      summary: 'Send a test',
+      description:
+        'Sends an event with example data once, even if the endpoint is disabled. It is not part of the feed: its `sequence` is null, and its event cannot be retrieved. Statistics do not count it. A test that fails becomes `exhausted`; a 410 to a test does not disable the endpoint. At most 10 tests and replays of an endpoint, and 20 of all your endpoints, may wait or be in progress.',
+      params: idParams,
+      body: testBody,
+      key: 'optional',
+      examples: {
+        requests: {
+          usual: { summary: 'Of a type that it subscribes to', value: {} },
+          type: { summary: 'Of this type', value: { type: 'refund.succeeded' } },
+        },
+        unfinished: { ...NOT_SENT, next_attempt_at: '2026-11-20T10:15:30.123456Z' },
+      },
+      response: { 202: deliverySchema },
+      errors: ['webhook_endpoint_not_found', 'webhook_delivery_not_found', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const endpoint_id = request.params.id
+      const body = request.body ?? {}
+      const ids = { endpoint_id, delivery_id: newId(), event_id: newId() }
+      return await askForAttempt(context, request, reply, {
+        body,
+        async step(asked) {
+          const type = body.type ?? (await usualTestOf(sql, tenant_id, endpoint_id))
+          if (type === undefined) return undefined
+          const sample = { ...exampleOfEvent(type), tenant_id } as Json
+          return await requestTest(sql, { ...asked, ...ids, type, sample })
+        },
+        find: async (id) => found(await findDelivery(sql, tenant_id, id), 'webhook_delivery_not_found'),
+        async why_not() {
+          found(await findEndpoint(sql, tenant_id, endpoint_id), 'webhook_endpoint_not_found')
+          return tooManyByHand()
+        },
+      })
+    },
+  )
+}
+
+/** What a test is like unless somebody says: what the endpoint takes. Undefined when there is no such endpoint. */
+async function usualTestOf(sql: Sql, tenant_id: string, endpoint_id: string): Promise<EventType | undefined> {
+  const endpoint = await findEndpoint(sql, tenant_id, endpoint_id)
+  if (endpoint === undefined) return undefined
+  const taken = endpoint.types.flatMap(typesMatching)
+  return taken.includes(USUAL_TEST) ? USUAL_TEST : (taken[0] ?? USUAL_TEST)
+}

@@ -1,0 +1,71 @@
+// The route that creates a webhook endpoint.
+import { newId } from '#core/ids.ts'
+import { newWebhookSecret } from '#core/standard-webhooks.ts'
+import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
+import { createEndpoint } from '#domain/webhook-endpoints/request.ts'
+import { acceptAtOnce } from '../../accept.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { route } from '../../route.ts'
+import type { EndpointAnswers } from './answers.ts'
+import { createEndpointBody } from './body.ts'
+import { SECRET } from './examples.ts'
+import type { UrlCheck } from './urls.ts'
+
+export function createEndpointRoute(
+  app: RouteApp,
+  context: RouteContext,
+  { show, findByKey }: EndpointAnswers,
+  checkUrl: UrlCheck,
+): void {
+  const { sql, vault } = context
+
+  app.post(
+    '/v1/webhook_endpoints',
+    route({
+      area: 'events',
+      tag: 'webhook_endpoints',
+      scope: 'webhooks:write',
+      operation_id: 'createWebhookEndpoint',
+      summary: 'Create a webhook endpoint',
+      description:
+        'From now on, events are sent to this URL, signed according to Standard Webhooks. Only this answer shows the secret. You can have at most 20 endpoints.',
+      body: createEndpointBody,
+      key: 'optional',
+      examples: {
+        requests: {
+          payments: {
+            summary: 'For some events',
+            value: {
+              idempotency_key: 'webhook-endpoint-17',
+              url: 'https://shop.example/webhooks',
+              types: ['payment.*', 'refund.succeeded'],
+              description: 'The shop',
+              headers: { 'x-shop': '17' },
+            },
+          },
+          all: {
+            summary: 'For all events, in order',
+            value: { url: 'https://books.example/webhooks', types: ['*'], ordered: true },
+          },
+        },
+        answer: { secret: SECRET, metadata: {} },
+      },
+      response: { 201: endpointSchema },
+      errors: ['webhook_endpoint_not_found', 'too_many_webhook_endpoints', 'idempotency_key_reused'],
+    }),
+    async (request, reply) => {
+      const { idempotency_key: _key, ...fields } = request.body
+      return await acceptAtOnce(context, request, reply, {
+        body: request.body,
+        async step(asked) {
+          await checkUrl(fields.url)
+          const secret = newWebhookSecret()
+          const ids = { endpoint_id: newId(), event_id: newId() }
+          const made = await createEndpoint(sql, vault, { ...asked, ...fields, ...ids, secret })
+          return made === 'known' ? made : show(made, secret)
+        },
+        find: findByKey,
+      })
+    },
+  )
+}

@@ -1,0 +1,49 @@
+// The route that changes a webhook endpoint.
+import { endpointSchema } from '#domain/webhook-endpoints/endpoint.ts'
+import { updateEndpoint } from '#domain/webhook-endpoints/request.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { found } from '../../refusals.ts'
+import { idParams, route } from '../../route.ts'
+import type { EndpointAnswers } from './answers.ts'
+import { updateEndpointBody } from './body.ts'
+import { oneByOne } from './one-by-one.ts'
+import type { UrlCheck } from './urls.ts'
+
+export function updateEndpointRoute(
+  app: RouteApp,
+  context: RouteContext,
+  { show }: EndpointAnswers,
+  checkUrl: UrlCheck,
+): void {
+  const { sql, vault } = context
+
+  app.patch(
+    '/v1/webhook_endpoints/:id',
+    route({
+      area: 'events',
+      tag: 'webhook_endpoints',
+      scope: 'webhooks:write',
+      operation_id: 'updateWebhookEndpoint',
+      summary: 'Update a webhook endpoint',
+      description:
+        'Fields that you leave out stay unchanged; null removes `rate_per_s` or `description`. Events that happen while the endpoint is disabled are skipped, and so are all deliveries that wait when you disable it, whenever they are due. Enabling the endpoint does not send them; a recovery does. Disabling ends a recovery that is in progress. You also enable an endpoint that was disabled automatically this way.',
+      params: idParams,
+      body: updateEndpointBody,
+      examples: {
+        requests: {
+          disable: { summary: 'Disable it', value: { status: 'disabled' } },
+          rate: { summary: 'Another limit', value: { rate_per_s: 50 } },
+        },
+        answer: { status: 'disabled', disabled_reason: 'manual' },
+      },
+      response: { 200: endpointSchema },
+      errors: ['webhook_endpoint_not_found'],
+    }),
+    async ({ credentials: { tenant_id }, params: { id }, body }) => {
+      const changes = body ?? {}
+      if (changes.url !== undefined) await checkUrl(changes.url)
+      const endpoint = await oneByOne(tenant_id, () => updateEndpoint(sql, vault, tenant_id, id, changes))
+      return show(found(endpoint, 'webhook_endpoint_not_found'))
+    },
+  )
+}

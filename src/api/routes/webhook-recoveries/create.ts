@@ -1,0 +1,72 @@
+// The route that starts a recovery of a webhook endpoint.
+import { AppError } from '#core/errors.ts'
+import { newId } from '#core/ids.ts'
+import { findRecovery, requestRecovery } from '#domain/deliveries/recover.ts'
+import { recoverySchema } from '#domain/deliveries/recovery.ts'
+import { acceptAtOnce } from '../../accept.ts'
+import type { RouteApp, RouteContext } from '../../context.ts'
+import { found } from '../../refusals.ts'
+import { idParams, route } from '../../route.ts'
+import { recoverBody } from '../webhook-endpoints/body.ts'
+import { oneByOne } from '../webhook-endpoints/one-by-one.ts'
+
+const STARTED = { status: 'pending', found: 0, sent: 0 }
+
+export function createRecoveryRoute(app: RouteApp, context: RouteContext): void {
+  const { sql, lists } = context
+
+  app.post(
+    '/v1/webhook_endpoints/:id/recover',
+    route({
+      area: 'events',
+      tag: 'webhook_endpoints',
+      scope: 'webhooks:write',
+      operation_id: 'recoverWebhookEndpoint',
+      summary: 'Send again what was missed',
+      description:
+        'Sends again the deliveries that were created in this period and are `failed`, `exhausted`, `skipped`, or pending after a failed attempt, even if the endpoint is disabled. Each restarts its retry schedule, and its `attempts` keep counting. A recovery ends if the endpoint is disabled after the recovery was created. An endpoint can have one recovery at a time.',
+      params: idParams,
+      body: recoverBody,
+      key: 'optional',
+      examples: {
+        requests: {
+          outage: {
+            summary: 'Of an hour',
+            value: { since: '2026-11-20T10:15:30.123456Z', until: '2026-11-20T11:15:30.123456Z' },
+          },
+        },
+        unfinished: { ...STARTED, until: '2026-11-20T11:15:30.123456Z' },
+      },
+      response: { 202: recoverySchema },
+      errors: [
+        'webhook_endpoint_not_found',
+        'webhook_recovery_not_found',
+        'recovery_in_progress',
+        'idempotency_key_reused',
+      ],
+    }),
+    async (request, reply) => {
+      const { tenant_id } = request.credentials
+      const { since, until } = request.body
+      const ids = { endpoint_id: request.params.id, recovery_id: newId() }
+      const recovery = await acceptAtOnce(context, request, reply, {
+        body: request.body,
+        step: (asked) => oneByOne(tenant_id, () => requestRecovery(sql, { ...asked, ...ids, since, until })),
+        async find(sent) {
+          const earlier = await context.remembered(sent)
+          if (earlier === undefined) return undefined
+          const recovery = await lists(request, reply, (lists_sql) =>
+            findRecovery(lists_sql, tenant_id, earlier.resource_id),
+          )
+          return {
+            fingerprint: earlier.fingerprint,
+            resource: found(recovery, 'webhook_recovery_not_found'),
+          }
+        },
+        why_not: () => new AppError('webhook_endpoint_not_found'),
+      })
+      reply.code(202).header('location', `/v1/webhook_recoveries/${recovery.id}`)
+      return recovery
+    },
+  )
+}
