@@ -56,12 +56,6 @@ export async function settleDispute(
     )}, d.shown as dispute, 'payment.' || word as event,
       (g.event_ids ->> word)::uuid as event_id
     from d cross join p cross join given g cross join lateral unnest(d.news) word`
-  const to_post = sql`
-    select f.tenant_id, f.transfer_id, f.kind, d.id as subject_id,
-      case f.kind when 'dispute_withdrawn' then 'available' else 'processor_clearing' end as debit_account,
-      case f.kind when 'dispute_withdrawn' then 'processor_clearing' else 'available' end as credit_account,
-      d.currency, f.amount_minor, f.reference
-    from fresh f cross join d`
   try {
     const [row] = await sql<{ id: string }[]>`
       with given as (
@@ -95,7 +89,7 @@ export async function settleDispute(
         returning p.*
       ),
       event as (${announce(sql, 'payment', announced)}),
-      ${postings(sql, to_post, undefined, { by_reference: true })}
+      ${postings(sql, posting(sql), undefined, { by_reference: true })}
       select id from written`
     return row
   } catch (error) {
@@ -103,6 +97,16 @@ export async function settleDispute(
     if (!CROSSED.includes(violatedConstraint(error) ?? '')) throw error
     return undefined
   }
+}
+
+// The ledger entries for what the dispute moved.
+function posting(sql: Sql): Fragment {
+  return sql`
+    select f.tenant_id, f.transfer_id, f.kind, d.id as subject_id,
+      case f.kind when 'dispute_withdrawn' then 'available' else 'processor_clearing' end as debit_account,
+      case f.kind when 'dispute_withdrawn' then 'processor_clearing' else 'available' end as credit_account,
+      d.currency, f.amount_minor, f.reference
+    from fresh f cross join d`
 }
 
 const CROSSED = ['disputes_processor_reference', 'ledger_transfers_once']

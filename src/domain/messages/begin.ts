@@ -1,7 +1,7 @@
 // The last look before a message leaves: one that was canceled is not sent, nor to whom it was suppressed meanwhile.
 import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
-import type { Sql } from '#core/db.ts'
+import type { Fragment, Sql } from '#core/db.ts'
 import type { MessageFailure } from '#core/outcome.ts'
 import { announce } from '../events.ts'
 import { messageColumns } from './find.ts'
@@ -34,10 +34,10 @@ export type BegunMessage = StandingMessage & {
 
 /**
  * Marks messages whose provider will be asked to send them now, and the recipients that are suppressed by now; a
- * message of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent. One
- * that has left is sent once more to the recipients that the server has deferred, which are marked too; that some of these
- * are suppressed by now is announced.
- * Returns the messages of the jobs whose lease is still ours, by the ids of the jobs.
+ * message of which none is left is `suppressed`. From then on it is never sent again unless it is settled as not sent.
+ * One that has left is sent once more to the recipients that the server has deferred, which are marked too; that some
+ * of these are suppressed by now is announced. Returns the messages of the jobs whose lease is still ours, by the ids
+ * of the jobs.
  */
 export async function beginMessages(
   sql: Sql,
@@ -62,31 +62,7 @@ export async function beginMessages(
       cross join lateral (
         select * from messages m where m.tenant_id = h.tenant_id and m.id = h.message_id for update
       ) m
-    ), looked as (
-      select l.tenant_id, l.id, l.event_id, l.is_first, r.*
-      from locked l
-      cross join lateral (
-        select jsonb_agg(
-            case
-              when s.found then (e.recipient - 'deferred') || '{"status": "suppressed", "code": null, "message": null}'
-              when e.recipient ->> 'deferred' = 'waiting' then e.recipient || '{"deferred": "trying"}'
-              else e.recipient end order by e.nth
-          ) as recipients,
-          jsonb_agg(
-            (e.recipient - 'deferred') || '{"status": "suppressed", "code": null, "message": null}' order by e.nth
-          ) filter (where s.found and e.recipient ->> 'deferred' = 'waiting') as settled,
-          count(*) filter (where s.found is null and e.recipient ->> 'status' is null
-            and e.recipient ->> 'deferred' is distinct from 'unknown') as open,
-          jsonb_path_query_first(jsonb_agg(e.recipient), '$[*] ? (@.status == "refused")') as refused
-        from jsonb_array_elements(l.recipients) with ordinality as e(recipient, nth)
-        left join lateral (
-          select true as found from suppressions s
-          where s.tenant_id = l.tenant_id and s.channel = l.channel and s.address = e.recipient ->> 'address'
-            and s.deleted_at is null and e.recipient ->> 'status' is null limit 1
-        ) s on true
-      ) r
-      where l.begun
-    ), m as (
+    ), looked as (${checkingSuppressions(sql)}), m as (
       update messages m set recipients = looked.recipients,
         status = case when not looked.is_first then m.status when looked.open > 0 then 'sending'
           when looked.refused is null then 'suppressed' else 'failed' end,
@@ -113,6 +89,37 @@ export async function beginMessages(
       (select t.email_domains from tenants t where t.id = l.tenant_id and l.channel = 'email') as email_domains
     from locked l left join m on m.tenant_id = l.tenant_id and m.id = l.id`
   return new Map(rows.map(({ job_id, ...message }) => [job_id, message]))
+}
+
+/**
+ * Marks the recipients of each begun message that are suppressed by now. `settled`: the suppressed recipients that were
+ * deferred; `open`: the number of recipients that still get the message; `refused`: the first refused recipient.
+ */
+function checkingSuppressions(sql: Sql): Fragment {
+  return sql`
+    select l.tenant_id, l.id, l.event_id, l.is_first, r.*
+    from locked l
+    cross join lateral (
+      select jsonb_agg(
+          case
+            when s.found then (e.recipient - 'deferred') || '{"status": "suppressed", "code": null, "message": null}'
+            when e.recipient ->> 'deferred' = 'waiting' then e.recipient || '{"deferred": "trying"}'
+            else e.recipient end order by e.nth
+        ) as recipients,
+        jsonb_agg(
+          (e.recipient - 'deferred') || '{"status": "suppressed", "code": null, "message": null}' order by e.nth
+        ) filter (where s.found and e.recipient ->> 'deferred' = 'waiting') as settled,
+        count(*) filter (where s.found is null and e.recipient ->> 'status' is null
+          and e.recipient ->> 'deferred' is distinct from 'unknown') as open,
+        jsonb_path_query_first(jsonb_agg(e.recipient), '$[*] ? (@.status == "refused")') as refused
+      from jsonb_array_elements(l.recipients) with ordinality as e(recipient, nth)
+      left join lateral (
+        select true as found from suppressions s
+        where s.tenant_id = l.tenant_id and s.channel = l.channel and s.address = e.recipient ->> 'address'
+          and s.deleted_at is null and e.recipient ->> 'status' is null limit 1
+      ) s on true
+    ) r
+    where l.begun`
 }
 
 /** A message as it stands now; undefined when there is none. */

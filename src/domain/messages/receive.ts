@@ -1,14 +1,17 @@
-// Settles what people send us by SMS: whom it answers gets it as a message, and an opt-out or opt-in word suppresses the
-// number or lifts that.
+// Settles what people send us by SMS: whom it answers gets it as a message, and an opt-out or opt-in word suppresses
+// the number or lifts that.
 import type { Channel } from '#core/addresses.ts'
 import { newId } from '#core/ids.ts'
-import type { Sql } from '#core/db.ts'
+import type { Fragment, Sql } from '#core/db.ts'
 import { announce } from '../events.ts'
 import { finishing, holding, type Settlement } from '../jobs/settle.ts'
 import { suppressing, type SuppressionOf } from '../suppressions/settle.ts'
 import type { MessageRequest } from './request.ts'
 
-/** What one tenant gets of an inbound message: perhaps a message of its own, sealed, with the last that it sent to the number. */
+/**
+ * What one tenant gets of an inbound message: perhaps a message of its own, sealed, with the last that it sent to the
+ * number.
+ */
 export type ReceivedMessage = { tenant_id: string; message_id: string } & Pick<
   SuppressionOf,
   'suppression_id' | 'sealed'
@@ -37,43 +40,23 @@ export type InboundSettlement = Settlement & {
 }
 
 /**
- * Settles jobs of notifications of inbound messages: whom it answers gets the message, with an event. By an opt-out word each
- * tenant gets a suppression, and by an opt-in word it loses the one that such a word has made, with an event each; but of
- * several words the one that was received last counts, in whatever order they are processed. Words that come twice change
- * nothing more. No two settlements of one call may be of the same number. Returns the ids of the jobs whose lease was
- * still ours.
+ * Settles jobs of notifications of inbound messages: whom it answers gets the message, with an event. By an opt-out
+ * word each tenant gets a suppression, and by an opt-in word it loses the one that such a word has made, with an event
+ * each; but of several words the one that was received last counts, in whatever order they are processed. Words that
+ * come twice change nothing more. No two settlements of one call may be of the same number. Returns the ids of the jobs
+ * whose lease was still ours.
  */
 export async function settleInbound(sql: Sql, settlements: InboundSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(
-    ({
-      notification_id,
-      provider,
-      received_at,
-      channel,
-      address,
-      received_by,
-      reference,
-      tenants,
-      opts_out,
-      ...settlement
-    }) => ({
-      ...settlement,
-      change: {
-        notification_id,
-        provider,
-        received_at,
-        channel,
-        address,
-        received_by,
-        reference,
-        opts_out,
-        tenants: tenants.map((each) => ({ ...each, event_id: newId(), received_event_id: newId() })),
-      },
-    }),
-  )
   await noteWords(sql, settlements)
+  const opted_out = sql`
+    select tenant_id, suppression_id, event_id as suppression_event_id, channel, address, sealed,
+      'opt_out' as reason, message_id, received_at as happened_at
+    from word where opts_out`
+  const announced = sql`
+    select r.*, t.received_event_id as event_id, 'message.received' as event
+    from received r join of_tenant t on t.tenant_id = r.tenant_id and t.reference = r.provider_reference`
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items)},
+    with ${holding(sql, settlements.map(changeOf))},
     told as (
       select c.* from held cross join lateral jsonb_to_record(held.change) as c(
         notification_id uuid, provider text, received_at timestamptz, channel text, address text, received_by text,
@@ -93,44 +76,11 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
         for update
       ) w
     ),
-    ${suppressing(
-      sql,
-      sql`
-      select tenant_id, suppression_id, event_id as suppression_event_id, channel, address, sealed,
-        'opt_out' as reason, message_id, received_at as happened_at
-      from word where opts_out`,
-    )},
-    lifted as (
-      update suppressions s set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
-      from word t
-      where not t.opts_out and s.tenant_id = t.tenant_id and s.channel = t.channel and s.address = t.address
-        and s.reason = 'opt_out' and s.deleted_at is null
-        and coalesce(s.happened_at, s.created_at) <= t.received_at
-      returning s.*, t.event_id
-    ),
+    ${suppressing(sql, opted_out)},
+    lifted as (${lifting(sql)}),
     lifted_event as (${announce(sql, 'suppression', sql`select *, 'suppression.deleted' as event from lifted`)}),
-    received as (
-      insert into messages (tenant_id, id, channel, status, envelope, content, sender, recipients, terms, provider,
-        provider_reference, segments, encoding)
-      select t.tenant_id, r.message_id, t.channel, 'received', r.envelope, r.content, t.address,
-        jsonb_build_array(jsonb_build_object(
-          'address', t.received_by, 'status', null, 'code', null, 'message', null)),
-        r.terms, t.provider, t.reference, r.segments, r.encoding
-      from of_tenant t
-      cross join lateral jsonb_to_record(t.received) as r(
-        message_id uuid, envelope text, content text, terms text[], segments integer, encoding text)
-      where r.message_id is not null
-      order by t.tenant_id, t.reference
-      on conflict (provider, provider_reference) do nothing
-      returning *
-    ),
-    received_event as (${announce(
-      sql,
-      'message',
-      sql`
-      select r.*, t.received_event_id as event_id, 'message.received' as event
-      from received r join of_tenant t on t.tenant_id = r.tenant_id and t.reference = r.provider_reference`,
-    )}),
+    received as (${receiving(sql)}),
+    received_event as (${announce(sql, 'message', announced)}),
     notification as (
       update notifications n set state = case when told.tenants = '[]' then 'ignored' else 'applied' end,
         applied_at = clock_timestamp(), reason = case when told.tenants = '[]' then n.reason end, parked_at = null,
@@ -140,6 +90,65 @@ export async function settleInbound(sql: Sql, settlements: InboundSettlement[]):
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** The settlement as its statement takes it, with the ids of what it may write. */
+function changeOf(inbound: InboundSettlement) {
+  const {
+    notification_id,
+    provider,
+    received_at,
+    channel,
+    address,
+    received_by,
+    reference,
+    opts_out,
+    tenants,
+    ...settlement
+  } = inbound
+  return {
+    ...settlement,
+    change: {
+      notification_id,
+      provider,
+      received_at,
+      channel,
+      address,
+      received_by,
+      reference,
+      opts_out,
+      tenants: tenants.map((each) => ({ ...each, event_id: newId(), received_event_id: newId() })),
+    },
+  }
+}
+
+/** Lifts what an earlier opt-out word has suppressed. */
+function lifting(sql: Sql): Fragment {
+  return sql`
+    update suppressions s set deleted_at = clock_timestamp(), updated_at = clock_timestamp()
+    from word t
+    where not t.opts_out and s.tenant_id = t.tenant_id and s.channel = t.channel and s.address = t.address
+      and s.reason = 'opt_out' and s.deleted_at is null
+      and coalesce(s.happened_at, s.created_at) <= t.received_at
+    returning s.*, t.event_id`
+}
+
+/** Writes the message for each tenant that gets one. */
+function receiving(sql: Sql): Fragment {
+  return sql`
+    insert into messages (tenant_id, id, channel, status, envelope, content, sender, recipients, terms, provider,
+      provider_reference, segments, encoding)
+    select t.tenant_id, r.message_id, t.channel, 'received', r.envelope, r.content, t.address,
+      jsonb_build_array(jsonb_build_object(
+        'address', t.received_by, 'status', null, 'code', null, 'message', null)),
+      r.terms, t.provider, t.reference, r.segments, r.encoding
+    from of_tenant t
+    cross join lateral jsonb_to_record(t.received) as r(
+      message_id uuid, envelope text, content text, terms text[], segments integer, encoding text)
+    where r.message_id is not null
+    order by t.tenant_id, t.reference
+    on conflict (provider, provider_reference) do nothing
+    returning *`
 }
 
 /**

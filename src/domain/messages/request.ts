@@ -1,7 +1,7 @@
 // What callers ask of messages: one statement counts them, looks who is suppressed, and writes the message, the key and
 // the job.
 import type { Channel } from '#core/addresses.ts'
-import type { Json, Sql, Tx } from '#core/db.ts'
+import type { Fragment, Json, Sql, Tx } from '#core/db.ts'
 import { enqueue, requestJson } from '#jobs/job.ts'
 import { sendEmail, sendSms } from '#jobs/messages.ts'
 import { announce, type EventType } from '../events.ts'
@@ -55,7 +55,6 @@ export async function requestMessages(
   requests: MessageRequest[],
 ): Promise<MessageJudgement[]> {
   const job = JOBS[channel]
-  const items = requests.map((request, nth) => ({ ...request, nth }))
   // In one order in every statement: two with the same keys cannot block each other.
   const keys = sql`
     select tenant_id, idempotency_key, route, fingerprint, message_id as resource_id,
@@ -64,33 +63,14 @@ export async function requestMessages(
   const announced = sql`
     select m.*, a.event_id, ${'message.created' satisfies EventType} as event
     from m join asked a on a.message_id = m.id`
-  const has_files = sql`jsonb_array_length(attachments) > 0`
-  const to_send = sql`
-    select job_id, tenant_id, message_id as subject_id, jsonb_build_object('message_id', message_id) as payload,
-      rung and send_at is null as rung, null::text as dedupe_key, request_id, send_at,
-      ${requestJson(sql, job, { retries: sql`retries`, has_files })} as request
-    from asked where status <> 'suppressed'`
   const for_tenant = sql`
     select tenant_id, 'minute' as scope, nth, message_id, addresses from given where became is null`
   const for_destinations = sql`
     select c.tenant_id, address as scope, c.nth, c.message_id
     from tenant_counted c cross join unnest(c.addresses) as address where c.fits`
-  const rows = await sql<
-    (MessageRow & { message_id: string; became: MessageJudgement['became'] } & {
-      address: string | null
-      retry_after_s: number
-    })[]
-  >`
-    with given as (
-      select a.*, case
-          when ${isKnown(sql, 'message', sql`r.channel = ${channel}`)} then 'known'
-          when a.send_at <= clock_timestamp() or a.send_at > clock_timestamp() + ${MOST_DAYS_AHEAD} * interval '1 day'
-            then 'send_at' end as became
-      from jsonb_to_recordset(${sql.json(items)}) as a(
-        ${jobRequestColumns(sql)}, nth integer, message_id uuid, envelope text, content text, attachments jsonb,
-        addresses text[], sender text, terms text[], tags text[], segments integer, encoding text,
-        send_at timestamptz, retries boolean, metadata jsonb)
-    ), ${counting(sql, 'tenant', limits.tenant, for_tenant)},
+  const rows = await sql<Judged[]>`
+    with given as (${giving(sql, channel, requests)}),
+    ${counting(sql, 'tenant', limits.tenant, for_tenant)},
     ${counting(sql, 'destination', limits.destination, for_destinations)},
     refused as (
       select nth, message_id, became, null as address, null::integer as retry_after_s
@@ -100,24 +80,7 @@ export async function requestMessages(
       union all
       (select distinct on (nth) nth, message_id, 'destination', scope, retry_after_s
         from destination_counted where not fits)
-    ), asked as (
-      select g.*, t.recipients,
-        case when t.suppressed then 'suppressed' when g.send_at is null then 'queued' else 'scheduled' end as status
-      from given g
-      cross join lateral (
-        select bool_and(r.suppressed) as suppressed, jsonb_agg(jsonb_build_object(
-            'address', r.address, 'status', case when r.suppressed then 'suppressed' end,
-            'code', null, 'message', null) order by r.place) as recipients
-        from (
-          select r.*, exists (
-            select from suppressions s
-            where s.tenant_id = g.tenant_id and s.channel = ${channel} and s.address = r.address
-              and s.deleted_at is null offset 0) as suppressed
-          from unnest(g.addresses) with ordinality as r(address, place) offset 0
-        ) r
-      ) t
-      where not exists (select from refused r where r.nth = g.nth)
-    ), m as (
+    ), asked as (${checkingRecipients(sql, channel)}), m as (
       insert into messages (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
         terms, tags, provider, segments, encoding, send_at, metadata)
       select tenant_id, message_id, idempotency_key, ${channel}, status, envelope, content, sender, recipients, terms,
@@ -132,20 +95,77 @@ export async function requestMessages(
     ),
     remembered as (${remember(sql, 'message', keys)}),
     event as (${announce(sql, 'message', announced)}),
-    job as (${enqueue(sql, job, to_send, sql`coalesce(send_at, now())`)})
+    job as (${enqueue(sql, job, sending(sql, job), sql`coalesce(send_at, now())`)})
     select message_id, became, address, retry_after_s, ${messageColumns(sql, ['recipients'])}
     from (
       select m.*, id as message_id, 'accepted' as became, null as address, null::integer as retry_after_s from m
       union all
       select (null::messages).*, message_id, became, address, retry_after_s from refused
     ) judged`
-  const judged = new Map(
-    rows.map(({ message_id, became, address, retry_after_s, ...message }): [string, MessageJudgement] => {
-      if (became === 'accepted') return [message_id, { became, message }]
-      if (became === 'tenant' || became === 'destination')
-        return [message_id, { became, address, retry_after_s }]
-      return [message_id, { became }]
-    }),
-  )
+  const judged = new Map(rows.map((row) => [row.message_id, judgementOf(row)]))
   return requests.map(({ message_id }) => judged.get(message_id)!)
+}
+
+type Judged = MessageRow & {
+  message_id: string
+  became: MessageJudgement['became']
+  address: string | null
+  retry_after_s: number
+}
+
+function judgementOf({
+  message_id: _id,
+  became,
+  address,
+  retry_after_s,
+  ...message
+}: Judged): MessageJudgement {
+  if (became === 'accepted') return { became, message }
+  if (became === 'tenant' || became === 'destination') return { became, address, retry_after_s }
+  return { became }
+}
+
+/** The requests. `became`: why a request is refused before any limit is checked. */
+function giving(sql: Sql | Tx, channel: Channel, requests: MessageRequest[]): Fragment {
+  const items = requests.map((request, nth) => ({ ...request, nth }))
+  return sql`
+    select a.*, case
+        when ${isKnown(sql, 'message', sql`r.channel = ${channel}`)} then 'known'
+        when a.send_at <= clock_timestamp() or a.send_at > clock_timestamp() + ${MOST_DAYS_AHEAD} * interval '1 day'
+          then 'send_at' end as became
+    from jsonb_to_recordset(${sql.json(items)}) as a(
+      ${jobRequestColumns(sql)}, nth integer, message_id uuid, envelope text, content text, attachments jsonb,
+      addresses text[], sender text, terms text[], tags text[], segments integer, encoding text,
+      send_at timestamptz, retries boolean, metadata jsonb)`
+}
+
+/** The accepted requests, each with its recipients and its first status. */
+function checkingRecipients(sql: Sql | Tx, channel: Channel): Fragment {
+  return sql`
+    select g.*, t.recipients,
+      case when t.suppressed then 'suppressed' when g.send_at is null then 'queued' else 'scheduled' end as status
+    from given g
+    cross join lateral (
+      select bool_and(r.suppressed) as suppressed, jsonb_agg(jsonb_build_object(
+          'address', r.address, 'status', case when r.suppressed then 'suppressed' end,
+          'code', null, 'message', null) order by r.place) as recipients
+      from (
+        select r.*, exists (
+          select from suppressions s
+          where s.tenant_id = g.tenant_id and s.channel = ${channel} and s.address = r.address
+            and s.deleted_at is null offset 0) as suppressed
+        from unnest(g.addresses) with ordinality as r(address, place) offset 0
+      ) r
+    ) t
+    where not exists (select from refused r where r.nth = g.nth)`
+}
+
+/** The jobs of messages that have a recipient who is not suppressed. */
+function sending(sql: Sql | Tx, job: (typeof JOBS)[Channel]): Fragment {
+  const has_files = sql`jsonb_array_length(attachments) > 0`
+  return sql`
+    select job_id, tenant_id, message_id as subject_id, jsonb_build_object('message_id', message_id) as payload,
+      rung and send_at is null as rung, null::text as dedupe_key, request_id, send_at,
+      ${requestJson(sql, job, { retries: sql`retries`, has_files })} as request
+    from asked where status <> 'suppressed'`
 }

@@ -70,40 +70,12 @@ export type PaymentSettlement = Settlement & {
  * same payment. Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
  */
 export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, notification_id, orphaned = false, ...settlement }) => ({
-    ...settlement,
-    change: {
-      ...told,
-      notification_id,
-      to: told.status,
-      ...stepOf(told, notification_id !== null && !orphaned),
-      event_id: newId(),
-      transfer_id: newId(),
-      follow_up_job_id: newId(),
-    },
-  }))
   const announced = sql`select * from p where event is not null`
-  const to_post = sql`
-    select tenant_id, transfer_id, 'capture' as kind, id as subject_id, 'processor_clearing' as debit_account,
-      'available' as credit_account, currency, amount_captured_minor as amount_minor
-    from p where p."to" = 'captured'`
-  const cancel_request = requestJson(sql, cancelPayment, {
-    reference: sql`p.processor_reference`,
-    reason: sql`nullif(p.cancellation_reason, 'expired')`,
-  })
-  const to_cancel = sql`
-    select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
-      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id,
-      ${cancel_request} as request
-    from p
-    join told on told.follow_up_job_id = p.follow_up_job_id
-    join held on held.job_id = told.job_id
-    where p.status = 'canceling'`
   // The job has ended the payment without it between the reading of the row and its lock.
   const too_late = sql`"to" in ('requires_action', 'authorized', 'captured') and was_status in ('failed', 'canceled')`
   const known = sql`select processor as provider, processor_reference as reference from p`
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items)},
+    with ${holding(sql, settlements.map(changeOf))},
     told as (
       select held.job_id, held.started_at as as_of, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payment_id uuid, "to" text, "from" text[], processor_reference text,
@@ -121,44 +93,80 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
           p.cancel_requested_at as was_cancel_requested_at, p.authorized_at as was_authorized_at
         from payments p where p.tenant_id = told.tenant_id and p.id = told.payment_id for update
       ) p
-    ), ${withoutSeconds(sql, too_late)}, p as (
-      update payments p set
-        status = case when ${voids(sql)} then 'canceling' else l."to" end,
-        processor_reference = coalesce(l.known_reference, l.processor_reference),
-        amount_capturable_minor = case when l."to" = 'authorized'
-          then coalesce(l.amount_capturable_minor, l.was_capturable_minor) else 0 end,
-        amount_captured_minor = case when l."to" = 'captured'
-          then l.amount_captured_minor else l.was_captured_minor end,
-        client_secret = case when l."to" = 'requires_action'
-          then coalesce(l.client_secret, l.was_client_secret) end,
-        capture_before = coalesce(l.capture_before, l.was_capture_before),
-        failure = l.failure, told_as_of = greatest(l.was_told_as_of, l.as_of),
-        cancellation_reason = case when l."to" = 'canceled'
-          then coalesce(l.was_cancellation_reason, l.cancellation_reason)
-          when l.was_status <> 'canceling' then l.was_cancellation_reason end,
-        cancel_requested_at = case when l."to" = 'canceled' or l.was_status <> 'canceling'
-          then l.was_cancel_requested_at end,
-        authorized_at = case when l."to" in ('authorized', 'captured')
-          then coalesce(l.was_authorized_at, clock_timestamp()) else l.was_authorized_at end,
-        captured_at = case when l."to" = 'captured' then clock_timestamp() end,
-        canceled_at = case when l."to" = 'canceled' then clock_timestamp() end,
-        updated_at = clock_timestamp()
-      from locked l
-      where p.tenant_id = l.tenant_id and p.id = l.payment_id and l.was_status = any(l."from")
-        -- A buyer may be declined again and again: the answer of the attempt that began later holds.
-        and (l.was_status <> l."to" or (l.was_failure is distinct from l.failure
-          and l.as_of > coalesce(l.was_told_as_of, '-infinity')))
-      returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id
-    ),
+    ), ${withoutSeconds(sql, too_late)},
+    p as (${moving(sql)}),
     event as (${announce(sql, 'payment', announced)}),
-    ${postings(sql, to_post)},
-    follow_up as (${enqueue(sql, cancelPayment, to_cancel)}),
+    ${postings(sql, captures(sql))},
+    follow_up as (${enqueue(sql, cancelPayment, cancellations(sql))}),
     ${filing(sql, 'payment')},
     ${waking(sql, known)},
     ${looking(sql, 'payment', sql`select * from second`)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** The settlement as its statement takes it, with the ids of what it may write. */
+function changeOf({ told, notification_id, orphaned = false, ...settlement }: PaymentSettlement) {
+  const { from, event } = stepOf(told, notification_id !== null && !orphaned)
+  const ids = { event_id: newId(), transfer_id: newId(), follow_up_job_id: newId() }
+  return { ...settlement, change: { ...told, notification_id, to: told.status, from, event, ...ids } }
+}
+
+/** Updates each payment whose status may change to the reported one. */
+function moving(sql: Sql | Tx): Fragment {
+  return sql`
+    update payments p set
+      status = case when ${voids(sql)} then 'canceling' else l."to" end,
+      processor_reference = coalesce(l.known_reference, l.processor_reference),
+      amount_capturable_minor = case when l."to" = 'authorized'
+        then coalesce(l.amount_capturable_minor, l.was_capturable_minor) else 0 end,
+      amount_captured_minor = case when l."to" = 'captured'
+        then l.amount_captured_minor else l.was_captured_minor end,
+      client_secret = case when l."to" = 'requires_action'
+        then coalesce(l.client_secret, l.was_client_secret) end,
+      capture_before = coalesce(l.capture_before, l.was_capture_before),
+      failure = l.failure, told_as_of = greatest(l.was_told_as_of, l.as_of),
+      cancellation_reason = case when l."to" = 'canceled'
+        then coalesce(l.was_cancellation_reason, l.cancellation_reason)
+        when l.was_status <> 'canceling' then l.was_cancellation_reason end,
+      cancel_requested_at = case when l."to" = 'canceled' or l.was_status <> 'canceling'
+        then l.was_cancel_requested_at end,
+      authorized_at = case when l."to" in ('authorized', 'captured')
+        then coalesce(l.was_authorized_at, clock_timestamp()) else l.was_authorized_at end,
+      captured_at = case when l."to" = 'captured' then clock_timestamp() end,
+      canceled_at = case when l."to" = 'canceled' then clock_timestamp() end,
+      updated_at = clock_timestamp()
+    from locked l
+    where p.tenant_id = l.tenant_id and p.id = l.payment_id and l.was_status = any(l."from")
+      -- A buyer may be declined again and again: the answer of the attempt that began later holds.
+      and (l.was_status <> l."to" or (l.was_failure is distinct from l.failure
+        and l.as_of > coalesce(l.was_told_as_of, '-infinity')))
+    returning p.*, l."to", l.event, l.event_id, l.transfer_id, l.follow_up_job_id`
+}
+
+// The ledger entries for what was captured.
+function captures(sql: Sql | Tx): Fragment {
+  return sql`
+    select tenant_id, transfer_id, 'capture' as kind, id as subject_id, 'processor_clearing' as debit_account,
+      'available' as credit_account, currency, amount_captured_minor as amount_minor
+    from p where p."to" = 'captured'`
+}
+
+/** The cancellations that were requested while the authorization was under way: now there is a hold to release. */
+function cancellations(sql: Sql | Tx): Fragment {
+  const cancel_request = requestJson(sql, cancelPayment, {
+    reference: sql`p.processor_reference`,
+    reason: sql`nullif(p.cancellation_reason, 'expired')`,
+  })
+  return sql`
+    select p.follow_up_job_id as job_id, p.tenant_id, p.id as subject_id,
+      jsonb_build_object('payment_id', p.id) as payload, false as rung, null::text as dedupe_key, held.request_id,
+      ${cancel_request} as request
+    from p
+    join told on told.follow_up_job_id = p.follow_up_job_id
+    join held on held.job_id = told.job_id
+    where p.status = 'canceling'`
 }
 
 /** Settles a payment of which an operation never took effect; a hold stays as it was. */

@@ -40,7 +40,9 @@ export const nothingReportedOfPayout = {
   failure: null,
 } as const
 
-/** The settlement of a job with what it was told of a payout, and with the notification that brought this, if one did. */
+/**
+ * The settlement of a job with what it was told of a payout, and with the notification that brought this, if one did.
+ */
 export type PayoutSettlement = Settlement & { told: PayoutTold; notification_id: string | null }
 
 /** How far the processor has come: what it said moves only forward. Only these are said of an object that it has. */
@@ -59,52 +61,9 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
   // A drift is closed by a statement of its own: this one may wait for the row, and miss what is opened meanwhile.
   if ('begin' in sql && settlements.some(({ told }) => NOTHING_LEFT.includes(told.said)))
     return await sql.begin(async (tx) => await settlePayouts(tx, settlements))
-  const items = settlements.map(({ told, notification_id, ...settlement }) => {
-    // Postings of one statement follow each other in the order of their ids, which within a millisecond is any order.
-    const [paid_id, returned_id] = newIdsInOrder(2)
-    const [event_id, overtaken_id] = newIdsInOrder(2)
-    return {
-      ...settlement,
-      change: {
-        ...told,
-        rank: FURTHER.indexOf(told.said) + 1,
-        notification_id,
-        status_event_id: event_id,
-        overtaken_id,
-        paid_id,
-        returned_id,
-        follow_up_job_id: newId(),
-      },
-    }
-  })
-  const announced = sql`
-    select p.*, event.id as event_id, event.type as event
-    from p cross join lateral (values
-      (p.status_event_id, 'payout.' || p.status, p.status <> p.before),
-      (p.overtaken_id, ${'payout.fail_overtaken' satisfies EventType}, p.is_failing and p.status = 'paid')
-    ) event(id, type, happened)
-    where event.happened`
-  const to_post = sql`
-    select tenant_id, paid_id as transfer_id, 'payout_paid' as kind, id as subject_id, 'available' as debit_account,
-      'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, '' as reference
-    from p where paid_minor > paid_before
-    union all
-    select tenant_id, returned_id, 'payout_returned', id, 'processor_clearing', 'available', upper(currency),
-      returned_minor - returned_before, returned_before::text
-    from p where returned_minor > returned_before`
-  const to_free = sql`
-    select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
-    from p where was_open and not open`
   const known = sql`select processor as provider, processor_reference as reference from p`
-  // Once for each contradiction. A notification of the processor would bring it too, a little later.
-  const to_look_at = sql`
-    select * from second
-    union all
-    select processor, processor_reference, status || ' here, ' || processor_status || ' there' from p
-    where status in ('failed', 'canceled') and processor_status in ('processing', 'paid')
-      and processor_reference is not null`
   const rows = await sql<Settled[]>`
-    with ${holding(sql, items)},
+    with ${holding(sql, settlements.map(changeOf))},
     told as (
       select held.job_id, held.request_id, held.started_at as as_of, held.never_sent or held.rotate as never_sent, c.*
       from held cross join lateral jsonb_to_record(held.change) as c(
@@ -112,40 +71,13 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
         returned_minor bigint, failure jsonb, status_event_id uuid, overtaken_id uuid, paid_id uuid, returned_id uuid,
         follow_up_job_id uuid, notification_id uuid)
     ), ${stepping(sql)},
-    p as (
-      update payouts p set status = s.becomes,
-        processor_status = s.further,
-        processor_reference = coalesce(s.known_reference, s.processor_reference),
-        paid_minor = s.paid, returned_minor = s.returned,
-        call_started_at = case when not s.never_left then (s.was).call_started_at end,
-        cancel_requested_at = case when s.becomes in ('pending', 'processing') and s.said <> 'kept'
-          then (s.was).cancel_requested_at end,
-        fail_requested_at = (s.was).fail_requested_at,
-        arrival_date = s.arrives, told_as_of = greatest((s.was).told_as_of, s.as_of),
-        failure = case when s.becomes = 'failed' and s.before <> 'failed' and not s.is_failing
-            then s.failure || '{"manual": false}'
-          when s.becomes in ('pending', 'processing', 'failed') then (s.was).failure end,
-        processing_at = case when s.rank > 0 then coalesce((s.was).processing_at, clock_timestamp())
-          else (s.was).processing_at end,
-        paid_at = case when s.becomes = 'paid' then coalesce((s.was).paid_at, clock_timestamp())
-          else (s.was).paid_at end,
-        failed_at = case when s.becomes = 'failed' then coalesce((s.was).failed_at, clock_timestamp()) end,
-        canceled_at = case when s.becomes = 'canceled' then coalesce((s.was).canceled_at, clock_timestamp()) end,
-        updated_at = case when s.becomes <> s.before or s.further is distinct from (s.was).processor_status
-            or s.returned <> (s.was).returned_minor or s.said = 'kept'
-            or s.arrives is distinct from (s.was).arrival_date
-          then clock_timestamp() else (s.was).updated_at end
-      from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
-      returning p.*, s.before, (s.was).open as was_open, s.is_failing, s.never_left,
-        (s.was).paid_minor as paid_before, (s.was).returned_minor as returned_before, s.status_event_id,
-        s.overtaken_id, s.paid_id, s.returned_id, s.follow_up_job_id, s.request_id, s.job_id
-    ),
-    event as (${announce(sql, 'payout', announced)}),
-    ${postings(sql, to_post, to_free, { by_reference: true })},
+    p as (${moving(sql)}),
+    event as (${announce(sql, 'payout', announcing(sql))}),
+    ${postings(sql, posting(sql), releasing(sql), { by_reference: true })},
     follow_up as (${followUp(sql)}),
     ${filing(sql, 'payout')},
     ${waking(sql, known)},
-    ${looking(sql, 'payout', to_look_at)},
+    ${looking(sql, 'payout', contradicting(sql))},
     ${finishing(sql, endsSoon(sql))}
     select job.id, p.tenant_id, p.id as subject_id,
       p.before = 'failed' and p.never_left and p.processor_reference is null as never_made
@@ -157,13 +89,23 @@ export async function settlePayouts(sql: Sql | Tx, settlements: PayoutSettlement
   return new Set(rows.map(({ id }) => id))
 }
 
+/** The settlement as its statement takes it, with the ids of what it may write. */
+function changeOf({ told, notification_id, ...settlement }: PayoutSettlement) {
+  // Postings of one statement follow each other in the order of their ids, which within a millisecond is any order.
+  const [paid_id, returned_id] = newIdsInOrder(2)
+  const [status_event_id, overtaken_id] = newIdsInOrder(2)
+  const ids = { status_event_id, overtaken_id, paid_id, returned_id, follow_up_job_id: newId() }
+  return { ...settlement, change: { ...told, rank: FURTHER.indexOf(told.said) + 1, notification_id, ...ids } }
+}
+
 type Settled = { id: string; tenant_id: string; subject_id: string; never_made: boolean | null }
 
 /**
- * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `was` is the locked row, the only
- * one to read: the statement's snapshot may be older. `further` is how far the processor has come, `arrives` the day, `becomes` our status,
- * `stops_as` what it ends as once nothing can leave: the request that was accepted first names the end, and a
- * cancellation after a failure by hand is not recorded. `paid` and `returned` are what is posted from then on.
+ * The parts from `seen` to `step`: the rows that were told of, and what becomes of each. `was` is the locked row, the
+ * only one to read: the statement's snapshot may be older. `further` is how far the processor has come, `arrives` the
+ * day, `becomes` our status, `stops_as` what it ends as once nothing can leave: the request that was accepted first
+ * names the end, and a cancellation after a failure by hand is not recorded. `paid` and `returned` are what is posted
+ * from then on.
  */
 function stepping(sql: Sql | Tx): Fragment {
   const rankOf = sql`coalesce(array_position(${FURTHER}::text[], (p.was).processor_status), 0)`
@@ -204,6 +146,78 @@ function stepping(sql: Sql | Tx): Fragment {
     )`
 }
 
+/** Updates each payout as its `step` says. */
+function moving(sql: Sql | Tx): Fragment {
+  return sql`
+    update payouts p set status = s.becomes,
+      processor_status = s.further,
+      processor_reference = coalesce(s.known_reference, s.processor_reference),
+      paid_minor = s.paid, returned_minor = s.returned,
+      call_started_at = case when not s.never_left then (s.was).call_started_at end,
+      cancel_requested_at = case when s.becomes in ('pending', 'processing') and s.said <> 'kept'
+        then (s.was).cancel_requested_at end,
+      fail_requested_at = (s.was).fail_requested_at,
+      arrival_date = s.arrives, told_as_of = greatest((s.was).told_as_of, s.as_of),
+      failure = case when s.becomes = 'failed' and s.before <> 'failed' and not s.is_failing
+          then s.failure || '{"manual": false}'
+        when s.becomes in ('pending', 'processing', 'failed') then (s.was).failure end,
+      processing_at = case when s.rank > 0 then coalesce((s.was).processing_at, clock_timestamp())
+        else (s.was).processing_at end,
+      paid_at = case when s.becomes = 'paid' then coalesce((s.was).paid_at, clock_timestamp())
+        else (s.was).paid_at end,
+      failed_at = case when s.becomes = 'failed' then coalesce((s.was).failed_at, clock_timestamp()) end,
+      canceled_at = case when s.becomes = 'canceled' then coalesce((s.was).canceled_at, clock_timestamp()) end,
+      updated_at = case when s.becomes <> s.before or s.further is distinct from (s.was).processor_status
+          or s.returned <> (s.was).returned_minor or s.said = 'kept'
+          or s.arrives is distinct from (s.was).arrival_date
+        then clock_timestamp() else (s.was).updated_at end
+    from step s where p.tenant_id = s.tenant_id and p.id = s.payout_id
+    returning p.*, s.before, (s.was).open as was_open, s.is_failing, s.never_left,
+      (s.was).paid_minor as paid_before, (s.was).returned_minor as returned_before, s.status_event_id,
+      s.overtaken_id, s.paid_id, s.returned_id, s.follow_up_job_id, s.request_id, s.job_id`
+}
+
+// The events of a new status, and of a payout that was paid although its failure was requested.
+function announcing(sql: Sql | Tx): Fragment {
+  return sql`
+    select p.*, event.id as event_id, event.type as event
+    from p cross join lateral (values
+      (p.status_event_id, 'payout.' || p.status, p.status <> p.before),
+      (p.overtaken_id, ${'payout.fail_overtaken' satisfies EventType}, p.is_failing and p.status = 'paid')
+    ) event(id, type, happened)
+    where event.happened`
+}
+
+// The ledger entries for what was paid, and for what came back of it.
+function posting(sql: Sql | Tx): Fragment {
+  return sql`
+    select tenant_id, paid_id as transfer_id, 'payout_paid' as kind, id as subject_id, 'available' as debit_account,
+      'processor_clearing' as credit_account, upper(currency) as currency, amount_minor, '' as reference
+    from p where paid_minor > paid_before
+    union all
+    select tenant_id, returned_id, 'payout_returned', id, 'processor_clearing', 'available', upper(currency),
+      returned_minor - returned_before, returned_before::text
+    from p where returned_minor > returned_before`
+}
+
+// The reservations of payouts that have ended.
+function releasing(sql: Sql | Tx): Fragment {
+  return sql`
+    select tenant_id, upper(currency) as currency, 'available' as account, -amount_minor as reserved_delta
+    from p where was_open and not open`
+}
+
+// The payouts that contradict their processor, once for each contradiction. A notification of the processor would
+// bring the same lookup a little later.
+function contradicting(sql: Sql | Tx): Fragment {
+  return sql`
+    select * from second
+    union all
+    select processor, processor_reference, status || ' here, ' || processor_status || ' there' from p
+    where status in ('failed', 'canceled') and processor_status in ('processing', 'paid')
+      and processor_reference is not null`
+}
+
 /**
  * A cancellation or a failure by hand that was recorded while the call was under way follows it, if there is still
  * something to let go of. A transfer is paid by then.
@@ -229,7 +243,10 @@ function endsSoon(sql: Sql | Tx): Fragment {
       then 0 else held.delay_ms end`
 }
 
-/** Settles a payout whose call never took effect: one that was not created has failed, one that was not canceled goes on. */
+/**
+ * Settles a payout whose call never took effect: one that was not created has failed, one that was not canceled goes
+ * on.
+ */
 export async function settlePayoutAsFailed(
   tx: Tx,
   settlement: Settlement,

@@ -1,6 +1,6 @@
 // Settles refunds by what their processor says, and imports refunds that were made there.
 import { newId } from '#core/ids.ts'
-import { violatedConstraint, type Sql, type Tx } from '#core/db.ts'
+import { violatedConstraint, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { finishing, holding, type FailedRow, type Settlement } from '../jobs/settle.ts'
 import { announce, type EventType } from '../events.ts'
 import { postings } from '../ledger.ts'
@@ -26,38 +26,18 @@ export type RefundSettlement = Settlement & { told: RefundTold; notification_id:
 const FURTHER = ['pending', 'succeeded', 'failed']
 
 /**
- * Settles jobs that were told something of a refund: it moves from pending to succeeded or failed, or from succeeded
- * to failed, which gives the money back to the tenant. What the processor did and what the refund is here are two facts:
- * one that an operator resolved as failed stays so, but if the processor made it, it is posted, and its payment counts it;
- * a drift names both. No two settlements of one call may be of the same payment.
- * Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
+ * Settles jobs that were told something of a refund: it moves from pending to succeeded or failed, or from succeeded to
+ * failed, which gives the money back to the tenant. What the processor did and what the refund is here are two facts:
+ * one that an operator resolved as failed stays so, but if the processor made it, it is posted, and its payment counts
+ * it; a drift names both. No two settlements of one call may be of the same payment. Returns the ids of the jobs whose
+ * lease was still ours; for the others nothing was written.
  */
 export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, notification_id, ...settlement }) => ({
-    ...settlement,
-    change: {
-      ...told,
-      // What has no record there was never made.
-      rank: told.processor_reference === null ? 0 : FURTHER.indexOf(told.status) + 1,
-      notification_id,
-      // A pending refund was announced when it was created.
-      event: told.status === 'pending' ? null : (`refund.${told.status}` satisfies EventType),
-      event_id: newId(),
-      transfer_id: newId(),
-    },
-  }))
   const announced = sql`select * from changed`
-  const to_post = sql`
-    select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
-      'processor_clearing' as credit_account, currency, amount_minor
-    from r where out_minor > out_before
-    union all
-    select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
-    from r where out_minor < out_before`
   const known = sql`
     select processor as provider, unnest(array[processor_reference, payment_reference]) as reference from r`
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items)},
+    with ${holding(sql, settlements.map(changeOf))},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, payment_id uuid, refund_id uuid, status text, rank integer, processor_reference text,
@@ -103,12 +83,33 @@ export async function settleRefunds(sql: Sql | Tx, settlements: RefundSettlement
       where p.tenant_id = c.tenant_id and p.id = c.payment_id and (c.status <> c.before or c.out_minor <> c.out_before)
     ),
     event as (${announce(sql, 'refund', announced)}),
-    ${postings(sql, to_post)},
+    ${postings(sql, posting(sql))},
     ${filing(sql, 'payment')},
     ${waking(sql, known)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** The settlement as its statement takes it, with the ids of what it may write. */
+function changeOf({ told, notification_id, ...settlement }: RefundSettlement) {
+  // What has no record there was never made.
+  const rank = told.processor_reference === null ? 0 : FURTHER.indexOf(told.status) + 1
+  // A pending refund was announced when it was created.
+  const event = told.status === 'pending' ? null : (`refund.${told.status}` satisfies EventType)
+  const ids = { event_id: newId(), transfer_id: newId() }
+  return { ...settlement, change: { ...told, rank, event, notification_id, ...ids } }
+}
+
+// The ledger entries for money that went to the buyer, and for money that came back.
+function posting(sql: Sql | Tx): Fragment {
+  return sql`
+    select tenant_id, transfer_id, 'refund' as kind, id as subject_id, 'available' as debit_account,
+      'processor_clearing' as credit_account, currency, amount_minor
+    from r where out_minor > out_before
+    union all
+    select tenant_id, transfer_id, 'refund_failed', id, 'processor_clearing', 'available', currency, amount_minor
+    from r where out_minor < out_before`
 }
 
 /** Settles a refund that was never made, which frees what it reserved. */

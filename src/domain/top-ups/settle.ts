@@ -1,4 +1,5 @@
-// Settles top-ups by what their processor says: one statement moves the top-up on, posts to the ledger and ends the job.
+// Settles top-ups by what their processor says: one statement moves the top-up on, posts to the ledger and ends the
+// job.
 import { newIdsInOrder } from '#core/ids.ts'
 import { columnList, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { announce, type EventType } from '../events.ts'
@@ -22,12 +23,14 @@ export type TopUpTold = {
 /** A report that says nothing of the top-up but how it stands. */
 export const nothingReportedOfTopUp = { processor_reference: null, failure: null } as const
 
-/** The settlement of a job with what it was told of a top-up, and with the notification that brought this, if one did. */
+/**
+ * The settlement of a job with what it was told of a top-up, and with the notification that brought this, if one did.
+ */
 export type TopUpSettlement = Settlement & { told: TopUpTold; notification_id: string | null }
 
 /**
- * How far the processor has come: what it says of a top-up moves only forward. Of the ends that are no reversal the first
- * stays: the processor knows no way from one to another.
+ * How far the processor has come: what it says of a top-up moves only forward. Of the ends that are no reversal the
+ * first stays: the processor knows no way from one to another.
  */
 const FURTHER: Readonly<Record<TopUpTold['said'], number>> = {
   pending: 1,
@@ -40,46 +43,15 @@ const FURTHER: Readonly<Record<TopUpTold['said'], number>> = {
 /**
  * Settles jobs that were told something of a top-up, in one statement: it moves from pending to its end, or from
  * succeeded to failed when the money was taken back. One that is reversed before we heard of its success has both
- * behind it, and both are posted and announced. What the processor did and what the top-up is here are two facts: money is
- * posted as the processor moved it, but one that has failed here, or was canceled, stays so; a drift names both. No two settlements of one call may be of the same top-up.
- * Returns the ids of the jobs whose lease was still ours; for the others nothing was written.
+ * behind it, and both are posted and announced. What the processor did and what the top-up is here are two facts: money
+ * is posted as the processor moved it, but one that has failed here, or was canceled, stays so; a drift names both. No
+ * two settlements of one call may be of the same top-up. Returns the ids of the jobs whose lease was still ours; for
+ * the others nothing was written.
  */
 export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]): Promise<Set<string>> {
-  const items = settlements.map(({ told, notification_id, ...settlement }) => {
-    // Events and transfers of one statement follow each other in the order of their ids.
-    const [came_event_id, event_id] = newIdsInOrder(2)
-    const [came_id, went_id] = newIdsInOrder(2)
-    return {
-      ...settlement,
-      change: {
-        ...told,
-        becomes: told.said === 'reversed' ? 'failed' : told.said,
-        // What has no record there was never made.
-        rank: told.processor_reference === null ? 0 : FURTHER[told.said],
-        notification_id,
-        came_event_id,
-        event_id,
-        came_id,
-        went_id,
-      },
-    }
-  })
-  const to_post = sql`
-    select tenant_id, came_id as transfer_id, 'top_up' as kind, id as subject_id,
-      'processor_clearing' as debit_account, 'available' as credit_account, upper(currency) as currency, amount_minor
-    from t where comes
-    union all
-    select tenant_id, went_id, 'top_up_reversed', id, 'available', 'processor_clearing', upper(currency), amount_minor
-    from t where goes`
-  const announced = sql`
-    ${asItStood(sql, 'succeeded')}, came_event_id as event_id,
-      ${'top_up.succeeded' satisfies EventType} as event from changed
-    where before = 'pending' and said in ('succeeded', 'reversed')
-    union all
-    ${asItStood(sql, null)}, event_id, 'top_up.' || said from changed where said <> 'succeeded'`
   const known = sql`select processor as provider, processor_reference as reference from t`
   const rows = await sql<{ id: string }[]>`
-    with ${holding(sql, items)},
+    with ${holding(sql, settlements.map(changeOf))},
     told as (
       select held.job_id, c.* from held cross join lateral jsonb_to_record(held.change) as c(
         tenant_id uuid, top_up_id uuid, said text, becomes text, rank integer, processor_reference text,
@@ -114,14 +86,47 @@ export async function settleTopUps(sql: Sql | Tx, settlements: TopUpSettlement[]
     ), changed as (
       select * from t where status <> before
     ),
-    event as (${announce(sql, 'top_up', announced)}),
-    ${postings(sql, to_post)},
+    event as (${announce(sql, 'top_up', announcing(sql))}),
+    ${postings(sql, posting(sql))},
     ${filing(sql, 'top_up')},
     ${waking(sql, known)},
     ${looking(sql, 'top_up', sql`select * from second`)},
     ${finishing(sql)}
     select id from job`
   return new Set(rows.map((row) => row.id))
+}
+
+/** The settlement as its statement takes it, with the ids of what it may write. */
+function changeOf({ told, notification_id, ...settlement }: TopUpSettlement) {
+  // Events and transfers of one statement follow each other in the order of their ids.
+  const [came_event_id, event_id] = newIdsInOrder(2)
+  const [came_id, went_id] = newIdsInOrder(2)
+  const becomes = told.said === 'reversed' ? 'failed' : told.said
+  // What has no record there was never made.
+  const rank = told.processor_reference === null ? 0 : FURTHER[told.said]
+  const ids = { came_event_id, event_id, came_id, went_id }
+  return { ...settlement, change: { ...told, becomes, rank, notification_id, ...ids } }
+}
+
+// The ledger entries for money that came, and for money that went back.
+function posting(sql: Sql | Tx): Fragment {
+  return sql`
+    select tenant_id, came_id as transfer_id, 'top_up' as kind, id as subject_id,
+      'processor_clearing' as debit_account, 'available' as credit_account, upper(currency) as currency, amount_minor
+    from t where comes
+    union all
+    select tenant_id, went_id, 'top_up_reversed', id, 'available', 'processor_clearing', upper(currency), amount_minor
+    from t where goes`
+}
+
+// The events of what changed: a top-up that came and went back at once has both.
+function announcing(sql: Sql | Tx): Fragment {
+  return sql`
+    ${asItStood(sql, 'succeeded')}, came_event_id as event_id,
+      ${'top_up.succeeded' satisfies EventType} as event from changed
+    where before = 'pending' and said in ('succeeded', 'reversed')
+    union all
+    ${asItStood(sql, null)}, event_id, 'top_up.' || said from changed where said <> 'succeeded'`
 }
 
 // The columns of an event, of the top-up as it is or as it was when it `succeeded`.
