@@ -2,24 +2,22 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { serializerCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod'
 import { createBodyReader } from '#core/bodies.ts'
-import { statementsUnderWay, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
-import { AppError } from '#core/errors.ts'
-import { createListener, PROBE } from '#core/listener.ts'
+import { createListener } from '#core/listener.ts'
 import { originOfLinks } from '#core/startup.ts'
+import { createAdmission, isV1, needsKey, noSuchRoute } from './admit.ts'
 import { areaRoutes } from './areas.ts'
 import type { Authenticate } from './auth.ts'
 import { BODY_LIMIT_BYTES, parseBody } from './body.ts'
 import type { ApiContext } from './context.ts'
 import { docsRoutes } from './docs.ts'
 import { guidesRoutes } from './guides/routes.ts'
-import { checkHost } from './host.ts'
 import { withFaultOfKey } from './idempotent.ts'
 import { holdBodies } from './held-bodies.ts'
-import { createKeyless } from './keyless.ts'
+import { createKeyless, type Keyless } from './keyless.ts'
 import { createLargeAnswers } from './large-answers.ts'
+import type { CallerLimit } from './limit.ts'
 import { openapiRoutes } from './openapi/routes.ts'
-import { checkPath, checkPlus, checkQuery, parseQuery } from './query.ts'
-import { watchEventLoop } from './pressure.ts'
+import { parseQuery } from './query.ts'
 import { ROUTES } from './routes/index.ts'
 import { createRefusals } from './refusals.ts'
 import { validatorCompiler } from './validate.ts'
@@ -41,20 +39,16 @@ export type ApiCallers = {
 }
 
 /** Builds the API; the caller listens and closes. */
-export async function buildApi(
-  context: ApiContext,
-  { authenticate, onOperation, before, callerOf = keyOf, after }: ApiCallers,
-): Promise<FastifyInstance> {
-  const { config, areas, sql, limit, log } = context
+export async function buildApi(context: ApiContext, callers: ApiCallers): Promise<FastifyInstance> {
+  const { authenticate, callerOf = keyOf } = callers
+  const { config, limit, log } = context
   const keyless = createKeyless()
-  const large = createLargeAnswers()
   // A body that is refused or breaks off has cost what came of it.
   const readBody = createBodyReader((request, bytes) => {
     request.body_bytes = bytes
     charge(request, bytes)
   })
-  const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
-  const pressure = watchEventLoop()
+  const { admit, close } = createAdmission(context, authenticate, keyless)
   // Where links lead.
   let origin = config.API_URL ?? ''
   const refusals = createRefusals(() => origin, log)
@@ -102,62 +96,35 @@ export async function buildApi(
     if (extra > 0) limit.charge(credentials, extra)
   }
 
-  async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
-    // A caller who is gone has no address any more, and gets no answer.
-    if (request.socket.remoteAddress === undefined) throw new AppError('request_timeout')
-    if (!needsKey(request)) {
-      keyless.countUnread(request, reply)
-      if (request.routeOptions.url !== PROBE) keyless.limit(request, reply)
-      checkHost(request)
-      return checkPath(request.url)
-    }
-    reply.header('cache-control', 'no-store')
-    try {
-      checkHost(request)
-      if (pressure.overloaded())
-        throw new AppError('overloaded', { message: 'This process is too busy; nothing was accepted.' })
-      if (statementsUnderWay(sql) > most_statements)
-        throw new AppError('overloaded', {
-          message: 'Too many statements wait for the database; nothing was accepted.',
-        })
-      request.credentials = await authenticate(request, reply)
-    } catch (error) {
-      keyless.countUnread(request, reply)
-      throw error
-    }
-    const { scope, area } = request.routeOptions.config
-    limit(request.credentials, reply)
-    // `/v1/customers/` is not the customer without an id.
-    if (Object.values(request.params ?? {}).includes('')) throw noSuchRoute(request)
-    if (scope != null && !request.credentials.scopes.has(scope)) {
-      throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
-    }
-    if (area != null && !areas.deployed.includes(area)) {
-      throw new AppError('misconfigured_gateway', {
-        message: `The area "${area}" is not deployed here.`,
-        context: { area },
-      })
-    }
-    const channel = request.routeOptions.config.literal?.sends
-    if (channel !== undefined && areas.channels_without_credentials.includes(channel)) {
-      throw new AppError('misconfigured_gateway', {
-        message: `No messages of the channel "${channel}" are sent here: whoever sends them is not configured.`,
-        context: { area, channel },
-      })
-    }
-    checkPath(request.url)
-    checkQuery(request.url, request.query)
-    checkPlus(request.url)
-    const encoding = request.headers['content-encoding'] ?? 'identity'
-    if (encoding !== 'identity' && request.method !== 'GET') {
-      throw new AppError('unsupported_media_type', {
-        message: `Bodies are taken uncompressed, not with Content-Encoding: ${encoding}.`,
-      })
-    }
-  }
-
   app.addHook('onRequest', admit)
+  countAnswers(app, limit, keyless, charge)
+  addCallerHooks(app, callers)
+  app.addHook('onClose', close)
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    refusals.refuse(withFaultOfKey(error, request), request, reply),
+  )
+  app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
+
+  // Registered before the routes, because it collects them.
+  openapiRoutes(app, config, () => origin)
+  for (const add of ROUTES) add(app.withTypeProvider<ZodTypeProvider>(), routes)
+  areaRoutes(app)
+
+  app.get('/', (_request, reply) => reply.redirect('/docs'))
+  guidesRoutes(app)
+  docsRoutes(app)
+  await app.ready()
+  return app
+}
+
+/** Charges each answer by its size, and makes room for those that may be large. */
+function countAnswers(
+  app: FastifyInstance,
+  limit: CallerLimit,
+  keyless: Keyless,
+  charge: (request: FastifyRequest, bytes: number) => void,
+): void {
+  const large = createLargeAnswers()
   app.addHook('onSend', (request, reply, payload, done) => {
     const bytes =
       typeof payload === 'string' || payload instanceof Uint8Array ? Buffer.byteLength(payload) : 0
@@ -174,6 +141,10 @@ export async function buildApi(
       limit(request.credentials, reply, 0)
     }
   })
+}
+
+/** Adds the hooks of the callers: for each request of `/v1`, and for each operation. */
+function addCallerHooks(app: FastifyInstance, { before, after, onOperation }: ApiCallers): void {
   if (before !== undefined)
     app.addHook('preHandler', async (request, reply) => {
       if (needsKey(request)) await before(request, reply)
@@ -182,41 +153,11 @@ export async function buildApi(
     app.addHook('onSend', async (request, reply) => {
       if (needsKey(request)) await after(request, reply)
     })
-  app.addHook('onClose', () => pressure.close())
-  app.setErrorHandler((error: FastifyError, request, reply) =>
-    refusals.refuse(withFaultOfKey(error, request), request, reply),
-  )
-  app.setNotFoundHandler((request, reply) => refusals.refuse(noSuchRoute(request), request, reply))
-
   if (onOperation !== undefined)
     app.addHook('onRoute', ({ method, config: of }) => {
       const name = of?.literal?.operation_id
       if (name !== undefined && typeof method === 'string') onOperation({ method, name })
     })
-  // Registered before the routes, because it collects them.
-  openapiRoutes(app, config, () => origin)
-  for (const add of ROUTES) add(app.withTypeProvider<ZodTypeProvider>(), routes)
-  areaRoutes(app)
-
-  app.get('/', (_request, reply) => reply.redirect('/docs'))
-  guidesRoutes(app)
-  docsRoutes(app)
-  await app.ready()
-  return app
-}
-
-// The router decodes paths and accepts absolute URLs, so the route that it found counts as well as the text of the URL.
-function needsKey({ url, routeOptions }: FastifyRequest): boolean {
-  return isV1(url) || isV1(routeOptions.url ?? '')
-}
-
-function noSuchRoute({ method, url }: FastifyRequest): AppError {
-  const message = `There is no route ${method} ${url.split('?')[0]!.slice(0, 200)}.`
-  return new AppError('route_not_found', { message })
-}
-
-function isV1(url: string): boolean {
-  return /^\/v1(?:[/?]|$)/.test(url)
 }
 
 function keyOf({ credentials }: FastifyRequest): Record<string, unknown> {

@@ -12,7 +12,7 @@ import {
   touchApiKey,
   type Credentials,
 } from '#domain/api-keys.ts'
-import { createFailures } from './failures.ts'
+import { createFailures, type Failures } from './failures.ts'
 import { createSlowLane } from './slow-lane.ts'
 
 /** A revoked key must stop working within a second, so the result of a look-up is cached a little shorter. */
@@ -44,28 +44,9 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
   const known = new Map<string, { until: number; credentials: Credentials }>()
   const refused = new Map<string, number>()
   const asking = new Map<string, { until: number; found: Promise<Credentials | undefined> }>()
-  const touched = new Map<string, number>()
   const failures = createFailures()
-  const unknownKeyGate = createGate(UNKNOWN_KEYS)
-  const slowly = createSlowLane(
-    (secrets) => findEachCredentials(sql, secrets),
-    () =>
-      new AppError('rate_limited', {
-        retry_after_s: 1,
-        message: 'Too many keys that came from this address wait to be looked up.',
-      }),
-  )
-
-  async function lookUpUnknown(secret: string, ip: string): ReturnType<typeof findCredentials> {
-    if (failures.refusal(ip) === undefined) {
-      // Other requests may have used up the budget while this one waited.
-      const found = await unknownKeyGate(async () =>
-        failures.refusal(ip) === undefined ? { row: await findCredentials(sql, secret) } : undefined,
-      )
-      if (found !== undefined) return found.row
-    }
-    return await slowly(networkOf(ip), secret)
-  }
+  const lookUpUnknown = createUnknownLookup(sql, failures)
+  const touch = createTouch(sql, log)
 
   function lookUp(secret: string, ip: string): Promise<Credentials | undefined> {
     // The cache time counts from before the look-up, because the result may be that old.
@@ -93,15 +74,6 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
     return found
   }
 
-  function touch({ tenant_id, key_id }: Credentials): void {
-    const now = performance.now()
-    if (now - (touched.get(key_id) ?? -Infinity) < TOUCH_MS) return
-    touched.set(key_id, now)
-    touchApiKey(sql, tenant_id, key_id).catch((error: unknown) =>
-      log.debug({ err: error }, 'the last use of a key was not recorded'),
-    )
-  }
-
   async function find(secret: string, ip: string): Promise<Credentials | undefined> {
     const now = performance.now()
     const entry = known.get(secret)
@@ -126,6 +98,45 @@ export function createAuthenticate(sql: Sql, log: Log): Authenticate {
       failures.tell(ip, reply)
       throw error
     }
+  }
+}
+
+/** Looks up keys that this process has not seen as valid: few at once, and slowly after many invalid ones. */
+function createUnknownLookup(
+  sql: Sql,
+  failures: Failures,
+): (secret: string, ip: string) => ReturnType<typeof findCredentials> {
+  const unknownKeyGate = createGate(UNKNOWN_KEYS)
+  const slowly = createSlowLane(
+    (secrets) => findEachCredentials(sql, secrets),
+    () =>
+      new AppError('rate_limited', {
+        retry_after_s: 1,
+        message: 'Too many keys that came from this address wait to be looked up.',
+      }),
+  )
+  return async (secret, ip) => {
+    if (failures.refusal(ip) === undefined) {
+      // Other requests may have used up the budget while this one waited.
+      const found = await unknownKeyGate(async () =>
+        failures.refusal(ip) === undefined ? { row: await findCredentials(sql, secret) } : undefined,
+      )
+      if (found !== undefined) return found.row
+    }
+    return await slowly(networkOf(ip), secret)
+  }
+}
+
+/** Records the last use of a key, at most about once a minute. */
+function createTouch(sql: Sql, log: Log): (credentials: Credentials) => void {
+  const touched = new Map<string, number>()
+  return ({ tenant_id, key_id }) => {
+    const now = performance.now()
+    if (now - (touched.get(key_id) ?? -Infinity) < TOUCH_MS) return
+    touched.set(key_id, now)
+    touchApiKey(sql, tenant_id, key_id).catch((error: unknown) =>
+      log.debug({ err: error }, 'the last use of a key was not recorded'),
+    )
   }
 }
 

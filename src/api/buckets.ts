@@ -13,7 +13,10 @@ export type Buckets = {
   owe: (id: string, requests: number) => void
   /** For the next milliseconds, this payer takes `repaid_rps` requests a second out of the bucket. */
   repay: (id: string, payer: string, for_ms: number) => void
-  /** What the headers `RateLimit-Policy` and `RateLimit` say of it: `left` requests now, more in `more_in_ms` milliseconds. */
+  /**
+   * What the headers `RateLimit-Policy` and `RateLimit` say of it: `left` requests now, more in `more_in_ms`
+   * milliseconds.
+   */
   said: (left: number, more_in_ms: number) => SaidOfBucket
 }
 
@@ -48,12 +51,51 @@ export function createBuckets({
   const each_ms = 1000 / rps
   const depth_ms = burst * each_ms
   const policy = `"${name}";q=${burst};w=${Math.ceil(burst / rps)}`
+  /** How much longer a bucket needs to refill for each millisecond that one payer pays. */
+  const share = repaid_rps / rps
+  const { catchUp, refilledIn, fullIn, set, addPayer } = createLevels({ each_ms, share, most })
+
+  return {
+    without(id, requests) {
+      const now = performance.now()
+      catchUp(id, now)
+      const full_in_ms = fullIn(id, now, requests)
+      // The last request that fits must not fail because of rounding.
+      const left = Math.floor((depth_ms - full_in_ms) / each_ms + 1e-6)
+      return {
+        left,
+        enough_in_ms: refilledIn(id, now, full_in_ms, depth_ms),
+        full_in_ms: refilledIn(id, now, full_in_ms, 0),
+      }
+    },
+    take(id, requests) {
+      const now = performance.now()
+      catchUp(id, now)
+      set(id, now, Math.min(fullIn(id, now, requests), Math.max(depth_ms, fullIn(id, now, 0))))
+    },
+    owe(id, requests) {
+      const now = performance.now()
+      catchUp(id, now)
+      set(id, now, fullIn(id, now, requests))
+    },
+    repay(id, payer, for_ms) {
+      const now = performance.now()
+      catchUp(id, now)
+      addPayer(id, payer, now, for_ms)
+    },
+    said: (left, more_in_ms) => ({
+      policy,
+      state: `"${name}";r=${left};t=${Math.ceil(more_in_ms / 1000)}`,
+    }),
+  }
+}
+
+/** The time at which each bucket is full again, and the payers of each bucket. `now`: the current time. */
+function createLevels({ each_ms, share, most }: { each_ms: number; share: number; most: number }) {
   /** When each bucket is full again, the least recently used first. */
   const full = new Map<string, number>()
   /** Until when each payer of a bucket pays, the first to end first. Counted up to `at`. */
   const payers = new Map<string, { at: number; ends: Map<string, number> }>()
-  /** How much longer a bucket needs to refill for each millisecond that one payer pays. */
-  const share = repaid_rps / rps
 
   /** Counts what was paid out of a bucket until now. */
   function catchUp(id: string, now: number): void {
@@ -95,38 +137,11 @@ export function createBuckets({
     }
   }
 
-  return {
-    without(id, requests) {
-      const now = performance.now()
-      catchUp(id, now)
-      const full_in_ms = fullIn(id, now, requests)
-      // The last request that fits must not fail because of rounding.
-      const left = Math.floor((depth_ms - full_in_ms) / each_ms + 1e-6)
-      return {
-        left,
-        enough_in_ms: refilledIn(id, now, full_in_ms, depth_ms),
-        full_in_ms: refilledIn(id, now, full_in_ms, 0),
-      }
-    },
-    take(id, requests) {
-      const now = performance.now()
-      catchUp(id, now)
-      set(id, now, Math.min(fullIn(id, now, requests), Math.max(depth_ms, fullIn(id, now, 0))))
-    },
-    owe(id, requests) {
-      const now = performance.now()
-      catchUp(id, now)
-      set(id, now, fullIn(id, now, requests))
-    },
-    repay(id, payer, for_ms) {
-      const now = performance.now()
-      catchUp(id, now)
-      const ends = new Map(payers.get(id)?.ends).set(payer, now + for_ms)
-      payers.set(id, { at: now, ends: new Map([...ends].toSorted(([, a], [, b]) => a - b)) })
-    },
-    said: (left, more_in_ms) => ({
-      policy,
-      state: `"${name}";r=${left};t=${Math.ceil(more_in_ms / 1000)}`,
-    }),
+  /** Adds a payer for the next `for_ms`. Call `catchUp` first. */
+  function addPayer(id: string, payer: string, now: number, for_ms: number): void {
+    const ends = new Map(payers.get(id)?.ends).set(payer, now + for_ms)
+    payers.set(id, { at: now, ends: new Map([...ends].toSorted(([, a], [, b]) => a - b)) })
   }
+
+  return { catchUp, refilledIn, fullIn, set, addPayer }
 }

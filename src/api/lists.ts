@@ -30,8 +30,8 @@ const MOST_QUICK = 2_000
 const STAYS_MS = 30_000
 const CANCELED_STATEMENT = '57014'
 /**
- * In the long lane, and when a waiting request looks again, database time counts towards the rate limit: after the first `FREE_MS`, one request for each
- * `MS_PER_REQUEST`.
+ * In the long lane, and when a waiting request looks again, database time counts towards the rate limit: after the
+ * first `FREE_MS`, one request for each `MS_PER_REQUEST`.
  */
 const FREE_MS = 20
 const MS_PER_REQUEST = 5
@@ -39,8 +39,8 @@ const MS_PER_REQUEST = 5
 /**
  * Returns what `ask` reads over connections that only lists use. Throws `rate_limited` when the key has too many lists
  * under way or has used up its rate limit by earlier ones, and `overloaded` when the list takes too long. `again`: the
- * request has asked before, so what it takes is charged in the quick lane too. `looks_again`: who asks does not answer this
- * yet, so the list is over.
+ * request has asked before, so what it takes is charged in the quick lane too. `looks_again`: who asks does not answer
+ * this yet, so the list is over.
  */
 export type Lists = <T>(
   request: ListRequest,
@@ -81,6 +81,40 @@ export function createLists(
   limit: CallerLimit,
 ): Lists {
   const of_a_key = createGates(OF_A_KEY)
+  const read = createRead(lanes, most, limit)
+
+  return async (request, reply, ask, { again, looks_again } = ANSWERS_AT_ONCE) => {
+    const { credentials } = request
+    const { socket } = request.raw
+    return await new Promise((resolve, reject) => {
+      of_a_key(credentials.key_id, async () => {
+        refuseGone(socket)
+        // Earlier lists may have used up the rate limit.
+        limit(credentials, reply, 0)
+        const asked = read(credentials, socket, ask, again)
+        asked.then(resolve, reject)
+        // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
+        // count as under way.
+        const found = await Promise.allSettled([asked])
+        if (found[0].status === 'rejected' || !looks_again(found[0].value)) await answerTaken(reply, socket)
+      }).catch(reject)
+    })
+  }
+}
+
+/** Reads a list in the quick lane, or in the long one when it takes too long there. */
+type Read = <T>(
+  credentials: ListRequest['credentials'],
+  socket: Socket,
+  ask: (sql: Sql) => Promise<T>,
+  again: boolean,
+) => Promise<T>
+
+function createRead(
+  lanes: Pick<ListLanes, 'long'> & Partial<ListLanes>,
+  most: number,
+  limit: CallerLimit,
+): Read {
   // No tenant gets all of them, if there are several.
   const of_a_tenant = createGates({ running: Math.max(1, most - 1), queue: OF_A_TENANT })
   // One statement for each connection: a second one would wait behind the first.
@@ -92,12 +126,7 @@ export function createLists(
     if (took_ms > FREE_MS) limit.charge(credentials, Math.floor((took_ms - FREE_MS) / MS_PER_REQUEST))
   }
 
-  async function read<T>(
-    credentials: ListRequest['credentials'],
-    socket: Socket,
-    ask: (sql: Sql) => Promise<T>,
-    again: boolean,
-  ) {
+  return async (credentials, socket, ask, again) => {
     const { tenant_id } = credentials
     if (lanes.quick !== undefined && (long_until.get(tenant_id) ?? 0) < performance.now()) {
       long_until.delete(tenant_id)
@@ -131,24 +160,6 @@ export function createLists(
           charge(credentials, took_ms)
         }
       })
-    })
-  }
-
-  return async (request, reply, ask, { again, looks_again } = ANSWERS_AT_ONCE) => {
-    const { credentials } = request
-    const { socket } = request.raw
-    return await new Promise((resolve, reject) => {
-      of_a_key(credentials.key_id, async () => {
-        refuseGone(socket)
-        // Earlier lists may have used up the rate limit.
-        limit(credentials, reply, 0)
-        const asked = read(credentials, socket, ask, again)
-        asked.then(resolve, reject)
-        // A statement runs on after its client has disconnected, and an answer takes memory until it is sent: both
-        // count as under way.
-        const found = await Promise.allSettled([asked])
-        if (found[0].status === 'rejected' || !looks_again(found[0].value)) await answerTaken(reply, socket)
-      }).catch(reject)
     })
   }
 }

@@ -1,5 +1,5 @@
-// Waits for jobs and for events. What is published and polled are only hints to read the rows; these say whether a job has
-// ended, and what the feed holds.
+// Waits for jobs and for events. What is published and polled are only hints to read the rows; these say whether a job
+// has ended, and what the feed holds.
 import type { FastifyRequest } from 'fastify'
 import type { Sql } from '#core/db.ts'
 import { onLeft } from '#core/leaving.ts'
@@ -31,8 +31,8 @@ const OF_NONE: Hints = { next: () => Promise.resolve(false), [Symbol.dispose]: (
 
 export type Waiters = {
   /**
-   * Listens for hints about an id for at most `wait_ms`. With null there is nothing to wait for, and it is over at once. It is
-   * over at once too when too many wait already: what was asked for is accepted, and answered as it stands.
+   * Listens for hints about an id for at most `wait_ms`. With null there is nothing to wait for, and it is over at
+   * once. It is over at once too when too many wait already: what was asked for is accepted, and answered as it stands.
    */
   listen(id: string | null, wait_ms: number): Hints
   /** Passes hints on to the waiters of these ids. The published state is ignored: anybody can publish. */
@@ -98,8 +98,7 @@ export function createFeedWaiters(sql: Sql, queue: Queue, log: Log): Waiters {
 }
 
 function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, close_ms }: WaitedFor): Waiters {
-  type Listener = { hear: () => void; end: () => void }
-  const listening = new Map<string, Set<Listener>>()
+  const listening = new Map<string, Set<Wait>>()
   let polled_at = performance.now()
   let polling = false
   let closed = false
@@ -131,71 +130,88 @@ function createWaiters(queue: Queue, log: Log, { poll: look, hint_every_ms, clos
     }
   }
 
+  function leave(id: string, wait: Wait): void {
+    const others = listening.get(id)
+    if (others?.delete(wait) === true) count -= 1
+    if (others?.size === 0) listening.delete(id)
+    pollWhileListening()
+  }
+
   return {
     heard,
     listen(id, wait_ms) {
       if (id === null) return OF_NONE
-      let over = closed || wait_ms === 0 || count >= MOST_WAITERS
-      let hinted = false
-      let hints = 0
-      let told_at = -Infinity
-      let resolve: ((more: boolean) => void) | undefined
-      let later: NodeJS.Timeout | undefined
-
-      function tell(): void {
-        if (resolve === undefined || (!hinted && !over)) return
-        const rest_ms = over ? 0 : told_at + hint_every_ms(hints) - performance.now()
-        if (rest_ms > 0) {
-          later ??= setTimeout(() => {
-            later = undefined
-            tell()
-          }, rest_ms)
-          return
-        }
-        hinted = false
-        hints += 1
-        told_at = performance.now()
-        resolve(!over)
-        resolve = undefined
-      }
-      const end = () => {
-        over = true
-        clearTimeout(timeout)
-        clearTimeout(later)
-        const others = listening.get(id)
-        if (others?.delete(listener) === true) count -= 1
-        if (others?.size === 0) listening.delete(id)
-        pollWhileListening()
-        tell()
-      }
-
-      const listener: Listener = {
-        hear() {
-          hinted = true
-          tell()
-        },
-        end,
-      }
-      const timeout = over ? undefined : setTimeout(end, wait_ms)
+      const over = closed || wait_ms === 0 || count >= MOST_WAITERS
+      const wait = createWait({ over, wait_ms, hint_every_ms, onEnd: () => leave(id, wait) })
       if (!over) {
-        listening.set(id, (listening.get(id) ?? new Set<Listener>()).add(listener))
+        listening.set(id, (listening.get(id) ?? new Set<Wait>()).add(wait))
         count += 1
       }
       pollWhileListening()
-      return {
-        next: () =>
-          new Promise((given) => {
-            resolve = given
-            tell()
-          }),
-        [Symbol.dispose]: end,
-      }
+      return wait
     },
     close() {
       closed = true
       setTimeout(() => {
-        for (const listeners of listening.values()) listeners.forEach(({ end }) => end())
+        for (const waits of listening.values()) waits.forEach(({ end }) => end())
       }, close_ms).unref()
     },
+  }
+}
+
+/** One wait, which hears hints and passes them on. */
+type Wait = Hints & { hear: () => void; end: () => void }
+
+/** `over`: there is nothing to wait for. `onEnd`: called each time that the wait is ended. */
+function createWait({
+  over,
+  wait_ms,
+  hint_every_ms,
+  onEnd,
+}: Pick<WaitedFor, 'hint_every_ms'> & { over: boolean; wait_ms: number; onEnd: () => void }): Wait {
+  let hinted = false
+  let hints = 0
+  let told_at = -Infinity
+  let resolve: ((more: boolean) => void) | undefined
+  let later: NodeJS.Timeout | undefined
+
+  function tell(): void {
+    if (resolve === undefined || (!hinted && !over)) return
+    const rest_ms = over ? 0 : told_at + hint_every_ms(hints) - performance.now()
+    if (rest_ms > 0) {
+      later ??= setTimeout(() => {
+        later = undefined
+        tell()
+      }, rest_ms)
+      return
+    }
+    hinted = false
+    hints += 1
+    told_at = performance.now()
+    resolve(!over)
+    resolve = undefined
+  }
+
+  function end(): void {
+    over = true
+    clearTimeout(timeout)
+    clearTimeout(later)
+    onEnd()
+    tell()
+  }
+
+  const timeout = over ? undefined : setTimeout(end, wait_ms)
+  return {
+    hear() {
+      hinted = true
+      tell()
+    },
+    end,
+    next: () =>
+      new Promise((given) => {
+        resolve = given
+        tell()
+      }),
+    [Symbol.dispose]: end,
   }
 }

@@ -1,0 +1,115 @@
+// Admits requests: everything that is checked of a request before its body is read, in this order.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { AppError } from '#core/errors.ts'
+import { PROBE } from '#core/listener.ts'
+import { statementsUnderWay, STATEMENTS_PER_CONNECTION } from '#core/pool.ts'
+import type { AreaStates } from '#domain/areas.ts'
+import type { Authenticate } from './auth.ts'
+import type { ApiContext } from './context.ts'
+import { checkHost } from './host.ts'
+import type { Keyless } from './keyless.ts'
+import { watchEventLoop } from './pressure.ts'
+import { checkPath, checkPlus, checkQuery } from './query.ts'
+
+export type Admission = {
+  /** Sets the credentials of a request that needs a key. Throws the refusal. */
+  admit(request: FastifyRequest, reply: FastifyReply): Promise<void>
+  close(): void
+}
+
+export function createAdmission(
+  { config, areas, sql, limit }: ApiContext,
+  authenticate: Authenticate,
+  keyless: Keyless,
+): Admission {
+  const most_statements = config.DATABASE_POOL * STATEMENTS_PER_CONNECTION
+  const pressure = watchEventLoop()
+
+  function checkLoad(): void {
+    if (pressure.overloaded())
+      throw new AppError('overloaded', { message: 'This process is too busy; nothing was accepted.' })
+    if (statementsUnderWay(sql) > most_statements)
+      throw new AppError('overloaded', {
+        message: 'Too many statements wait for the database; nothing was accepted.',
+      })
+  }
+
+  async function admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
+    // A caller who is gone has no address any more, and gets no answer.
+    if (request.socket.remoteAddress === undefined) throw new AppError('request_timeout')
+    if (!needsKey(request)) {
+      keyless.countUnread(request, reply)
+      if (request.routeOptions.url !== PROBE) keyless.limit(request, reply)
+      checkHost(request)
+      return checkPath(request.url)
+    }
+    reply.header('cache-control', 'no-store')
+    try {
+      checkHost(request)
+      checkLoad()
+      request.credentials = await authenticate(request, reply)
+    } catch (error) {
+      keyless.countUnread(request, reply)
+      throw error
+    }
+    limit(request.credentials, reply)
+    // `/v1/customers/` is not the customer without an id.
+    if (Object.values(request.params ?? {}).includes('')) throw noSuchRoute(request)
+    checkScope(request)
+    checkArea(request, areas)
+    checkPath(request.url)
+    checkQuery(request.url, request.query)
+    checkPlus(request.url)
+    checkEncoding(request)
+  }
+
+  return { admit, close: () => pressure.close() }
+}
+
+/**
+ * Whether a request needs a key. The router decodes paths and accepts absolute URLs, so the route that it found counts
+ * as well as the text of the URL.
+ */
+export function needsKey({ url, routeOptions }: FastifyRequest): boolean {
+  return isV1(url) || isV1(routeOptions.url ?? '')
+}
+
+export function isV1(url: string): boolean {
+  return /^\/v1(?:[/?]|$)/.test(url)
+}
+
+export function noSuchRoute({ method, url }: FastifyRequest): AppError {
+  const message = `There is no route ${method} ${url.split('?')[0]!.slice(0, 200)}.`
+  return new AppError('route_not_found', { message })
+}
+
+function checkScope({ credentials, routeOptions }: FastifyRequest): void {
+  const { scope } = routeOptions.config
+  if (scope == null || credentials.scopes.has(scope)) return
+  throw new AppError('missing_scope', { message: `Missing scope: ${scope}`, context: { scope } })
+}
+
+/** Throws where the area of the route is not deployed, or its channel has no credentials. */
+function checkArea({ routeOptions }: FastifyRequest, areas: AreaStates): void {
+  const { area, literal } = routeOptions.config
+  if (area != null && !areas.deployed.includes(area))
+    throw new AppError('misconfigured_gateway', {
+      message: `The area "${area}" is not deployed here.`,
+      context: { area },
+    })
+  const channel = literal?.sends
+  if (channel !== undefined && areas.channels_without_credentials.includes(channel))
+    throw new AppError('misconfigured_gateway', {
+      message: `No messages of the channel "${channel}" are sent here: whoever sends them is not configured.`,
+      context: { area, channel },
+    })
+}
+
+function checkEncoding({ headers, method }: FastifyRequest): void {
+  const encoding = headers['content-encoding'] ?? 'identity'
+  if (encoding === 'identity' || method === 'GET') return
+  throw new AppError('unsupported_media_type', {
+    message: `Bodies are taken uncompressed, not with Content-Encoding: ${encoding}.`,
+  })
+}
