@@ -7,6 +7,7 @@ import { isTooSlow, isUnavailable } from '#core/db.ts'
 import { AppError } from '#core/errors.ts'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createListener } from '#core/listener.ts'
+import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { factsOfStored, storeNotifications, type Arrival, type Stored } from '#domain/notifications/store.ts'
 import { applyNotification } from '#jobs/notifications.ts'
@@ -17,7 +18,8 @@ import { NOTIFICATION_ROUTES } from './routes.ts'
 
 const BODY_LIMIT_BYTES = 1024 * 1024
 /**
- * Notifications are gathered for this long: nobody waits for their answers, and those of one payment come close together.
+ * Notifications are gathered for this long: nobody waits for their answers, and those of one payment come close
+ * together.
  */
 const GATHER_MS = 15
 /** Of the bodies of notifications that wait to be stored. */
@@ -27,7 +29,7 @@ const ANSWER_MS = 5_000
 
 /** Builds the host; the caller listens and closes. */
 export async function buildWebhooks(context: WebhooksContext): Promise<FastifyInstance> {
-  const { config, sql, log, doorbell } = context
+  const { config, log } = context
   const app = createListener('webhooks', {
     log,
     request_timeout_ms: config.REQUEST_TIMEOUT_MS,
@@ -47,6 +49,16 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
 
   app.decorateRequest('facts')
 
+  app.setNotFoundHandler((_request, reply) => noSuchRoute(reply))
+  app.setErrorHandler((error: HostError, request, reply) => refuse(error, request, reply, log))
+  const take = createTake(context)
+  for (const { route } of NOTIFICATION_ROUTES) route(app, context, take)
+  await app.ready()
+  return app
+}
+
+/** Stores each notification once; one statement stores all that wait. */
+function createTake({ sql, doorbell }: WebhooksContext): Take {
   const store = batcher<Arrival, Stored | undefined>(
     'store_notification',
     async (notifications) => {
@@ -60,18 +72,6 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     },
     { gather_ms: GATHER_MS },
   )
-  let held = 0
-  const take: Take = async (notification, request) => {
-    const { length } = rawBody(request)
-    if (held + length > MOST_HELD_BYTES)
-      throw new AppError('overloaded', { message: 'Too many large notifications wait to be stored.' })
-    held += length
-    try {
-      return await storeOne(notification, request)
-    } finally {
-      held -= length
-    }
-  }
   const storeOne: Take = async (notification, request) => {
     const { id, event_id, provider } = notification
     const ids = { notification_id: id, event_id }
@@ -87,35 +87,46 @@ export async function buildWebhooks(context: WebhooksContext): Promise<FastifyIn
     return stored !== undefined
   }
 
-  app.setNotFoundHandler((_request, reply) => noSuchRoute(reply))
-  app.setErrorHandler((error: Error & { statusCode?: number; code?: string }, request, reply) => {
-    const late = error instanceof LateError || isTooSlow(error)
-    if (isUnavailable(error) || late) {
-      // The provider sends it again.
-      return reply
-        .code(503)
-        .header('retry-after', 1)
-        .send({ error: { code: late ? 'timeout' : 'database_unavailable', message: 'Try again.' } })
+  let held = 0
+  return async (notification, request) => {
+    const { length } = rawBody(request)
+    if (held + length > MOST_HELD_BYTES)
+      throw new AppError('overloaded', { message: 'Too many large notifications wait to be stored.' })
+    held += length
+    try {
+      return await storeOne(notification, request)
+    } finally {
+      held -= length
     }
-    if (error instanceof AppError) {
-      const { status, code, message } = error
-      if (status === 503) reply.header('retry-after', 1)
-      return reply.code(status).send({ error: { code, message } })
-    }
-    const status = error.statusCode !== undefined && error.statusCode < 500 ? error.statusCode : 500
-    if (status === 500)
-      log.error(
-        { err: error, request_id: request.id, route: request.routeOptions.url },
-        'a notification failed',
-      )
-    const code = status === 500 ? 'internal_error' : 'invalid_request'
-    return reply.code(status).send({
-      error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
-    })
+  }
+}
+
+type HostError = Error & { statusCode?: number; code?: string }
+
+function refuse(error: HostError, request: FastifyRequest, reply: FastifyReply, log: Log): FastifyReply {
+  const late = error instanceof LateError || isTooSlow(error)
+  if (isUnavailable(error) || late) {
+    // The provider sends it again.
+    return reply
+      .code(503)
+      .header('retry-after', 1)
+      .send({ error: { code: late ? 'timeout' : 'database_unavailable', message: 'Try again.' } })
+  }
+  if (error instanceof AppError) {
+    const { status, code, message } = error
+    if (status === 503) reply.header('retry-after', 1)
+    return reply.code(status).send({ error: { code, message } })
+  }
+  const status = error.statusCode !== undefined && error.statusCode < 500 ? error.statusCode : 500
+  if (status === 500)
+    log.error(
+      { err: error, request_id: request.id, route: request.routeOptions.url },
+      'a notification failed',
+    )
+  const code = status === 500 ? 'internal_error' : 'invalid_request'
+  return reply.code(status).send({
+    error: { code, message: status === 500 ? 'Something went wrong on our side.' : error.message },
   })
-  for (const { route } of NOTIFICATION_ROUTES) route(app, context, take)
-  await app.ready()
-  return app
 }
 
 function noSuchRoute(reply: FastifyReply): FastifyReply {

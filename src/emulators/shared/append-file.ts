@@ -1,5 +1,5 @@
 // A JSONL file that only grows, written in batches. Work goes on while its disk is full.
-import { open } from 'node:fs/promises'
+import { open, type FileHandle } from 'node:fs/promises'
 import { tellPeople } from '#core/run.ts'
 
 export type AppendFile = {
@@ -10,30 +10,24 @@ export type AppendFile = {
 }
 
 const BATCH_MS = 5
-/** A full disk is tried again so often, with the lines that wait for it: without one of them, none after it can be read. */
+/**
+ * A full disk is tried again so often, with the lines that wait for it: without one of them, none after it can be read.
+ */
 const AGAIN_MS = 1_000
 const MOST_CHARACTERS = 64 * 1024 * 1024
 const NEWLINE = 10
 
-/** Opens or creates the file, which only this user may read, after handing each line that it holds to `read`. A last line that a crash has cut off is dropped. */
+/**
+ * Opens or creates the file, which only this user may read, after handing each line that it holds to `read`. A last
+ * line that a crash has cut off is dropped.
+ */
 export async function openAppendFile(path: string, read: (value: unknown) => void): Promise<AppendFile> {
   const handle = await open(path, 'a+', 0o600)
   // Earlier versions made the file readable by everybody.
   await handle.chmod(0o600)
-  let rest: Buffer = Buffer.alloc(0)
-  let whole = 0
-  for await (const chunk of handle.createReadStream({ start: 0, autoClose: false, highWaterMark: 1 << 20 })) {
-    const bytes = Buffer.concat([rest, chunk as Buffer])
-    const end = bytes.lastIndexOf(NEWLINE) + 1
-    for (const line of bytes.toString('utf8', 0, end).split('\n')) if (line !== '') read(JSON.parse(line))
-    rest = bytes.subarray(end)
-    whole += end
-  }
-  if (rest.length > 0) await handle.truncate(whole)
-
   let waiting: string[] = []
   let characters = 0
-  let size = whole
+  let size = await readLines(handle, read)
   let is_torn = false
   let is_told = false
   let is_over = false
@@ -91,4 +85,19 @@ export async function openAppendFile(path: string, read: (value: unknown) => voi
       await handle.close()
     },
   }
+}
+
+/** Reads each complete line, truncates the file after the last one and returns its length. */
+async function readLines(handle: FileHandle, read: (value: unknown) => void): Promise<number> {
+  let rest: Buffer = Buffer.alloc(0)
+  let whole = 0
+  for await (const chunk of handle.createReadStream({ start: 0, autoClose: false, highWaterMark: 1 << 20 })) {
+    const bytes = Buffer.concat([rest, chunk as Buffer])
+    const end = bytes.lastIndexOf(NEWLINE) + 1
+    for (const line of bytes.toString('utf8', 0, end).split('\n')) if (line !== '') read(JSON.parse(line))
+    rest = bytes.subarray(end)
+    whole += end
+  }
+  if (rest.length > 0) await handle.truncate(whole)
+  return whole
 }

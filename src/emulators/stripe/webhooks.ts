@@ -1,7 +1,6 @@
 // Sending events to the webhook endpoint: signed, in the background, again until it says 2xx.
 import { createHmac } from 'node:crypto'
-import { Agent, request as httpRequest } from 'node:http'
-import { Agent as SecureAgent, request as httpsRequest } from 'node:https'
+import { createPoster } from '../shared/post.ts'
 import type { StoredEvent } from './event-log.ts'
 
 const CONCURRENCY = 32
@@ -63,68 +62,36 @@ export function signStripe(
   return `t=${timestamp},v1=${createHmac('sha256', secret).update(`${timestamp}.${payload}`).digest('hex')}`
 }
 
+const SETTINGS: WebhookSettings = {
+  paused: false,
+  duplicate_percent: 0,
+  drop_percent: 0,
+  late_percent: 0,
+  late_ms: 60_000,
+  shuffle: false,
+}
+
 type Delivery = { event: StoredEvent; attempt: number; isDuplicate?: true }
 
 export function startWebhookSender(options: WebhookOptions): Webhooks {
-  const url = new URL(options.url)
-  const isSecure = url.protocol === 'https:'
-  const agent = isSecure
-    ? new SecureAgent({ keepAlive: true, maxSockets: CONCURRENCY })
-    : new Agent({ keepAlive: true, maxSockets: CONCURRENCY })
-  const settings: WebhookSettings = {
-    paused: false,
-    duplicate_percent: 0,
-    drop_percent: 0,
-    late_percent: 0,
-    late_ms: 60_000,
-    shuffle: false,
-  }
+  const { post, close } = createSignedPost(options)
+  const settings = { ...SETTINGS }
   const counts = { delivered: 0, dropped: 0, delayed: 0, failed_attempts: 0, given_up: 0 }
-  const timers = new Set<NodeJS.Timeout>()
-  let waiting: Delivery[] = []
-  let head = 0
-  let sending = 0
-  let closed = false
-
-  function pump(): void {
-    if (closed) return
-    while (!settings.paused && sending < CONCURRENCY && head < waiting.length) {
-      sending++
-      void attempt(take()).finally(() => {
-        sending--
-        pump()
-      })
-    }
-  }
-
-  function take(): Delivery {
-    if (settings.shuffle) {
-      const other = head + Math.floor(Math.random() * (waiting.length - head))
-      const first = waiting[head]!
-      waiting[head] = waiting[other]!
-      waiting[other] = first
-    }
-    const delivery = waiting[head++]!
-    if (head > 1000 && head * 2 > waiting.length) {
-      waiting = waiting.slice(head)
-      head = 0
-    }
-    return delivery
-  }
+  const backlog = createBacklog(settings, attempt)
 
   async function attempt(delivery: Delivery): Promise<void> {
     const status = await post(delivery.event)
     if (status >= 200 && status < 300) {
       delivered(delivery.event)
       if (!delivery.isDuplicate && Math.random() * 100 < settings.duplicate_percent) {
-        later({ event: delivery.event, attempt: 1, isDuplicate: true }, Math.random() * SHUFFLE_MS)
+        backlog.later({ event: delivery.event, attempt: 1, isDuplicate: true }, Math.random() * SHUFFLE_MS)
       }
       return
     }
     counts.failed_attempts++
     if (delivery.attempt >= ATTEMPTS) counts.given_up++
     else
-      later(
+      backlog.later(
         { ...delivery, attempt: delivery.attempt + 1 },
         Math.min(FIRST_RETRY_MS * 2 ** (delivery.attempt - 1), LONGEST_RETRY_MS),
       )
@@ -137,6 +104,75 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
     options.onDelivered(event)
   }
 
+  return {
+    wants: (type) => options.types === null || options.types.includes(type),
+    send(event) {
+      if (Math.random() * 100 < settings.drop_percent) return void counts.dropped++
+      if (Math.random() * 100 < settings.late_percent) {
+        counts.delayed++
+        return backlog.later({ event, attempt: 1 }, Math.random() * settings.late_ms)
+      }
+      if (settings.shuffle) return backlog.later({ event, attempt: 1 }, Math.random() * SHUFFLE_MS)
+      backlog.push({ event, attempt: 1 })
+      // After the answer to the request that caused it.
+      setImmediate(backlog.pump)
+    },
+    async sendNow(event) {
+      const status = await post(event)
+      if (status >= 200 && status < 300) delivered(event)
+      return status
+    },
+    change(changes) {
+      Object.assign(settings, changes)
+      backlog.pump()
+    },
+    describe: () => ({ url: options.url, ...settings, ...counts, ...backlog.describe() }),
+    close() {
+      backlog.close()
+      close()
+    },
+  }
+}
+
+/** Posts an event once; resolves to the status, 0 without an answer. */
+function createSignedPost({ url, secret, render }: WebhookOptions) {
+  const poster = createPoster({ sockets: CONCURRENCY, deadline_ms: DEADLINE_MS })
+  const to = new URL(url)
+
+  async function post(event: StoredEvent): Promise<number> {
+    const payload = JSON.stringify(render(event))
+    const headers = {
+      'content-type': 'application/json; charset=utf-8',
+      'user-agent': 'Stripe/1.0 (+https://stripe.com/docs/webhooks)',
+      'stripe-signature': signStripe(payload, secret),
+    }
+    return (await poster.post(to, headers, payload)).status
+  }
+
+  return { post, close: () => poster.close() }
+}
+
+/** What waits to be sent, now or later. At most `CONCURRENCY` deliveries are sent at a time, and none while paused. */
+function createBacklog(
+  settings: Pick<WebhookSettings, 'paused' | 'shuffle'>,
+  attempt: (delivery: Delivery) => Promise<void>,
+) {
+  const timers = new Set<NodeJS.Timeout>()
+  const waiting = createDeliveryQueue()
+  let sending = 0
+  let closed = false
+
+  function pump(): void {
+    if (closed) return
+    while (!settings.paused && sending < CONCURRENCY && waiting.size() > 0) {
+      sending++
+      void attempt(waiting.take(settings.shuffle)).finally(() => {
+        sending--
+        pump()
+      })
+    }
+  }
+
   function later(delivery: Delivery, after_ms: number): void {
     if (closed) return
     const timer = setTimeout(() => {
@@ -147,64 +183,39 @@ export function startWebhookSender(options: WebhookOptions): Webhooks {
     timers.add(timer)
   }
 
-  function post(event: StoredEvent): Promise<number> {
-    const payload = JSON.stringify(options.render(event))
-    const headers = {
-      'content-type': 'application/json; charset=utf-8',
-      'content-length': Buffer.byteLength(payload),
-      'user-agent': 'Stripe/1.0 (+https://stripe.com/docs/webhooks)',
-      'stripe-signature': signStripe(payload, options.secret),
-    }
-    return new Promise((resolve) => {
-      const outgoing = (isSecure ? httpsRequest : httpRequest)(
-        url,
-        { method: 'POST', agent, headers, timeout: DEADLINE_MS },
-        (response) => {
-          response.resume()
-          response.on('end', () => resolve(response.statusCode ?? 0))
-          response.on('error', () => resolve(0))
-          response.on('close', () => resolve(0))
-        },
-      )
-      outgoing.on('timeout', () => outgoing.destroy())
-      outgoing.on('error', () => resolve(0))
-      outgoing.end(payload)
-    })
-  }
-
   return {
-    wants: (type) => options.types === null || options.types.includes(type),
-    send(event) {
-      if (Math.random() * 100 < settings.drop_percent) return void counts.dropped++
-      if (Math.random() * 100 < settings.late_percent) {
-        counts.delayed++
-        return later({ event, attempt: 1 }, Math.random() * settings.late_ms)
-      }
-      if (settings.shuffle) return later({ event, attempt: 1 }, Math.random() * SHUFFLE_MS)
-      waiting.push({ event, attempt: 1 })
-      // After the answer to the request that caused it.
-      setImmediate(pump)
-    },
-    async sendNow(event) {
-      const status = await post(event)
-      if (status >= 200 && status < 300) delivered(event)
-      return status
-    },
-    change(changes) {
-      Object.assign(settings, changes)
-      pump()
-    },
-    describe: () => ({
-      url: options.url,
-      ...settings,
-      ...counts,
-      waiting: waiting.length - head + timers.size,
-      sending,
-    }),
+    pump,
+    later,
+    push: waiting.push,
+    describe: () => ({ waiting: waiting.size() + timers.size, sending }),
     close() {
       closed = true
       for (const timer of timers) clearTimeout(timer)
-      agent.destroy()
+    },
+  }
+}
+
+/** Deliveries in the order in which they are sent. */
+function createDeliveryQueue() {
+  let deliveries: Delivery[] = []
+  let head = 0
+  return {
+    size: () => deliveries.length - head,
+    push: (delivery: Delivery) => void deliveries.push(delivery),
+    /** The first, or with `shuffle` any of them. */
+    take(shuffle: boolean): Delivery {
+      if (shuffle) {
+        const other = head + Math.floor(Math.random() * (deliveries.length - head))
+        const first = deliveries[head]!
+        deliveries[head] = deliveries[other]!
+        deliveries[other] = first
+      }
+      const delivery = deliveries[head++]!
+      if (head > 1000 && head * 2 > deliveries.length) {
+        deliveries = deliveries.slice(head)
+        head = 0
+      }
+      return delivery
     },
   }
 }

@@ -1,8 +1,7 @@
 // Posts what Twilio tells: status callbacks and inbound messages, signed, once each.
 import { createHmac } from 'node:crypto'
-import { Agent, request as httpRequest } from 'node:http'
-import { Agent as SecureAgent, request as httpsRequest } from 'node:https'
 import { createGate } from '#core/gate.ts'
+import { createPoster, NO_ANSWER, type Posted } from '../shared/post.ts'
 
 const CONCURRENCY = 32
 /** Callbacks that wait, to be posted, for their time or for the end of a pause; more are dropped. */
@@ -11,7 +10,6 @@ const WAIT_MS = 60_000
 const DEADLINE_MS = 15_000
 /** How far shuffled callbacks stray. */
 const SHUFFLE_MS = 100
-const MOST_READ = 10_000
 
 type CallbackSettings = {
   /** Whether messages become sent and delivered by themselves. */
@@ -27,8 +25,15 @@ type CallbackSettings = {
   late_ms: number
 }
 
-/** `status` 0: no answer. */
-type Posted = { status: number; body: string }
+const SETTINGS: CallbackSettings = {
+  automatic: true,
+  paused: false,
+  shuffle: false,
+  duplicate_percent: 0,
+  drop_percent: 0,
+  late_percent: 0,
+  late_ms: 60_000,
+}
 
 export type CallbackSender = {
   settings: CallbackSettings
@@ -56,60 +61,27 @@ function signTwilio(url: string, params: Record<string, string>, auth_token: str
 }
 
 export function startCallbackSender(auth_token: string): CallbackSender {
-  const agents = {
-    http: new Agent({ keepAlive: true, maxSockets: CONCURRENCY }),
-    https: new SecureAgent({ keepAlive: true, maxSockets: CONCURRENCY }),
-  }
+  const poster = createPoster({ sockets: CONCURRENCY, deadline_ms: DEADLINE_MS })
   const gate = createGate({
     running: CONCURRENCY,
     queue: { waiting: MOST_WAITING, wait_ms: WAIT_MS, refuse: () => new Error('too many callbacks wait') },
   })
-  const settings: CallbackSettings = {
-    automatic: true,
-    paused: false,
-    shuffle: false,
-    duplicate_percent: 0,
-    drop_percent: 0,
-    late_percent: 0,
-    late_ms: 60_000,
-  }
+  const settings = { ...SETTINGS }
   const counts = { posted: 0, refused: 0, dropped: 0, delayed: 0, duplicates: 0 }
   const timers = new Set<NodeJS.Timeout>()
   const waiting: (() => void)[] = []
   let closed = false
 
   function post(url: string, params: Record<string, string>): Promise<Posted> {
-    return gate(() => exchange(url, params)).catch(() => ({ status: 0, body: '' }))
-  }
-
-  function exchange(url: string, params: Record<string, string>): Promise<Posted> {
-    if (closed) return Promise.resolve({ status: 0, body: '' })
-    const body = new URLSearchParams(params).toString()
-    const headers = {
-      'content-type': 'application/x-www-form-urlencoded; charset=UTF-8',
-      'content-length': Buffer.byteLength(body),
-      'user-agent': 'TwilioProxy/1.1',
-      'x-twilio-signature': signTwilio(url, params, auth_token),
-    }
-    const is_secure = url.startsWith('https:')
-    const agent = is_secure ? agents.https : agents.http
-    return new Promise((resolve) => {
-      const outgoing = (is_secure ? httpsRequest : httpRequest)(
-        url,
-        { method: 'POST', agent, headers, timeout: DEADLINE_MS },
-        (response) => {
-          let text = ''
-          const status = response.statusCode ?? 0
-          response.setEncoding('utf8')
-          response.on('data', (part: string) => (text = (text + part).slice(0, MOST_READ)))
-          response.on('error', () => resolve({ status: 0, body: '' }))
-          response.on('close', () => resolve({ status, body: text }))
-        },
-      )
-      outgoing.on('timeout', () => outgoing.destroy())
-      outgoing.on('error', () => resolve({ status: 0, body: '' }))
-      outgoing.end(body)
-    })
+    return gate(async () => {
+      if (closed) return NO_ANSWER
+      const headers = {
+        'content-type': 'application/x-www-form-urlencoded; charset=UTF-8',
+        'user-agent': 'TwilioProxy/1.1',
+        'x-twilio-signature': signTwilio(url, params, auth_token),
+      }
+      return await poster.post(url, headers, new URLSearchParams(params).toString())
+    }).catch(() => NO_ANSWER)
   }
 
   async function deliver(url: string, params: Record<string, string>): Promise<void> {
@@ -155,8 +127,7 @@ export function startCallbackSender(auth_token: string): CallbackSender {
     close() {
       closed = true
       for (const timer of timers) clearTimeout(timer)
-      agents.http.destroy()
-      agents.https.destroy()
+      poster.close()
     },
   }
 }
