@@ -87,7 +87,7 @@ function exchange(
 ): Promise<ReceiverAnswer | ReceiverFailure> {
   return new Promise((resolve) => {
     const began = performance.now()
-    const { origin, pathname, search, protocol } = new URL(url)
+    const to = new URL(url)
     let controller: Dispatcher.DispatchController | null = null
     let over = false
     let answer: ReceiverAnswer | null = null
@@ -153,27 +153,32 @@ function exchange(
       },
       onResponseEnd: () => end('connection_lost'),
       onResponseError(_controller, error) {
-        const { error: kind, code } = failureOf(error, { sent: controller !== null, protocol })
+        const { error: kind, code } = failureOf(error, { sent: controller !== null, protocol: to.protocol })
         end(kind, code)
       },
     }
     if (signal.aborted) return giveUp()
-    agent.dispatch(
-      {
-        origin,
-        path: pathname + search,
-        method: 'POST',
-        headers: {
-          ...headers,
-          'accept-encoding': 'identity',
-          'content-type': 'application/json',
-          'user-agent': 'Sluice-Webhooks/1',
-        },
-        body,
-      },
-      handler,
-    )
+    agent.dispatch(requestTo(to, headers, body), handler)
   })
+}
+
+function requestTo(
+  { origin, pathname, search }: URL,
+  headers: ReceiverPost['headers'],
+  body: ReceiverPost['body'],
+): Dispatcher.DispatchOptions {
+  return {
+    origin,
+    path: pathname + search,
+    method: 'POST',
+    headers: {
+      ...headers,
+      'accept-encoding': 'identity',
+      'content-type': 'application/json',
+      'user-agent': 'Sluice-Webhooks/1',
+    },
+    body,
+  }
 }
 
 function failed(error: ReceiverError, duration_ms: number, code?: string): ReceiverFailure {

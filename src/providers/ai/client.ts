@@ -27,8 +27,8 @@ const LONGEST_ANSWER_BYTES = 1.5 * 1024 * 1024
 /** The SDK's own timeout comes after ours, which closes the connection and says what happened. */
 const LATER_MS = 10_000
 /**
- * An answer may take two minutes, and comes whole: until then a call does not show whether anybody is there. So the list of
- * models is asked for, which takes no time, after this long.
+ * An answer may take two minutes, and comes whole: until then a call does not show whether anybody is there. So the
+ * list of models is asked for, which takes no time, after this long.
  */
 const QUIET_MS = 30_000
 const LIST_DEADLINE_MS = 10_000
@@ -51,6 +51,8 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     project: null,
     webhookSecret: null,
   })
+
+  const checkServer = createServerCheck(http, options)
 
   async function ask(call: AiCall, key: string, signal: AbortSignal): Promise<AiAnswer> {
     const { max_output_tokens } = call
@@ -76,35 +78,12 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
     }
   }
 
-  let is_listing = false
-  /** Tells of the server only that it does not answer: one that lists its models may answer no task. */
-  async function findServer(): Promise<void> {
-    if (is_listing) return
-    is_listing = true
-    const started = performance.now()
-    const request = {
-      path: '/models',
-      method: 'GET' as const,
-      headers: { authorization: `Bearer ${options.api_key}` },
-    }
-    try {
-      await http.send(request, LIST_DEADLINE_MS)
-    } catch (error) {
-      // Whatever was answered, somebody is there.
-      if (!(error instanceof NoAnswer) || error.status !== null) return
-      const duration_ms = performance.now() - started
-      options.onCall?.({ operation: 'list', outcome: 'retry', duration_ms, health: 'late' })
-    } finally {
-      is_listing = false
-    }
-  }
-
   return {
     name: 'ai',
     async complete(call, key, signal) {
       const started = performance.now()
       // It is no call of a job: it has no effect.
-      const quiet = permits.exit(() => setTimeout(() => void findServer(), quiet_ms))
+      const quiet = permits.exit(() => setTimeout(() => void checkServer(), quiet_ms))
       const answer = await ask(call, key, signal).finally(() => clearTimeout(quiet))
       options.onCall?.({
         operation: 'complete',
@@ -117,6 +96,34 @@ export function openAi(options: AiOptions): AiProvider & { close(): Promise<void
       return answer
     },
     close: () => http.close(),
+  }
+}
+
+/**
+ * Asks the server for its models. Reports only that it does not answer: a server that lists its models may still answer
+ * no task.
+ */
+function createServerCheck(http: HttpClient, { api_key, onCall }: AiOptions): () => Promise<void> {
+  let is_listing = false
+  return async () => {
+    if (is_listing) return
+    is_listing = true
+    const started = performance.now()
+    const request = {
+      path: '/models',
+      method: 'GET' as const,
+      headers: { authorization: `Bearer ${api_key}` },
+    }
+    try {
+      await http.send(request, LIST_DEADLINE_MS)
+    } catch (error) {
+      // Whatever was answered, somebody is there.
+      if (!(error instanceof NoAnswer) || error.status !== null) return
+      const duration_ms = performance.now() - started
+      onCall?.({ operation: 'list', outcome: 'retry', duration_ms, health: 'late' })
+    } finally {
+      is_listing = false
+    }
   }
 }
 

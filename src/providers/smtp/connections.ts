@@ -56,24 +56,7 @@ const MOST_EMAILS = 1_000
 const CHUNK_BYTES = 64 * 1024
 
 export function openConnections(url: string, { require_tls }: { require_tls: boolean }): Connections {
-  const { protocol, hostname, port, username, password } = new URL(url)
-  const host = hostname.replaceAll(/^\[|\]$/g, '')
-  const secure = protocol === 'smtps:'
-  // Nobody is in between there, and the certificate of a server that is there is seldom one that could be verified.
-  const is_here = host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
-  const options = {
-    host,
-    port: port === '' ? (secure ? 465 : 587) : Number(port),
-    secure,
-    ignoreTLS: is_here,
-    requireTLS: require_tls && !is_here,
-    connectionTimeout: CONNECT_MS,
-    dnsTimeout: CONNECT_MS,
-    greetingTimeout: GREETING_MS,
-    socketTimeout: SILENCE_MS,
-  }
-  const auth =
-    username === '' ? null : { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
+  const { options, auth } = settingsOf(new URL(url), require_tls)
   const idle: Kept[] = []
   let closed = false
 
@@ -127,6 +110,29 @@ export function openConnections(url: string, { require_tls }: { require_tls: boo
       }
     },
   }
+}
+
+/** The options of nodemailer, and who logs in. */
+function settingsOf(url: URL, require_tls: boolean) {
+  const { protocol, hostname, port, username, password } = url
+  const host = hostname.replaceAll(/^\[|\]$/g, '')
+  const secure = protocol === 'smtps:'
+  // Nobody is in between there, and the certificate of a server that is there is seldom one that could be verified.
+  const is_here = host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
+  const options = {
+    host,
+    port: port === '' ? (secure ? 465 : 587) : Number(port),
+    secure,
+    ignoreTLS: is_here,
+    requireTLS: require_tls && !is_here,
+    connectionTimeout: CONNECT_MS,
+    dnsTimeout: CONNECT_MS,
+    greetingTimeout: GREETING_MS,
+    socketTimeout: SILENCE_MS,
+  }
+  const auth =
+    username === '' ? null : { user: decodeURIComponent(username), pass: decodeURIComponent(password) }
+  return { options, auth }
 }
 
 /** Connects and logs in. Rejects with nodemailer's error. */

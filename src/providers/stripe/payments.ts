@@ -10,7 +10,7 @@ import type {
 } from '../payments.ts'
 import { believe, isAmount, isId, PROGRESS, toPayment, toRefund } from './answers.ts'
 import { toDispute } from './disputes.ts'
-import { keyed, openStripe, type StripeOptions } from './client.ts'
+import { keyed, openStripe, type StripeClient, type StripeOptions } from './client.ts'
 import { believeClock, findInList, pagesOf, type Pages } from './lists.ts'
 import { EVENT_TYPES, readEvent } from './news.ts'
 import { sharing } from './shared.ts'
@@ -23,34 +23,26 @@ type Listed = { ids: Map<string, string[]>; apart_s: number }
  * bytes.
  */
 export function stripeProcessor(options: StripeOptions): PaymentProcessor & { close(): Promise<void> } {
-  const { stripe, credentials, deadline_ms, call, findAccount, close } = openStripe(options)
-  const shared = sharing<Listed>()
-
-  /** Reads which payments of a time are those that are `wanted`, by our ids. */
-  async function readTime(
-    created: { gte: number; lte: number },
-    wanted: ReadonlySet<string>,
-    now_s: number,
-  ): Promise<Listed> {
-    const list: Pages<Stripe.PaymentIntent> = (page, { timeout }) =>
-      stripe.paymentIntents.list({ created, ...page }, { timeout: Math.min(timeout, deadline_ms) })
-    const ids = new Map<string, string[]>()
-    let apart = 0
-    for await (const { data, apart_s } of pagesOf(LISTED_WITHIN_MS, list, now_s)) {
-      for (const { id, metadata } of data) {
-        const ours = metadata?.['sluice_payment_id']
-        if (ours !== undefined && wanted.has(ours)) ids.set(ours, [...(ids.get(ours) ?? []), id])
-      }
-      apart = apart_s
-    }
-    return { ids, apart_s: apart }
-  }
-
+  const client = openStripe(options)
+  const { credentials, findAccount, close } = client
   return {
     name: 'stripe',
     credentials,
     findAccount,
     events_kept_s: EVENTS_KEPT_S,
+    ...callsThatWrite(client),
+    ...callsThatFind(client),
+    listPayment: createPaymentSearch(client),
+    listEvents: createEventList(client),
+    close,
+  }
+}
+
+function callsThatWrite({
+  stripe,
+  call,
+}: StripeClient): Pick<PaymentProcessor, 'authorize' | 'capture' | 'cancel' | 'refund'> {
+  return {
     authorize: async (request, key) =>
       withoutToken(
         request.payment_method,
@@ -76,27 +68,24 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
       ),
     refund: (request, key) =>
       call('refund', async () => toRefund(await stripe.refunds.create(refundParams(request), keyed(key)))),
+  }
+}
 
+function callsThatFind({
+  stripe,
+  deadline_ms,
+  call,
+}: StripeClient): Pick<
+  PaymentProcessor,
+  'findPayment' | 'searchPayment' | 'findRefund' | 'searchRefund' | 'findDispute'
+> {
+  return {
     findPayment: (reference) =>
       call('find_payment', async () => {
         const found = await stripe.paymentIntents
           .retrieve(reference, { expand: ['latest_charge'] })
           .catch(nullIfMissing)
         return found && toPayment(found, reference)
-      }),
-
-    listPayment: ({ payment_id, from_s, to_s, now_s }) =>
-      call('list_payments', async () => {
-        const began = performance.now()
-        const created = { gte: Math.floor(from_s / 60) * 60, lte: Math.ceil(to_s / 60) * 60 }
-        const read = async (wanted: ReadonlySet<string>) =>
-          await readTime(created, wanted, now_s + (performance.now() - began) / 1000)
-        const { ids, apart_s } = await shared(`${created.gte}-${created.lte}`, payment_id, read)
-        const ours = ids.get(payment_id) ?? []
-        if (ours.length === 0) believeClock(apart_s)
-        const expand = { expand: ['latest_charge'] }
-        const found = await Promise.all(ours.map((id) => stripe.paymentIntents.retrieve(id, expand)))
-        return furthest(found.map((each, nth) => toPayment(each, ours[nth])))
       }),
 
     searchPayment: (payment_id) =>
@@ -133,37 +122,78 @@ export function stripeProcessor(options: StripeOptions): PaymentProcessor & { cl
         const found = await stripe.disputes.retrieve(reference).catch(nullIfMissing)
         return found && toDispute(found, reference)
       }),
-
-    listEvents: ({ from_s, to_s, after }) =>
-      call('list_events', async () => {
-        // Stripe takes at most 20 `types`. Without them there is one list with one order, which groups of types would not have.
-        const page = await stripe.events.list({
-          created: { gte: from_s, lte: to_s },
-          limit: 100,
-          ...(after !== null && { starting_after: after }),
-        })
-        believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
-        believe(
-          page.data.every(
-            (each) => each.object === 'event' && isId(each.id, 'evt_') && isAmount(each.created),
-          ),
-          'not events',
-        )
-        believe(!page.has_more || page.data.length > 0, 'more to come after an empty page')
-        return {
-          events: page.data
-            .filter(({ type }) => EVENT_TYPES.includes(type))
-            .flatMap((each) => readEvent(each) ?? []),
-          newest_s: page.data[0]?.created ?? null,
-          last: page.has_more ? page.data.at(-1)!.id : null,
-        }
-      }),
-
-    close,
   }
 }
 
-/** For all payments of a time. Two minutes of 100 a second are 120 pages; a day of 600,000 is 6,000, which is too many. */
+/** Finds a payment in the list of those that were created at its time. */
+function createPaymentSearch(client: StripeClient): PaymentProcessor['listPayment'] {
+  const { stripe, call } = client
+  const shared = sharing<Listed>()
+  return ({ payment_id, from_s, to_s, now_s }) =>
+    call('list_payments', async () => {
+      const began = performance.now()
+      const created = { gte: Math.floor(from_s / 60) * 60, lte: Math.ceil(to_s / 60) * 60 }
+      const read = async (wanted: ReadonlySet<string>) =>
+        await readTime(client, created, wanted, now_s + (performance.now() - began) / 1000)
+      const { ids, apart_s } = await shared(`${created.gte}-${created.lte}`, payment_id, read)
+      const ours = ids.get(payment_id) ?? []
+      if (ours.length === 0) believeClock(apart_s)
+      const expand = { expand: ['latest_charge'] }
+      const found = await Promise.all(ours.map((id) => stripe.paymentIntents.retrieve(id, expand)))
+      return furthest(found.map((each, nth) => toPayment(each, ours[nth])))
+    })
+}
+
+/** Reads which payments of a time are those that are `wanted`, by our ids. */
+async function readTime(
+  { stripe, deadline_ms }: StripeClient,
+  created: { gte: number; lte: number },
+  wanted: ReadonlySet<string>,
+  now_s: number,
+): Promise<Listed> {
+  const list: Pages<Stripe.PaymentIntent> = (page, { timeout }) =>
+    stripe.paymentIntents.list({ created, ...page }, { timeout: Math.min(timeout, deadline_ms) })
+  const ids = new Map<string, string[]>()
+  let apart = 0
+  for await (const { data, apart_s } of pagesOf(LISTED_WITHIN_MS, list, now_s)) {
+    for (const { id, metadata } of data) {
+      const ours = metadata?.['sluice_payment_id']
+      if (ours !== undefined && wanted.has(ours)) ids.set(ours, [...(ids.get(ours) ?? []), id])
+    }
+    apart = apart_s
+  }
+  return { ids, apart_s: apart }
+}
+
+function createEventList({ stripe, call }: StripeClient): PaymentProcessor['listEvents'] {
+  return ({ from_s, to_s, after }) =>
+    call('list_events', async () => {
+      // Stripe takes at most 20 `types`. Without them there is one list with one order, which groups of types would
+      // not have.
+      const page = await stripe.events.list({
+        created: { gte: from_s, lte: to_s },
+        limit: 100,
+        ...(after !== null && { starting_after: after }),
+      })
+      believe(page.object === 'list' && Array.isArray(page.data), 'not a list')
+      believe(
+        page.data.every((each) => each.object === 'event' && isId(each.id, 'evt_') && isAmount(each.created)),
+        'not events',
+      )
+      believe(!page.has_more || page.data.length > 0, 'more to come after an empty page')
+      return {
+        events: page.data
+          .filter(({ type }) => EVENT_TYPES.includes(type))
+          .flatMap((each) => readEvent(each) ?? []),
+        newest_s: page.data[0]?.created ?? null,
+        last: page.has_more ? page.data.at(-1)!.id : null,
+      }
+    })
+}
+
+/**
+ * For all payments of a time. Two minutes of 100 a second are 120 pages; a day of 600,000 is 6,000, which is too many.
+ */
 const LISTED_WITHIN_MS = 60_000
 
 function isOf(metadata: Stripe.Metadata | null, payment_id: string): boolean {
