@@ -2,6 +2,7 @@
 import postgres from 'postgres'
 import { ConfigError } from './config.ts'
 import { AppError } from './errors.ts'
+import { isWithoutTls, NO_TLS } from './postgres/tls-refusals.ts'
 
 type Types = { bigint: number; timestamp: string; texts: string[]; uuids: string[] }
 export type Sql = postgres.Sql<Types>
@@ -115,9 +116,6 @@ export function unavailability(error: unknown): string {
   return isWithoutTls(error) ? `the database refuses: ${NO_TLS}.` : 'the database does not answer'
 }
 
-/** As libpq says it. */
-const NO_TLS = 'server does not support SSL, but SSL was required'
-
 /** What to do about a refusal, by its SQLSTATE. */
 const REMEDIES: Record<string, string> = {
   '08P01':
@@ -133,11 +131,4 @@ function refusalText({ message, code }: postgres.PostgresError): string {
 /** Whether the server refused who connects; what it misses is in its message, e.g. encryption. */
 function isAuthorization(code: string | undefined): boolean {
   return code?.startsWith('28') === true
-}
-
-// postgres.js goes on with TLS whatever the server says to it, so a server without it hangs up or answers nonsense.
-function isWithoutTls(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  const code = databaseCode(error) ?? ''
-  return /before secure TLS connection/.test(error.message) || /^(EPROTO|ERR_SSL_)/.test(code)
 }

@@ -1,7 +1,8 @@
 // Runs a process: from its start to an orderly stop on a signal, or when its supervisor is gone.
 import { parseArgs } from 'node:util'
 import type { Log } from './log.ts'
-import { isLateWrite, isUnheardLoss } from './pool.ts'
+import { isLateWrite } from './postgres/late-writes.ts'
+import { isUnheardLoss } from './postgres/unheard-losses.ts'
 import { errorText } from './startup.ts'
 import { isSupervised, onSupervisorGone, reportStart, type Addresses } from './supervised.ts'
 

@@ -11,6 +11,7 @@ import { need, type Config } from '#core/config.ts'
 import { newId } from '#core/ids.ts'
 import type { Log } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
+import { withoutReserving } from '#core/postgres/reserve.ts'
 import { PASSWORD_LENGTH } from '#domain/people/password.ts'
 
 /** The header in which it gets the address of the caller, which we have found out. */
@@ -30,17 +31,7 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
   })
   ends.defer(() => pool.end({ timeout: 5 }))
   const db = new Kysely<unknown>({
-    dialect: new PostgresJSDialect({
-      postgres: () => ({
-        options: { max: CONNECTIONS },
-        end: () => pool.end({ timeout: 5 }),
-        // postgres.js 3.4 never answers `reserve` on a connection that is new. Without transactions none has to be reserved.
-        reserve: async () => ({
-          unsafe: (query, parameters) => pool.unsafe(query, parameters),
-          release: () => {},
-        }),
-      }),
-    }),
+    dialect: new PostgresJSDialect({ postgres: () => withoutReserving(pool) }),
     plugins: [new CamelCasePlugin()],
   })
   const { DASHBOARD_URL } = config

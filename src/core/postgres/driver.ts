@@ -1,0 +1,68 @@
+// Opens postgres.js with the types and the planner settings that the rest of the code relies on.
+import postgres from 'postgres'
+import type { Sql } from '../db.ts'
+import { isoFromPostgres } from '../time.ts'
+import { ARRAY_TYPES } from './array-types.ts'
+
+export type DriverOptions = {
+  max: number
+  application_name: string
+  statement_timeout_ms?: number
+  /** Times are read and written as `Date`, which loses microseconds: for libraries that expect that. */
+  dates?: boolean
+}
+
+const STATEMENT_MS = 12_000
+
+const TEXTS_OF_TIMES: postgres.PostgresType = {
+  to: 1184,
+  from: [1184],
+  serialize: (value: string) => value,
+  parse: isoFromPostgres,
+}
+const DATES: postgres.PostgresType = {
+  to: 1184,
+  from: [1184],
+  serialize: (value: string | Date) => (value instanceof Date ? value.toISOString() : value),
+  parse: (text: string) => new Date(isoFromPostgres(text)),
+}
+
+/** `onclose` is called for each connection that closes. */
+export function openDriver(url: string, options: DriverOptions, onclose: () => void): Sql {
+  return postgres(url, {
+    max: options.max,
+    idle_timeout: 0,
+    max_lifetime: null,
+    connect_timeout: 5,
+    backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 1),
+    connection: {
+      application_name: options.application_name,
+      TimeZone: 'UTC',
+      DateStyle: 'ISO',
+      statement_timeout: options.statement_timeout_ms ?? STATEMENT_MS,
+      // Every statement here reads by key or along an index. A plan made while a table was empty is kept with the
+      // prepared statement and would scan the table once it is full.
+      plan_cache_mode: 'force_generic_plan',
+      enable_seqscan: 'off',
+      enable_hashjoin: 'off',
+      enable_mergejoin: 'off',
+      random_page_cost: 0.1,
+      seq_page_cost: 0.1,
+      jit: 'off',
+    },
+    fetch_types: false,
+    types: {
+      ...ARRAY_TYPES,
+      bigint: { to: 20, from: [20], serialize: (value: number) => String(value), parse: safeInteger },
+      timestamp: options.dates ? DATES : TEXTS_OF_TIMES,
+    },
+    onnotice: () => {},
+    onclose,
+  })
+}
+
+function safeInteger(text: string): number {
+  const value = Number(text)
+  if (!Number.isSafeInteger(value)) throw new Error(`an integer left the safe range: ${text}`)
+  return value
+}

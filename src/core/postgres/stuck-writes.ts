@@ -1,0 +1,20 @@
+// Fault of postgres.js (3.0.0 to 3.4.9): a connection that closes while a write is scheduled never writes again. The driver cancels
+// the write and still takes it for scheduled, so that every later statement of the connection fails with CONNECT_TIMEOUT.
+// Healed by a new pool whenever a connection closes. To be sent upstream: upstream/stuck-writes.patch.
+
+/** Connections that close within this time have one cause: one new pool replaces them all. */
+const ONE_CAUSE_MS = 250
+
+/** Calls `replace` once for all connections that close within a moment. */
+export function replaceAfterClose(replace: () => void): { closed(): void; cancel(): void } {
+  let timer: NodeJS.Timeout | undefined
+  return {
+    closed() {
+      timer ??= setTimeout(replace, ONE_CAUSE_MS)
+    },
+    cancel() {
+      clearTimeout(timer)
+      timer = undefined
+    },
+  }
+}

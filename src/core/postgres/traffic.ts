@@ -1,0 +1,39 @@
+// The statements of a pool, each from the moment that it is sent until it is answered.
+
+export type Traffic = {
+  /** Statements without an answer. `checks`: how often `silence.ts` has seen the statement run. */
+  pending: Map<PromiseLike<unknown>, { limit_ms: number; checks: number }>
+  /** The most that were pending at once, which is how many connections the pool has made. */
+  peak: number
+  checks_without_answer: number
+  sent: number
+}
+
+export function noTraffic(): Traffic {
+  return { pending: new Map(), peak: 1, checks_without_answer: 0, sent: 0 }
+}
+
+/** Follows a statement that is not sent yet. `onRows` gets its answer before the caller. */
+export function follow(
+  query: PromiseLike<unknown>,
+  traffic: Traffic,
+  limit_ms: number,
+  onRows: (rows: unknown) => void,
+): void {
+  const then = query.then.bind(query)
+  // oxlint-disable-next-line unicorn/no-thenable -- postgres.js sends a statement when `then` is called, so its time begins there
+  query.then = (...given) => {
+    traffic.pending.set(query, { limit_ms, checks: 0 })
+    traffic.sent += 1
+    traffic.peak = Math.max(traffic.peak, traffic.pending.size)
+    const answered = () => {
+      traffic.pending.delete(query)
+      traffic.checks_without_answer = 0
+    }
+    then((rows) => {
+      answered()
+      onRows(rows)
+    }, answered)
+    return then(...given)
+  }
+}
