@@ -1,0 +1,80 @@
+// Permits for the provider calls of attempts: none starts more than a second after a pause was committed.
+import { batcher } from '#core/batch.ts'
+import type { Sql } from '#core/db.ts'
+import type { ClaimedJob } from '#domain/jobs/claim.ts'
+import { findStartable } from '#domain/jobs/claimable.ts'
+import { NotStarted, permits, type Permit } from '#providers/permit.ts'
+import type { Claimed } from './claims.ts'
+import { handlerOf } from './handlers/index.ts'
+import type { ProviderWatch } from './provider-watch.ts'
+
+/**
+ * A call may start this long after the database was asked whether its queue is paused; later it must be asked again.
+ * This keeps the promise that no call starts more than a second after a pause was committed.
+ */
+const PERMIT_MS = 900
+/** A call may also start right after an answer that took longer than `PERMIT_MS`: asking again would be no better. */
+const ANSWER_MS = 50
+
+export type CallPermits = {
+  /**
+   * Runs an attempt with a permit for its calls. When a call may not start, the attempt ends with what `notStarted` returns;
+   * `unsent`: no call of the attempt was sent.
+   */
+  run<T>(
+    claimed: Claimed,
+    signal: AbortSignal,
+    attempt: () => Promise<T>,
+    notStarted: (reason: string, unsent: boolean) => Promise<T>,
+  ): Promise<T>
+}
+
+export function createCallPermits(
+  urgent_sql: Sql,
+  provider_watch: ProviderWatch,
+  isClosing: () => boolean,
+): CallPermits {
+  /** When the database was asked; undefined when calls of the job may not start. */
+  const askAgain = batcher<ClaimedJob, number | undefined>('permit', async (jobs) => {
+    const asked_at = performance.now()
+    const startable = await findStartable(urgent_sql, jobs)
+    return jobs.map(({ id }) => (startable.has(id) ? asked_at : undefined))
+  })
+
+  // Connects and prepares the statement now: that takes several round trips, too many for a permit once the database
+  // is slow.
+  void findStartable(urgent_sql, []).catch(() => {})
+
+  return {
+    async run({ job, asked_at }, signal, attempt, notStarted) {
+      const calls = { asked_at, answered_at: -Infinity, sent: false }
+      const { call } = handlerOf(job.name).definition
+      let callEnded = () => {}
+      const permit: Permit = {
+        lane: job.queue,
+        deadline_ms: call?.deadline_ms ?? null,
+        signal,
+        valid: () =>
+          performance.now() - calls.asked_at < PERMIT_MS || performance.now() - calls.answered_at < ANSWER_MS,
+        async renew() {
+          const again = isClosing() ? undefined : await askAgain(job)
+          if (again === undefined) return false
+          Object.assign(calls, { asked_at: again, answered_at: performance.now() })
+          return true
+        },
+        used() {
+          if (!calls.sent && call !== null) callEnded = provider_watch.sent(call.provider, call.deadline_ms)
+          calls.sent = true
+        },
+      }
+      try {
+        return await permits.run(permit, attempt)
+      } catch (error) {
+        if (!(error instanceof NotStarted)) throw error
+        return await notStarted(error.message, !calls.sent)
+      } finally {
+        callEnded()
+      }
+    },
+  }
+}

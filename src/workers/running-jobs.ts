@@ -1,0 +1,51 @@
+// The jobs that one worker runs now: each once, in a slot of its queue.
+import type { Log } from '#core/log.ts'
+import { createSlots, type Bringer, type Slots } from './slots.ts'
+
+export type RunningJobs = {
+  /** Runs `work` in a slot of the queue, unless the job already runs. Never rejects. */
+  run(job: { id: string; queue: string }, by: Bringer, work: () => Promise<void>): Promise<void>
+  /** How many more jobs of the queue the sweep may bring. */
+  room(queue: string): number
+  /** For how long no job has run, in milliseconds; 0 while one does. */
+  idleFor(): number
+  /** Calls back whenever a job runs after none did. */
+  onFirstJob(called: () => void): void
+  /** Resolves when the jobs that run now have ended. */
+  ended(): Promise<void>
+}
+
+export function createRunningJobs(
+  queues: readonly string[],
+  concurrencyOf: (queue: string) => number,
+  log: Log,
+): RunningJobs {
+  const slots = new Map<string, Slots>(queues.map((name) => [name, createSlots(concurrencyOf(name))]))
+  const running = new Map<string, Promise<void>>()
+  let last_ended_at = performance.now()
+  let onFirst = () => {}
+
+  return {
+    async run({ id, queue }, by, work) {
+      // A bell and the sweep may bring the same job to one process.
+      if (running.has(id)) return
+      const job = slots
+        .get(queue)!
+        .run(by, work)
+        .catch((error: unknown) => log.warn({ err: error, job_id: id }, 'a job could not be claimed'))
+      running.set(id, job)
+      if (running.size === 1) onFirst()
+      await job
+      running.delete(id)
+      last_ended_at = performance.now()
+    },
+    room: (queue) => slots.get(queue)!.room(),
+    idleFor: () => (running.size > 0 ? 0 : performance.now() - last_ended_at),
+    onFirstJob(called) {
+      onFirst = called
+    },
+    async ended() {
+      await Promise.all(running.values())
+    },
+  }
+}
