@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createAddressHash } from '#core/addresses.ts'
 import { ConfigError, need, type Config } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
 import { connectConfiguredDatabase, connectDatabase, endAll } from '#core/pool.ts'
 import type { Log } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
@@ -18,6 +19,7 @@ import { openConfiguredQueue } from '#queue/configured.ts'
 import type { Consumer } from '#queue/consumer.ts'
 import { learnAccounts } from './recurring/accounts.ts'
 import { audits } from './recurring/audit.ts'
+import type { Loop } from './clock.ts'
 import type { WorkerContext } from './context.ts'
 import { createPerformer } from './perform.ts'
 import { tellOfEndpoints } from './recurring/endpoints.ts'
@@ -51,33 +53,9 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     application_name: 'sluice-worker-recurring',
   })
   ends.defer(() => endAll(sql, urgent_sql, recurring_sql))
-  const job_log = createJobLog(log, config.logged_part)
-  const provider_watch = watchProviders(log)
-  const { providers, credentials, ...opened } = openProviders(config, queues, (provider, call) => {
-    const { operation, outcome, duration_ms } = call
-    metrics.providerCall.observe({ provider, operation, outcome }, duration_ms / 1000)
-    if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
-    provider_watch.ended(provider, call)
-    job_log.call(call)
-  })
-  ends.defer(() => opened.close())
-  const sends_events = queues.some((name) => name === sendDelivery.queue)
-  const receivers = openReceivers(tenantUrlRules(config))
-  ends.defer(() => receivers.close())
+  const context = openContext(config, log, { sql, queues, ends })
   const queue = openConfiguredQueue(config, log)
   ends.defer(() => queue.close())
-  const context: WorkerContext = {
-    ...providers,
-    sql,
-    log,
-    vault: createVault(need(config, 'ENCRYPTION_KEY')),
-    config,
-    credentials,
-    hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),
-    job_log,
-    provider_watch,
-    receivers,
-  }
   const concurrencyOf = (name: string) =>
     name === sendDelivery.queue ? config.DELIVERY_CONCURRENCY : config.WORKER_CONCURRENCY
   const worker = PROCESS_NAME
@@ -97,32 +75,14 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     performer,
     restart: async (name) => await consumers.get(name)?.restart(),
   })
-  const recurring: WorkerContext = { ...context, sql: recurring_sql }
   const loops = [
     watchdog,
     sweep(context, { queue, queues, performer, concurrencyOf, watchdog }),
     compareWhatWaits(context),
-    expire(recurring, config.REQUIRES_ACTION_TTL_S),
-    cancelAbandoned(recurring, config.KYC_TTL_DAYS),
-    gauge(recurring),
-    provider_watch.report(recurring_sql, worker),
-    carryOutActs(recurring),
-    carryOutProposals(recurring),
-    learnAccounts(recurring),
-    rollUp(recurring),
-    retain(recurring, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
-    audits(recurring, config.AUDIT_EVERY_S),
-    ...(rolesIn(queues).includes('processor')
-      ? [reconcile(recurring, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]
-      : []),
-    ...(queues.some((name) => name === sendSms.queue)
-      ? [followMessages(recurring, config.MESSAGE_RETENTION_DAYS)]
-      : []),
-    ...(sends_events
-      ? [
-          ...deliverEvents(context, { queue, performer, worker, concurrency: config.DELIVERY_CONCURRENCY }),
-          ...tellOfEndpoints(recurring),
-        ]
+    context.provider_watch.report(recurring_sql, worker),
+    ...startRecurring({ ...context, sql: recurring_sql }, queues),
+    ...(queues.some((name) => name === sendDelivery.queue)
+      ? deliverEvents(context, { queue, performer, worker, concurrency: config.DELIVERY_CONCURRENCY })
       : []),
   ]
   log.info(
@@ -139,6 +99,61 @@ export async function startWorker(config: Config, log: Log): Promise<Service> {
     await Promise.all([performer.close(), ...Array.from(consumers.values(), (consumer) => consumer.close())])
   })
   return serviceOf(ends.move(), sql, { name: 'worker', queues })
+}
+
+/** Opens what handlers and recurring work share; `ends` closes it. */
+function openContext(
+  config: Config,
+  log: Log,
+  { sql, queues, ends }: { sql: Sql; queues: readonly QueueName[]; ends: AsyncDisposableStack },
+): WorkerContext {
+  const job_log = createJobLog(log, config.logged_part)
+  const provider_watch = watchProviders(log)
+  const { providers, credentials, ...opened } = openProviders(config, queues, (provider, call) => {
+    const { operation, outcome, duration_ms } = call
+    metrics.providerCall.observe({ provider, operation, outcome }, duration_ms / 1000)
+    if (outcome === 'misconfigured') metrics.misconfigured.inc({ provider })
+    provider_watch.ended(provider, call)
+    job_log.call(call)
+  })
+  ends.defer(() => opened.close())
+  const receivers = openReceivers(tenantUrlRules(config))
+  ends.defer(() => receivers.close())
+  return {
+    ...providers,
+    sql,
+    log,
+    vault: createVault(need(config, 'ENCRYPTION_KEY')),
+    config,
+    credentials,
+    hashOf: config.ADDRESS_KEY === undefined ? unset : createAddressHash(config.ADDRESS_KEY),
+    job_log,
+    provider_watch,
+    receivers,
+  }
+}
+
+/** The recurring work of a worker of these queues. */
+function startRecurring(context: WorkerContext, queues: readonly QueueName[]): Loop[] {
+  const { config } = context
+  return [
+    expire(context, config.REQUIRES_ACTION_TTL_S),
+    cancelAbandoned(context, config.KYC_TTL_DAYS),
+    gauge(context),
+    carryOutActs(context),
+    carryOutProposals(context),
+    learnAccounts(context),
+    rollUp(context),
+    retain(context, { ...config.RETENTION_DAYS, events: config.EVENT_RETENTION_DAYS }),
+    audits(context, config.AUDIT_EVERY_S),
+    ...(rolesIn(queues).includes('processor')
+      ? [reconcile(context, { every_s: config.RECONCILE_EVERY_S, after_s: config.RECONCILE_AFTER_S })]
+      : []),
+    ...(queues.some((name) => name === sendSms.queue)
+      ? [followMessages(context, config.MESSAGE_RETENTION_DAYS)]
+      : []),
+    ...(queues.some((name) => name === sendDelivery.queue) ? tellOfEndpoints(context) : []),
+  ]
 }
 
 // A worker of other queues starts without the key.

@@ -4,6 +4,7 @@
 import { z } from 'zod'
 import type { Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
+import type { Log } from '#core/log.ts'
 import { HISTORY_KINDS } from '#core/config/retention.ts'
 import { metrics } from '#core/metrics.ts'
 import { eraseOldOutputs } from '#domain/ai-tasks/retention.ts'
@@ -55,103 +56,90 @@ const MOVES = [
   ['moving notifications', 'notification', moveNotifications],
 ] as const
 
-/** Starts all of this work; each step is safe in several workers at once. */
-export function retain(context: WorkerContext, days: Config['RETENTION_DAYS'] & { events: number }): Loop {
-  const { sql, log } = context
-  let closing = false
-  const closed = () => closing
-  const loops = [
-    ...MOVES.map(([name, kind, move]) =>
-      every(
-        log,
-        name,
-        () => LOOK_MS,
-        async () => await inRun(sql, name, (run) => moveAll(sql, run, { move, kind }, closed)),
-      ),
-    ),
-    every(
-      log,
-      'partitions',
-      () => PARTITIONS_EVERY_MS,
-      async () => {
-        for (let made; (made = await makeNextPartition(sql)) !== null;)
-          log.info({ partition: made }, 'a partition was made')
-        for (const kind of HISTORY_KINDS)
-          for (let gone; (gone = await dropNextPartition(sql, kind, days[kind])) !== null;)
-            log.info(
-              { partitions: gone, days: days[kind] },
-              'partitions were dropped: their rows are older than is kept',
-            )
-        for (const { parent, strays } of await countStrays(sql)) metrics.strays.set({ table: parent }, strays)
-      },
-    ),
-    every(
-      log,
-      'old idempotency keys',
-      () => FORGET_EVERY_MS,
-      async () => {
-        let forgotten: number
-        do forgotten = await forgetOldKeys(sql, AT_ONCE)
-        while (forgotten === AT_ONCE && !closed())
-      },
-    ),
-    every(
-      log,
-      'links that have expired',
-      () => FORGET_EVERY_MS,
-      async () => {
-        while ((await forgetVerificationLinks(sql, AT_ONCE)) === AT_ONCE && !closed());
-      },
-    ),
-    every(
-      log,
-      'old counts of deliveries',
-      () => FORGET_EVERY_MS,
-      async () => {
-        while ((await forgetOldStats(sql, AT_ONCE)) === AT_ONCE && !closed());
-      },
-    ),
-    every(
-      log,
+type Days = Config['RETENTION_DAYS'] & { events: number }
+/** Deletes or erases at most `limit` rows, and says how many. */
+type Forget = (sql: Sql, limit: number) => Promise<number>
+
+/** What is forgotten row by row, each in a loop of its own. */
+function forgetting(days: Days): [name: string, forgets: Forget[], every_ms: number][] {
+  const kept_days = Math.max(days.events, days.jobs) + LONGER_THAN_EVENTS_DAYS
+  return [
+    ['old idempotency keys', [forgetOldKeys], FORGET_EVERY_MS],
+    ['links that have expired', [forgetVerificationLinks], FORGET_EVERY_MS],
+    ['old counts of deliveries', [forgetOldStats], FORGET_EVERY_MS],
+    [
       'deleted endpoints and old recoveries',
-      () => FORGET_ENDPOINTS_EVERY_MS,
-      async () => {
-        const kept_days = Math.max(days.events, days.jobs) + LONGER_THAN_EVENTS_DAYS
-        for (const forget of [forgetOldRecoveries, forgetDeletedEndpoints])
-          while ((await forget(sql, kept_days, AT_ONCE)) === AT_ONCE && !closed());
-      },
-    ),
-    every(
-      log,
+      [
+        (sql, limit) => forgetOldRecoveries(sql, kept_days, limit),
+        (sql, limit) => forgetDeletedEndpoints(sql, kept_days, limit),
+      ],
+      FORGET_ENDPOINTS_EVERY_MS,
+    ],
+    [
       'old outputs of AI tasks',
-      () => FORGET_EVERY_MS,
-      async () => {
-        while ((await eraseOldOutputs(sql, days.ai_tasks, AT_ONCE)) === AT_ONCE && !closed());
-      },
-    ),
-    every(
-      log,
+      [(sql, limit) => eraseOldOutputs(sql, days.ai_tasks, limit)],
+      FORGET_EVERY_MS,
+    ],
+    [
       'addresses of lifted suppressions',
-      () => FORGET_EVERY_MS,
-      async () => {
-        while ((await eraseLiftedAddresses(sql, days.events, AT_ONCE)) === AT_ONCE && !closed());
-      },
-    ),
+      [(sql, limit) => eraseLiftedAddresses(sql, days.events, limit)],
+      FORGET_EVERY_MS,
+    ],
+  ]
+}
+
+/** Starts all of this work; each step is safe in several workers at once. */
+export function retain({ sql, log }: WorkerContext, days: Days): Loop {
+  let closing = false
+  const isClosing = () => closing
+  const moves = MOVES.map(([name, kind, move]) => {
+    const moveInRun = () => inRun(sql, name, (run) => moveAll(sql, run, { move, kind }, isClosing))
+    return every(log, name, () => LOOK_MS, moveInRun)
+  })
+  const forgets = forgetting(days).map(([name, steps, every_ms]) =>
     every(
       log,
-      'events of deleted customers',
-      () => LOOK_MS,
+      name,
+      () => every_ms,
       async () => {
-        while (!closed() && (await eraseNextEvents(sql, ERASED_AT_ONCE)));
+        for (const forget of steps) while ((await forget(sql, AT_ONCE)) === AT_ONCE && !isClosing());
       },
     ),
-  ]
+  )
+  const partitions = every(
+    log,
+    'partitions',
+    () => PARTITIONS_EVERY_MS,
+    () => keepPartitions(sql, log, days),
+  )
+  const erasing = every(
+    log,
+    'events of deleted customers',
+    () => LOOK_MS,
+    async () => {
+      while (!isClosing() && (await eraseNextEvents(sql, ERASED_AT_ONCE)));
+    },
+  )
+  const loops = [...moves, partitions, ...forgets, erasing]
   return {
     async close() {
       closing = true
       await Promise.all(loops.map((loop) => loop.close()))
     },
   }
+}
+
+/** Makes the partitions that are needed next, and drops those that are older than is kept. */
+async function keepPartitions(sql: Sql, log: Log, days: Days): Promise<void> {
+  for (let made; (made = await makeNextPartition(sql)) !== null;)
+    log.info({ partition: made }, 'a partition was made')
+  for (const kind of HISTORY_KINDS)
+    for (let gone; (gone = await dropNextPartition(sql, kind, days[kind])) !== null;)
+      log.info(
+        { partitions: gone, days: days[kind] },
+        'partitions were dropped: their rows are older than is kept',
+      )
+  for (const { parent, strays } of await countStrays(sql)) metrics.strays.set({ table: parent }, strays)
 }
 
 /** Moves, by one worker at a time, all that was over more than an hour ago. */

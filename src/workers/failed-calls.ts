@@ -1,0 +1,37 @@
+// Counts calls to providers that failed, by minute and outcome, until they are written.
+import type { CallFailure, FailedCalls } from '#domain/operations/provider-outages.ts'
+
+/** Failures that could not be written are kept for so many providers, minutes and outcomes. */
+const MOST_KEPT = 500
+
+export type FailedCallCounts = {
+  add(provider: string, outcome: CallFailure): void
+  isEmpty(): boolean
+  /** Writes all counts. They are kept if that fails. */
+  flush(write: (failed: FailedCalls[]) => Promise<void>): Promise<void>
+}
+
+export function countFailedCalls(): FailedCallCounts {
+  let failed = new Map<string, FailedCalls>()
+  return {
+    add(provider, outcome) {
+      const at = new Date(Math.floor(Date.now() / 60_000) * 60_000).toISOString()
+      const key = `${provider} ${at} ${outcome}`
+      const known = failed.get(key)
+      if (known !== undefined) known.count += 1
+      else if (failed.size < MOST_KEPT) failed.set(key, { provider, at, outcome, count: 1 })
+    },
+    isEmpty: () => failed.size === 0,
+    async flush(write) {
+      const counted = failed
+      failed = new Map()
+      try {
+        await write([...counted.values()])
+      } catch (error) {
+        for (const [key, calls] of counted)
+          failed.set(key, { ...calls, count: calls.count + (failed.get(key)?.count ?? 0) })
+        throw error
+      }
+    },
+  }
+}
