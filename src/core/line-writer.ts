@@ -62,15 +62,7 @@ export function createLineWriter(given: number, { count, noticeOf }: Losses): Li
 
   function go(one: Batch): void {
     if (is_file) write(fd, one.bytes, one.at, (error, written) => after(one, error, written))
-    else after(one, ...attempt(one))
-  }
-
-  function attempt({ bytes, at }: Batch): [NodeJS.ErrnoException | null, number] {
-    try {
-      return [null, writeSync(fd, bytes, at)]
-    } catch (error) {
-      return [error as NodeJS.ErrnoException, 0]
-    }
+    else after(one, ...writeNow(fd, one))
   }
 
   function after(one: Batch, error: NodeJS.ErrnoException | null, written: number): void {
@@ -111,15 +103,31 @@ export function createLineWriter(given: number, { count, noticeOf }: Losses): Li
         Buffer.from(lines.join('')),
       ])
       lines = []
-      const rest: Batch = { bytes: left, at: 0, characters: 0, noted: 0 }
-      while (rest.at < left.length) {
-        const [error, written] = attempt(rest)
-        rest.at += written
-        if (error === null) continue
-        if (error.code !== 'EAGAIN' || performance.now() > until) return
-        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AGAIN_MS)
-      }
+      writeUntil(fd, left, until)
     },
+  }
+}
+
+function writeNow(
+  fd: number,
+  { bytes, at }: Pick<Batch, 'bytes' | 'at'>,
+): [NodeJS.ErrnoException | null, number] {
+  try {
+    return [null, writeSync(fd, bytes, at)]
+  } catch (error) {
+    return [error as NodeJS.ErrnoException, 0]
+  }
+}
+
+/** Writes as much as the reader takes until then. */
+function writeUntil(fd: number, bytes: Buffer, until: number): void {
+  let at = 0
+  while (at < bytes.length) {
+    const [error, written] = writeNow(fd, { bytes, at })
+    at += written
+    if (error === null) continue
+    if (error.code !== 'EAGAIN' || performance.now() > until) return
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, AGAIN_MS)
   }
 }
 

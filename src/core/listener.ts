@@ -84,8 +84,41 @@ export function createListener(
     errorBody: ErrorBody
   } & Omit<FastifyHttpOptions<Server>, 'loggerInstance'>,
 ): FastifyInstance {
-  // As a variable of the base type: Fastify's own types follow the logger's.
-  const listenerOptions: FastifyHttpOptions<Server> = {
+  const app = Fastify({
+    ...listenerOptions(log, { request_timeout_ms, trusted_proxies, errorBody }),
+    ...options,
+  })
+  app.removeAllContentTypeParsers()
+  // A trusted proxy has the connections of all its callers.
+  const of_a_network = trusted_proxies.length > 0 ? most_connections : Math.ceil(most_connections / 2)
+  boundConnections(app.server, { all: most_connections, of_a_network }, errorBody)
+  app.get(PROBE, () => ({ status: 'ok' }))
+  // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+
+  const warnOfProxy = proxyWarning(log)
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    warnOfProxy(request)
+    done()
+  })
+  app.decorateRequest('on_left')
+  if (answer_ms !== undefined) refuseLate(app, answer_ms)
+  endConnectionsOnClose(app, closing_ms)
+  reportAnswers(app, name, { log, logged_part, about })
+  return app
+}
+
+/** What all listeners ask of Fastify. Its own types would follow the logger's. */
+function listenerOptions(
+  log: Log,
+  {
+    request_timeout_ms,
+    trusted_proxies,
+    errorBody,
+  }: { request_timeout_ms: number; trusted_proxies: string[]; errorBody: ErrorBody },
+): FastifyHttpOptions<Server> {
+  return {
     // Fastify's own log is limited to warnings: our code logs addresses and answers itself.
     loggerInstance: frameworkLog(log),
     logController: new LogController({ disableRequestLogging: true }),
@@ -105,20 +138,12 @@ export function createListener(
     clientErrorHandler: (error, socket) => unreadable(error, socket, errorBody),
     genReqId: ({ headers: { 'x-request-id': given } }) =>
       typeof given === 'string' && REQUEST_ID.test(given) ? given : newId(),
-    ...options,
   }
-  const sampled = createSampler(logged_part)
-  const lines = withoutRedaction(log)
-  const app = Fastify(listenerOptions)
-  app.removeAllContentTypeParsers()
-  // A trusted proxy has the connections of all its callers.
-  const of_a_network = trusted_proxies.length > 0 ? most_connections : Math.ceil(most_connections / 2)
-  boundConnections(app.server, { all: most_connections, of_a_network }, errorBody)
-  app.get(PROBE, () => ({ status: 'ok' }))
-  // By default Node answers 417 without a body or our headers. We ignore an unknown `Expect` instead.
-  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+}
 
-  const warnOfProxy = seldom(
+/** Returns what warns of a proxy that is not trusted: all its callers count as one. */
+function proxyWarning(log: Log): (request: FastifyRequest) => void {
+  const warn = seldom(
     (suppressed, peer: string | undefined) =>
       log.warn(
         { suppressed },
@@ -126,18 +151,17 @@ export function createListener(
       ),
     TELL_OF_PROXIES_MS,
   )
-  app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id)
+  return (request) => {
     if (request.headers['x-forwarded-for'] !== undefined && (request.ips?.length ?? 1) === 1)
-      warnOfProxy(request.socket.remoteAddress)
-    done()
-  })
+      warn(request.socket.remoteAddress)
+  }
+}
 
-  app.decorateRequest('on_left')
-  if (answer_ms !== undefined) refuseLate(app, answer_ms)
-
-  // While closing, every answer ends its connection: closing would wait for one that stays open.
-  // One whose request never ends is cut after a while: closing would wait for it as well.
+/**
+ * While the listener closes, every answer ends its connection: closing would wait for one that stays open. A connection
+ * whose request never ends is cut after `closing_ms`: closing would wait for it as well.
+ */
+function endConnectionsOnClose(app: FastifyInstance, closing_ms: number): void {
   let closing = false
   app.addHook('preClose', (done) => {
     closing = true
@@ -148,12 +172,26 @@ export function createListener(
     if (closing) reply.header('connection', 'close')
     done(null, payload)
   })
+}
+
+/** Measures the answers of a listener, and logs those that failed and a share of the others. */
+function reportAnswers(
+  app: FastifyInstance,
+  listener: string,
+  {
+    log,
+    logged_part,
+    about,
+  }: { log: Log; logged_part: number; about: (request: FastifyRequest) => Record<string, unknown> },
+): void {
+  const sampled = createSampler(logged_part)
+  const lines = withoutRedaction(log)
   app.addHook('onResponse', (request, reply, done) => {
     if (request.passed_on === true) return done()
     const route = request.routeOptions.url ?? 'none'
     const { method } = request
     const { statusCode: status, elapsedTime: ms } = reply
-    metrics.request.observe({ listener: name, method, route, status }, ms / 1000)
+    metrics.request.observe({ listener, method, route, status }, ms / 1000)
     if (status >= 500 || sampled(request.id)) {
       const bytes = Number(reply.getHeader('content-length') ?? 0)
       lines.info(
@@ -171,7 +209,6 @@ export function createListener(
     }
     done()
   })
-  return app
 }
 
 /** Whether only the head of the answer is wanted: its body is dropped, and a stream would never end. */
