@@ -15,20 +15,52 @@ export type PostgresPlace = { database_url: string; schema?: string }
 const channel = 'sluice_outcomes'
 
 type PostgresQueue = Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>
-type Connected = { connection: PostgresConnection; queues: Map<string, PostgresQueue> }
+type Connected = { connection: PostgresConnection; queueNamed: (name: string) => PostgresQueue }
 
 export function openPostgres(place: PostgresPlace, signals: BackendSignals): Backend {
   const sockets = createSockets()
-  let connecting: Promise<Connected> | null = null
+  const pool = createPool(place, sockets, signals)
+  const queueNamed = async (name: string) => (await pool.connected()).queueNamed(name)
 
-  /** BullMQ does not connect again after its first try has failed: so that connection is dropped and a new one made. */
-  function connected(): Promise<Connected> {
-    connecting ??= connect().catch((error: unknown) => {
-      connecting = null
-      throw error
-    })
-    return connecting
+  return {
+    name: 'postgres',
+    // A longer limit than on Redis: a database that is slow with a bell was slow with the job's row too.
+    limit_ms: 1_000,
+    max_message_bytes: 7_900,
+    async addBells(name, bells) {
+      const queue = await queueNamed(name)
+      await queue.addBulk(toJobs(bells))
+    },
+    bullQueue: queueNamed,
+    depth: async (name) => await (await queueNamed(name)).getWaitingCount(),
+    async publish(messages) {
+      const { connection } = await pool.connected()
+      await connection.pool.query('select pg_notify($1, message) from unnest($2::text[]) message', [
+        channel,
+        messages,
+      ])
+    },
+    async probe() {
+      const { connection } = await pool.connected()
+      await connection.pool.query('select 1')
+    },
+    // The pool itself drops a connection whose query was late.
+    reconnect: () => {},
+    // BullMQ's listening connection sends nothing by itself, so it does not notice that the server is gone: only a new
+    // worker hears bells again.
+    worker_outlives_outage: false,
+    startWorker: (options) => startWorker(place, options, signals.failed),
+    listen: (onMessage) => listen(place, onMessage, signals.failed),
+    async close() {
+      await pool.close()
+      sockets.destroy()
+    },
   }
+}
+
+/** The pool that all queues share. */
+function createPool(place: PostgresPlace, sockets: Sockets, signals: BackendSignals) {
+  let connecting: Promise<Connected> | null = null
 
   async function connect(): Promise<Connected> {
     const connection = new PostgresConnection(poolOptions(place, sockets, { max: 4, query_timeout: 2_000 }))
@@ -42,64 +74,47 @@ export function openPostgres(place: PostgresPlace, signals: BackendSignals): Bac
       void connection.close().catch(signals.failed)
       throw error
     }
-    return { connection, queues: new Map() }
-  }
-
-  function queueNamed({ connection, queues }: Connected, name: string): PostgresQueue {
-    let queue = queues.get(name)
-    if (!queue) {
-      const options = {
-        connection: poolOptions(place, sockets, {}),
-        defaultJobOptions: bellOptions,
-        skipMetasUpdate: true,
-      }
-      // All queues share one pool.
-      const factory = (queue_name: string) => new PostgresQueueBackend(connection, queue_name, options, false)
-      queue = new Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>(
-        name,
-        options,
-        factory,
-      )
-      queue.on('error', signals.failed)
-      queues.set(name, queue)
+    return {
+      connection,
+      queueNamed: createQueues(connection, () => poolOptions(place, sockets, {}), signals),
     }
-    return queue
   }
 
   return {
-    name: 'postgres',
-    // A longer limit than on Redis: a database that is slow with a bell was slow with the job's row too.
-    limit_ms: 1_000,
-    max_message_bytes: 7_900,
-    async addBells(name, bells) {
-      const queue = queueNamed(await connected(), name)
-      await queue.addBulk(toJobs(bells))
+    /** BullMQ does not connect again after its first try has failed: so that connection is dropped and a new one made. */
+    connected(): Promise<Connected> {
+      connecting ??= connect().catch((error: unknown) => {
+        connecting = null
+        throw error
+      })
+      return connecting
     },
-    bullQueue: async (name) => queueNamed(await connected(), name),
-    depth: async (name) => await queueNamed(await connected(), name).getWaitingCount(),
-    async publish(messages) {
-      const { connection } = await connected()
-      await connection.pool.query('select pg_notify($1, message) from unnest($2::text[]) message', [
-        channel,
-        messages,
-      ])
-    },
-    async probe() {
-      const { connection } = await connected()
-      await connection.pool.query('select 1')
-    },
-    // The pool itself drops a connection whose query was late.
-    reconnect: () => {},
-    // BullMQ's listening connection sends nothing by itself, so it does not notice that the server is gone: only a new
-    // worker hears bells again.
-    worker_outlives_outage: false,
-    startWorker: (options) => startWorker(place, options, signals.failed),
-    listen: (onMessage) => listen(place, onMessage, signals.failed),
-    async close() {
+    async close(): Promise<void> {
       const open = await connecting?.catch(() => null)
       if (open) await within(open.connection.close(), close_limit_ms).catch(signals.failed)
-      sockets.destroy()
     },
+  }
+}
+
+/** Returns a function that finds a queue by its name, and opens it the first time. */
+function createQueues(
+  connection: PostgresConnection,
+  optionsOf: () => ReturnType<typeof poolOptions>,
+  signals: BackendSignals,
+): (name: string) => PostgresQueue {
+  const queues = new Map<string, PostgresQueue>()
+  return (name) => {
+    const known = queues.get(name)
+    if (known !== undefined) return known
+    const options = { connection: optionsOf(), defaultJobOptions: bellOptions, skipMetasUpdate: true }
+    const queue = new Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>(
+      name,
+      options,
+      (queue_name: string) => new PostgresQueueBackend(connection, queue_name, options, false),
+    )
+    queue.on('error', signals.failed)
+    queues.set(name, queue)
+    return queue
   }
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnavailable } from '#core/db.ts'
 import { seldom } from '#core/seldom.ts'
 import { watchBackend } from './away.ts'
-import type { BullQueue, Listener } from './backend.ts'
+import type { Backend, BullQueue, Listener } from './backend.ts'
 import { type Bell, type PublishedState, decodeStates } from './bells.ts'
 import { type Consumer, startConsumer } from './consumer.ts'
 import { watchDepths } from './depth.ts'
@@ -59,14 +59,7 @@ export type Queue = {
 
 /** Connects in the background: a backend that is down is away, not an error. */
 export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
-  // While the backend is away every connection fails; that was already logged once.
-  const report = seldom((suppressed, error: unknown) =>
-    hooks.log(watch.away() ? 'debug' : 'warn', { err: error, suppressed }, 'the queue reported an error'),
-  )
-  const failed = (error: unknown) => {
-    if (isLost(error)) setTimeout(report, away_probe_interval_ms, error).unref()
-    else report(error)
-  }
+  const failed = errorReport(hooks, () => watch.away())
   const signals = {
     lost: (reason: string) => watch.lost(reason),
     changed: () => watch.doubt(),
@@ -95,24 +88,21 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     }
   })
   const consumers = new Set<Consumer>()
-  const listeners = new Set<Listener>()
+  const subscriptions = createSubscriptions(backend)
   let closing: Promise<void> | null = null
 
   async function closeAll(): Promise<void> {
     await Promise.all([...consumers].map((consumer) => consumer.close()))
     await producer.close()
     watch.close()
-    await Promise.all([...listeners].map((listener) => listener.close()))
+    await subscriptions.close()
     await backend.close()
   }
 
   return {
     backend: backend.name,
     away() {
-      const usable_since = Math.max(
-        watch.backSince(),
-        ...[...listeners].map((listener) => listener.hearsSince()),
-      )
+      const usable_since = Math.max(watch.backSince(), subscriptions.hearSince())
       return watch.away() || performance.now() - usable_since < recovery_ms
     },
     ring: (bells) => producer.ring(bells),
@@ -130,7 +120,28 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
     },
     bullQueues: (names) => Promise.all(names.map((name) => backend.bullQueue(name))),
     publish: (states) => producer.publish(states),
-    async subscribe(onStates) {
+    subscribe: subscriptions.subscribe,
+    close: () => (closing ??= closeAll()),
+  }
+}
+
+/** Returns what reports an error of the backend. While it is away every connection fails; that was already logged once. */
+function errorReport(hooks: QueueHooks, isAway: () => boolean): (error: unknown) => void {
+  const report = seldom((suppressed, error: unknown) =>
+    hooks.log(isAway() ? 'debug' : 'warn', { err: error, suppressed }, 'the queue reported an error'),
+  )
+  return (error) => {
+    if (isLost(error)) setTimeout(report, away_probe_interval_ms, error).unref()
+    else report(error)
+  }
+}
+
+function createSubscriptions(backend: Backend) {
+  const listeners = new Set<Listener>()
+  return {
+    /** Since when all of them have heard everything. */
+    hearSince: () => Math.max(-Infinity, ...[...listeners].map((listener) => listener.hearsSince())),
+    async subscribe(onStates: (states: PublishedState[]) => void) {
       const listener = backend.listen((message) => {
         const states = decodeStates(message)
         if (states.length > 0) onStates(states)
@@ -144,7 +155,9 @@ export function openQueue(config: QueueConfig, hooks: QueueHooks): Queue {
         },
       }
     },
-    close: () => (closing ??= closeAll()),
+    async close() {
+      await Promise.all([...listeners].map((listener) => listener.close()))
+    },
   }
 }
 

@@ -47,6 +47,8 @@ type Start = {
   notes: string[]
 }
 
+type Demo = { tenant_id: string; api_key: string; login: DashboardLogin | null }
+
 /** Starts everything; `close` stops it in order and finishes work in flight. */
 async function startAll(given: Config): Promise<Started> {
   refuseInProduction(given)
@@ -83,23 +85,12 @@ async function startAll(given: Config): Promise<Started> {
 
     await bringServers(start)
     const DATABASE_URL = config.DATABASE_URL!
-    await migrate(DATABASE_URL, (text) => log.info(text)).catch((error: unknown) => {
-      throw databaseError(error, DATABASE_URL)
-    })
-    if (config.REDIS_URL === undefined || config.QUEUE === 'postgres') {
-      const { migrateQueue } = await import('#queue/queue.ts')
-      await migrateQueue({ redis_url: null, database_url: DATABASE_URL })
-    }
+    await migrateAll(config, DATABASE_URL, log)
     // Nobody gets what is sent there but the page of the inbox.
     const contact = places.emulators.has('smtp') ? DEMO_CONTACT : null
     const demo = await seed(DATABASE_URL, data_dir, secrets, contact)
 
-    if (!places.emulators.has('stripe') && given.STRIPE_WEBHOOK_SECRET === undefined) {
-      const warning =
-        'STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused, and payments learn of it late. Set the signing secret of the endpoint.'
-      log.warn(warning)
-      notes.push(`WARNING      ${warning}`)
-    }
+    warnOfStripeSecret(start, given, places)
     config.STRIPE_WEBHOOK_SECRET ??= secrets.stripe_webhook_secret
     config.EMAIL_WEBHOOK_SECRET ??= secrets.email_webhook_secret
     const services = await startParts(start, places, { log_descriptor, onStart: folder.record })
@@ -116,23 +107,7 @@ async function startAll(given: Config): Promise<Started> {
       ...networkNotes(given),
       `Log          ${log_file} (warnings also here)`,
     )
-    const pointed = emulatorVariables(config, urlOf)
-    const started = {
-      api_url: config.API_URL ?? places.api.url,
-      webhooks_url: config.WEBHOOKS_URL,
-      metrics_url: operations.url,
-      api_key: demo.api_key,
-      tenant_id: demo.tenant_id,
-      dashboard: { url: config.DASHBOARD_URL ?? places.dashboard.url, ...demo.login },
-      database_url: config.DATABASE_URL,
-      redis_url: config.REDIS_URL ?? null,
-      emulators: Object.fromEntries(Array.from(places.emulators, ([name, { url }]) => [`${name}_url`, url])),
-      webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
-      // Nobody's but the emulator's.
-      twilio: places.emulators.has('twilio')
-        ? { account_sid: pointed.TWILIO_ACCOUNT_SID, auth_token: pointed.TWILIO_AUTH_TOKEN }
-        : null,
-    }
+    const started = descriptionOf(config, places, { metrics_url: operations.url, demo })
     writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
     const shown = { ...started, api_url: places.api.url, webhooks_url: places.webhooks.url }
     const text = banner(shown, notes, areas.deployed, join(given.DATA_DIR, 'dev.json'))
@@ -176,6 +151,50 @@ async function bringServers({ config, data_dir, log, tell, ends, notes }: Start)
   else notes.push('Queue        BullMQ on PostgreSQL (no redis-server or valkey-server on the PATH)')
 }
 
+/** Applies the migrations, and makes the tables of a queue on PostgreSQL. */
+async function migrateAll(config: Config, database_url: string, log: Log): Promise<void> {
+  await migrate(database_url, (text) => log.info(text)).catch((error: unknown) => {
+    throw databaseError(error, database_url)
+  })
+  if (config.REDIS_URL === undefined || config.QUEUE === 'postgres') {
+    const { migrateQueue } = await import('#queue/queue.ts')
+    await migrateQueue({ redis_url: null, database_url })
+  }
+}
+
+function warnOfStripeSecret({ log, notes }: Start, given: Config, { emulators }: PartPlaces): void {
+  if (emulators.has('stripe') || given.STRIPE_WEBHOOK_SECRET !== undefined) return
+  const warning =
+    'STRIPE_WEBHOOK_SECRET is not set: what Stripe sends is refused, and payments learn of it late. Set the signing secret of the endpoint.'
+  log.warn(warning)
+  notes.push(`WARNING      ${warning}`)
+}
+
+/** What runs where, with the demo's keys: the content of `dev.json`. */
+function descriptionOf(
+  config: Config,
+  places: PartPlaces,
+  { metrics_url, demo }: { metrics_url: string; demo: Demo },
+) {
+  const pointed = emulatorVariables(config, (name) => places.emulators.get(name)!.url)
+  return {
+    api_url: config.API_URL ?? places.api.url,
+    webhooks_url: config.WEBHOOKS_URL,
+    metrics_url,
+    api_key: demo.api_key,
+    tenant_id: demo.tenant_id,
+    dashboard: { url: config.DASHBOARD_URL ?? places.dashboard.url, ...demo.login },
+    database_url: config.DATABASE_URL,
+    redis_url: config.REDIS_URL ?? null,
+    emulators: Object.fromEntries(Array.from(places.emulators, ([name, { url }]) => [`${name}_url`, url])),
+    webhook_secrets: { stripe: config.STRIPE_WEBHOOK_SECRET, email: config.EMAIL_WEBHOOK_SECRET },
+    // Nobody's but the emulator's.
+    twilio: places.emulators.has('twilio')
+      ? { account_sid: pointed.TWILIO_ACCOUNT_SID, auth_token: pointed.TWILIO_AUTH_TOKEN }
+      : null,
+  }
+}
+
 /** Starts all parts at once, and resolves when they are ready with those that tell of it. They end group by group. */
 async function startParts(
   { config, data_dir, tell, ends }: Start,
@@ -217,7 +236,7 @@ async function seed(
   data_dir: string,
   secrets: Secrets,
   contact: string | null,
-): Promise<{ tenant_id: string; api_key: string; login: DashboardLogin | null }> {
+): Promise<Demo> {
   const sql = connectDatabase(database_url, { max: 1, application_name: 'sluice-start' })
   try {
     const tenant = await ensureTenant(sql, DEMO_TENANT, 'Demo')

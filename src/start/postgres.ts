@@ -88,7 +88,8 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
   const password = await initialise(place, native, log)
 
   const settings = { ...defaultSettings(native), listen_addresses: host, ...options.settings }
-  const { server: first, port } = await launchOnPort(wanted, launch)
+  const launchOn = (port: number) => launch(place, native, settings, port)
+  const { server: first, port } = await launchOnPort(wanted, launchOn)
   let server = first
   const url = `postgres://postgres:${password}@${host.includes(':') ? `[${host}]` : host}:${port}/sluice`
   await createDatabase(url).catch(async (error: unknown) => {
@@ -112,33 +113,39 @@ export async function startPostgres(options: PostgresOptions): Promise<EmbeddedP
         END_LIMIT_MS,
       )
       await clearLeftover(place, log)
-      server = await launch(port)
+      server = await launchOn(port)
     },
   }
+}
 
-  async function launch(port: number): Promise<ServerProcess> {
-    const deadline = Date.now() + START_LIMIT_MS
-    for (;;) {
-      const server = await spawnServer({
-        command: join(native, 'bin/postgres'),
-        args: ['-D', place.data, '-p', String(port), ...asArguments(settings)],
-        folder: place.folder,
-        account: place.account,
-        end_signal: 'SIGINT',
-      })
-      const state = await untilReady(server, () => acceptsConnections(place.data, server.pid), START_LIMIT_MS)
-      if (state === 'ready') return server
-      // The sessions of a postmaster that was killed end a moment after it.
-      const waits = /pre-existing shared memory block .*is still in use/.test(server.log())
-      if (!waits || Date.now() > deadline) {
-        const what =
-          state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
-        throw new ConfigError(
-          `PostgreSQL ${what}; its log is ${join(place.folder, 'server.log')}\n${server.log()}`,
-        )
-      }
-      await sleep(100)
+/** Starts the server, and waits for the sessions of one that was killed before. */
+async function launch(
+  place: ServerFolder,
+  native: string,
+  settings: Record<string, string>,
+  port: number,
+): Promise<ServerProcess> {
+  const deadline = Date.now() + START_LIMIT_MS
+  for (;;) {
+    const server = await spawnServer({
+      command: join(native, 'bin/postgres'),
+      args: ['-D', place.data, '-p', String(port), ...asArguments(settings)],
+      folder: place.folder,
+      account: place.account,
+      end_signal: 'SIGINT',
+    })
+    const state = await untilReady(server, () => acceptsConnections(place.data, server.pid), START_LIMIT_MS)
+    if (state === 'ready') return server
+    // The sessions of a postmaster that was killed end a moment after it.
+    const waits = /pre-existing shared memory block .*is still in use/.test(server.log())
+    if (!waits || Date.now() > deadline) {
+      const what =
+        state === 'ended' ? 'ended while starting' : `was not ready after ${START_LIMIT_MS / 1000} s`
+      throw new ConfigError(
+        `PostgreSQL ${what}; its log is ${join(place.folder, 'server.log')}\n${server.log()}`,
+      )
     }
+    await sleep(100)
   }
 }
 

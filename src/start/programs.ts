@@ -38,7 +38,46 @@ export function isProgram(command: string): boolean {
  * before what it calls.
  */
 export function programsOf(config: Config, places: PartPlaces, data_dir: string): Program[][] {
-  const env = {
+  const env = environmentOf(config, places)
+  const emulators = emulatorsOf(config).map((name): Program => {
+    const { of, file, reads } = EMULATORS[name]
+    return {
+      name: `${of} emulator`,
+      file: pathOf(file),
+      args: emulatorArgs(name, config, (place) => places.emulators.get(place)!.port, data_dir),
+      env: onlyRead(env, (variable) => reads.includes(variable)),
+    }
+  })
+  const part = (
+    name: string,
+    process: ProcessName & keyof typeof FILES,
+    own: Record<string, string> = {},
+  ): Program => ({
+    name,
+    file: pathOf(FILES[process]),
+    args: [],
+    env: { ...onlyRead(env, (variable) => isReadBy(variable, process)), ...own },
+  })
+  const known = Object.entries(KNOWN_TO_API).filter(([variable]) => env[variable] !== '')
+  return [
+    [
+      part('dashboard', 'dashboard', {
+        ...Object.fromEntries(known),
+        API_URL: config.API_URL ?? places.api.url,
+        EMULATED: emulatorsOf(config)
+          .map((name) => EMULATORS[name].of)
+          .join(),
+      }),
+    ],
+    [part('api', 'api', Object.fromEntries(known)), part('webhooks host', 'webhooks')],
+    [part('worker', 'worker')],
+    emulators,
+  ]
+}
+
+/** All variables that this configuration sets; each program is given those that it reads. */
+function environmentOf(config: Config, places: PartPlaces): Record<string, string> {
+  return {
     ...given({
       DATABASE_URL: config.DATABASE_URL,
       REDIS_URL: config.REDIS_URL,
@@ -71,42 +110,6 @@ export function programsOf(config: Config, places: PartPlaces, data_dir: string)
     METRICS_HOST: '127.0.0.1',
     METRICS_PORT: '0',
   }
-  const emulators = emulatorsOf(config).map((name): Program => {
-    const { of, file, reads } = EMULATORS[name]
-    return {
-      name: `${of} emulator`,
-      file: pathOf(file),
-      args: emulatorArgs(name, config, (place) => places.emulators.get(place)!.port, data_dir),
-      env: onlyRead(env, (variable) => reads.includes(variable)),
-    }
-  })
-  const part = (
-    name: string,
-    process: ProcessName & keyof typeof FILES,
-    own: Record<string, string> = {},
-  ): Program => ({
-    name,
-    file: pathOf(FILES[process]),
-    args: [],
-    env: { ...onlyRead(env, (variable) => isReadBy(variable, process)), ...own },
-  })
-  const known = Object.entries(KNOWN_TO_API).filter(
-    ([variable]) => (env as Record<string, string>)[variable] !== '',
-  )
-  return [
-    [
-      part('dashboard', 'dashboard', {
-        ...Object.fromEntries(known),
-        API_URL: config.API_URL ?? places.api.url,
-        EMULATED: emulatorsOf(config)
-          .map((name) => EMULATORS[name].of)
-          .join(),
-      }),
-    ],
-    [part('api', 'api', Object.fromEntries(known)), part('webhooks host', 'webhooks')],
-    [part('worker', 'worker')],
-    emulators,
-  ]
 }
 
 /** The line of the banner about private networks to which events may be sent. */

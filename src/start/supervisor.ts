@@ -49,59 +49,19 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
 
   function begin(): void {
     began = performance.now()
-    let refusal: string | undefined
-    try {
-      child = fork(program.file, program.args, {
-        // A group of its own: Ctrl-C in the terminal is for us, and we tell the parts in their order.
-        detached: true,
-        // As the scripts of package.json have it.
-        execArgv: ['--max-old-space-size=512'],
-        stdio: ['ignore', 'pipe', 'inherit', 'ipc', options.log_descriptor],
-        env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_PLACE) },
-      })
-    } catch (error) {
-      return died((error as Error).message, undefined)
-    }
-    try {
-      if (child.pid !== undefined) options.onStart(name, child.pid)
-    } catch (error) {
-      // The disk may be full. It runs all the same, and is only not found should we be killed.
-      options.tell(`The start of the ${name} could not be recorded (${(error as Error).message}).`)
-    }
-    // There is none when the system has no descriptor left.
-    if (child.stdout != null)
-      createInterface({ input: child.stdout }).on('line', (line) => options.onLine(name, line))
-    child.on('message', (report: StartReport) => {
-      if ('refused' in report) refusal = report.refused
-      else {
-        if (was_ready) options.tell(`The ${name} is back.`)
-        addresses = report.ready
-        was_ready = true
-        first.resolve(addresses)
-      }
-    })
-    let gone = false
-    const goOn = (how: string) => {
-      if (gone) return
-      gone = true
-      child = undefined
-      addresses = undefined
-      died(how, refusal)
-    }
-    const current = child
-    current.once('exit', (code, signal) => {
-      const how = signal ?? `exit code ${code}`
-      // What it told before it ended may still be on its way.
-      if (current.connected) current.once('disconnect', () => goOn(how))
-      else goOn(how)
-    })
-    // It could not even be started, or a signal not be sent.
-    current.on('error', (error) => {
-      if (current.pid === undefined) goOn(error.message)
-    })
+    child = startChild(program, options, { ready, died })
+  }
+
+  function ready(at: Addresses): void {
+    if (was_ready) options.tell(`The ${name} is back.`)
+    addresses = at
+    was_ready = true
+    first.resolve(addresses)
   }
 
   function died(how: string, refusal: string | undefined): void {
+    child = undefined
+    addresses = undefined
     if (ending) return ended.resolve()
     if (!was_ready) {
       first.reject(new ConfigError(refusal || `The ${name} ended while starting (${how}).`))
@@ -127,4 +87,64 @@ export function supervise(program: Program, options: SupervisorOptions): Supervi
       await ended.promise
     },
   }
+}
+
+type ChildEvents = {
+  /** It works. */
+  ready(addresses: Addresses): void
+  /** It has ended, or could not be started. `refusal`: what it said before. */
+  died(how: string, refusal: string | undefined): void
+}
+
+/** Starts the process of a part; undefined if it could not be started, after `died`. */
+function startChild(
+  program: Program,
+  { log_descriptor, onStart, tell, onLine }: SupervisorOptions,
+  { ready, died }: ChildEvents,
+): ChildProcess | undefined {
+  let child: ChildProcess
+  try {
+    child = fork(program.file, program.args, {
+      // A group of its own: Ctrl-C in the terminal is for us, and we tell the parts in their order.
+      detached: true,
+      // As the scripts of package.json have it.
+      execArgv: ['--max-old-space-size=512'],
+      stdio: ['ignore', 'pipe', 'inherit', 'ipc', log_descriptor],
+      env: { ...process.env, ...program.env, [LOG_DESCRIPTOR]: String(LOG_PLACE) },
+    })
+  } catch (error) {
+    died((error as Error).message, undefined)
+    return undefined
+  }
+  try {
+    if (child.pid !== undefined) onStart(program.name, child.pid)
+  } catch (error) {
+    // The disk may be full. It runs all the same, and is only not found should we be killed.
+    tell(`The start of the ${program.name} could not be recorded (${(error as Error).message}).`)
+  }
+  // There is none when the system has no descriptor left.
+  if (child.stdout != null)
+    createInterface({ input: child.stdout }).on('line', (line) => onLine(program.name, line))
+  let refusal: string | undefined
+  child.on('message', (report: StartReport) => {
+    if ('refused' in report) refusal = report.refused
+    else ready(report.ready)
+  })
+  let gone = false
+  const goOn = (how: string) => {
+    if (gone) return
+    gone = true
+    died(how, refusal)
+  }
+  child.once('exit', (code, signal) => {
+    const how = signal ?? `exit code ${code}`
+    // What it told before it ended may still be on its way.
+    if (child.connected) child.once('disconnect', () => goOn(how))
+    else goOn(how)
+  })
+  // It could not even be started, or a signal not be sent.
+  child.on('error', (error) => {
+    if (child.pid === undefined) goOn(error.message)
+  })
+  return child
 }

@@ -1,5 +1,5 @@
 // Leases: claims jobs and renews their leases.
-import type { Json, Sql } from '#core/db.ts'
+import type { Fragment, Json, Sql } from '#core/db.ts'
 import { keyIsTooOld, type ProviderCall, type CallSendings } from './calls.ts'
 
 /** A lease lasts this long unless renewed; the database's clock decides. */
@@ -103,21 +103,26 @@ export async function claimJobs(
       from due where j.id = due.id
       returning j.*, ${look_only} as look_only
     )
-    select id, tenant_id, queue, name, payload, request_id, attempt, max_attempts, failures, lease_token,
-      extract(epoch from now() - run_at)::float8 * 1000 as waited_ms,
-      extract(epoch from now() - created_at)::float8 * 1000 as age_ms,
-      extract(epoch from now() - unknown_since)::float8 * 1000 as unknown_ms,
-      case when operation is not null then jsonb_build_object(
-        'generation', generation, 'key', key, 'request', request,
-        'look_only', look_only, 'in_doubt', look_only or in_doubt,
-        'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
-        'reference', provider_reference) end as call,
-      case when operation is not null then jsonb_build_object(
-        'created_s', extract(epoch from created_at)::float8,
-        'first_s', extract(epoch from first_sent_at)::float8, 'last_s', extract(epoch from last_sent_at)::float8,
-        'last_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
-        'credentials', sent_with, 'absent_ms', extract(epoch from now() - absent_since)::float8 * 1000) end as sendings
-    from claimed`
+    select ${claimedColumns(sql)} from claimed`
+}
+
+/** A `ClaimedJob` of a row of jobs with `look_only`. */
+function claimedColumns(sql: Sql): Fragment {
+  return sql`
+    id, tenant_id, queue, name, payload, request_id, attempt, max_attempts, failures, lease_token,
+    extract(epoch from now() - run_at)::float8 * 1000 as waited_ms,
+    extract(epoch from now() - created_at)::float8 * 1000 as age_ms,
+    extract(epoch from now() - unknown_since)::float8 * 1000 as unknown_ms,
+    case when operation is not null then jsonb_build_object(
+      'generation', generation, 'key', key, 'request', request,
+      'look_only', look_only, 'in_doubt', look_only or in_doubt,
+      'refused_ms', extract(epoch from now() - refused_since)::float8 * 1000,
+      'reference', provider_reference) end as call,
+    case when operation is not null then jsonb_build_object(
+      'created_s', extract(epoch from created_at)::float8,
+      'first_s', extract(epoch from first_sent_at)::float8, 'last_s', extract(epoch from last_sent_at)::float8,
+      'last_ms', extract(epoch from now() - last_sent_at)::float8 * 1000,
+      'credentials', sent_with, 'absent_ms', extract(epoch from now() - absent_since)::float8 * 1000) end as sendings`
 }
 
 /**
