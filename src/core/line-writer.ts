@@ -27,22 +27,17 @@ const NEWLINE = 10
 
 type Batch = { bytes: Buffer; at: number; characters: number; noted: number }
 
-export function createLineWriter(given: number, { count, noticeOf }: Losses): LineWriter {
+export function createLineWriter(given: number, losses: Losses): LineWriter {
   const { fd, is_file } = openedWithoutBlocking(given)
   let lines: string[] = []
   let characters = 0
+  const lost = countLosses(losses)
   /** Lost lines of which a notice waits. */
   let noted = 0
   let batch: Batch | null = null
   let timer: NodeJS.Timeout | undefined
-  let lost = { lines: 0, reason: '' }
   /** The last line that was written is not whole. */
   let torn = false
-
-  function lose(more: number, reason: string, already_counted = 0): void {
-    lost = { lines: lost.lines + more + already_counted, reason }
-    count(more, reason)
-  }
 
   function add(line: string): void {
     lines.push(line)
@@ -80,16 +75,16 @@ export function createLineWriter(given: number, { count, noticeOf }: Losses): Li
     if (one.at > 0) torn = one.bytes[one.at - 1] !== NEWLINE
     if (error === null) return
     const rest = one.bytes.subarray(one.at).toString('utf8').split('\n').length - 1
-    lose(rest - (one.noted > 0 ? 1 : 0), error.code ?? 'unknown', one.noted)
+    lost.add(rest - (one.noted > 0 ? 1 : 0), error.code ?? 'unknown', one.noted)
   }
 
   return {
     write(line) {
-      if (characters >= MOST_CHARACTERS) return lose(1, 'slow')
-      if (lost.lines > 0) {
-        add(noticeOf(lost.lines, lost.reason))
-        noted += lost.lines
-        lost = { lines: 0, reason: '' }
+      if (characters >= MOST_CHARACTERS) return lost.add(1, 'slow')
+      const notice = lost.takeNotice()
+      if (notice !== null) {
+        add(notice.line)
+        noted += notice.lines
       }
       add(line)
       if (characters >= ENOUGH_CHARACTERS) begin()
@@ -104,6 +99,25 @@ export function createLineWriter(given: number, { count, noticeOf }: Losses): Li
       ])
       lines = []
       writeUntil(fd, left, until)
+    },
+  }
+}
+
+/** Counts the lines that are lost until a notice tells of them. */
+function countLosses({ count, noticeOf }: Losses) {
+  let lost = { lines: 0, reason: '' }
+  return {
+    /** `again`: lines that were counted before, and whose notice is lost too. */
+    add(more: number, reason: string, again = 0): void {
+      lost = { lines: lost.lines + more + again, reason }
+      count(more, reason)
+    },
+    /** Null if no line was lost since the last notice. */
+    takeNotice(): { line: string; lines: number } | null {
+      const { lines, reason } = lost
+      if (lines === 0) return null
+      lost = { lines: 0, reason: '' }
+      return { line: noticeOf(lines, reason), lines }
     },
   }
 }
