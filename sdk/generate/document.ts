@@ -3,6 +3,7 @@
 export type Schema = {
   $ref?: string
   type?: string | string[]
+  format?: string
   enum?: (string | number | null)[]
   const?: string | number | boolean
   anyOf?: Schema[]

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import type { DashboardContext } from '#dashboard/context.ts'
 import { DASHBOARD_ROUTES } from '#dashboard/routes/index.ts'
 import type { AnswerSchemas } from '../../sdk/generate/answers.ts'
+import type { QuerySchemas } from '../../sdk/generate/filters.ts'
 
 /** Each as it is registered, without those of other packages. */
 export async function dashboardRoutes(): Promise<RouteOptions[]> {
@@ -29,11 +30,28 @@ export async function dashboardAnswers(): Promise<AnswerSchemas> {
   for (const { method, url, schema } of await dashboardRoutes()) {
     const responses = (schema?.response ?? {}) as Record<string, z.ZodType>
     const answer = responses[200] ?? responses[201] ?? responses[202]
-    const path = url.slice('/api'.length).replaceAll(/:(\w+)/g, '{$1}')
-    if (answer !== undefined) answers[`${String(method)} ${path}`] = answer
+    if (answer !== undefined) answers[`${String(method)} ${pathOf(url)}`] = answer
   }
   return z.toJSONSchema(z.object(answers), {
     io: 'output',
     unrepresentable: 'any',
   }) as AnswerSchemas
+}
+
+/** The query parameters of those that read, by `/members/{id}`. */
+export async function dashboardQueries(): Promise<QuerySchemas> {
+  const queries = (await dashboardRoutes()).flatMap(({ method, url, schema }) =>
+    method === 'GET' && schema?.querystring !== undefined
+      ? [[pathOf(url), schema.querystring as z.ZodType] as const]
+      : [],
+  )
+  return z.toJSONSchema(z.object(Object.fromEntries(queries)), {
+    io: 'input',
+    unrepresentable: 'any',
+  }) as QuerySchemas
+}
+
+/** `/api/members/:id` is `/members/{id}`. */
+function pathOf(url: string): string {
+  return url.slice('/api'.length).replaceAll(/:(\w+)/g, '{$1}')
 }

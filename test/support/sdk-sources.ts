@@ -5,7 +5,8 @@ import { DECIMALS, STEPS } from '#core/money.ts'
 import { TYPE_PATTERNS } from '#domain/events.ts'
 import { generateSdk } from '../../sdk/generate.ts'
 import { answersFile } from '../../sdk/generate/answers.ts'
-import { dashboardAnswers } from './dashboard-routes.ts'
+import { filtersFile } from '../../sdk/generate/filters.ts'
+import { dashboardAnswers, dashboardQueries } from './dashboard-routes.ts'
 import { offlineDocuments } from './offline-documents.ts'
 
 /** The folders that hold nothing else. */
@@ -36,6 +37,7 @@ export const STEPS: Readonly<Record<'payment' | 'payout', Readonly<Record<string
     [`${GENERATED.pages}/answers.ts`, answersFile(document, await dashboardAnswers())],
     [`${GENERATED.pages}/currencies.ts`, currencies],
     [`${GENERATED.pages}/event-patterns.ts`, patterns],
+    [`${GENERATED.pages}/filters.ts`, filtersFile(document, await dashboardQueries())],
   ]
   const files = new Map<string, string>()
   for (const [path, text] of texts) {

@@ -101,14 +101,14 @@ export const post = <T>(path: ApiPath, body?: unknown, idempotency_key?: string)
  * A page of a list, and the query parameters that lead to the next one; `next` null: there is none. `looked_until`: it is
  * not full because it stopped looking there.
  */
-export type ListPage<T> = { rows: T[]; next: Record<string, string> | null; looked_until?: string | null }
+export type PageOfRows<T> = { rows: T[]; next: Record<string, string> | null; looked_until?: string | null }
 
 /** Reads one page of a list. The answer is an array, with the next page as its `Link`, or `{ data, next }`. */
 export async function readPage<T>(
   path: PathTo<T[]>,
   query?: ApiQuery,
   signal?: AbortSignal,
-): Promise<ListPage<T>> {
+): Promise<PageOfRows<T>> {
   const { body, headers } = await answered('GET', path, { query, signal })
   const found = body as T[] | { data: T[] }
   const next = nextQuery(headers.get('link'))
@@ -127,7 +127,7 @@ export async function* readAll<T>(
 ): AsyncGenerator<T[]> {
   let next: ApiQuery | null = { ...query, limit: 100 }
   while (next !== null) {
-    const page: ListPage<T> = await readPage<T>(path, next, signal)
+    const page: PageOfRows<T> = await readPage<T>(path, next, signal)
     yield page.rows
     next = page.next && { ...next, ...page.next }
   }

@@ -2,38 +2,17 @@
 import { Button, NativeSelect, TextInput } from '@mantine/core'
 import { Search, SlidersHorizontal, X } from 'lucide-react'
 import { useState, type ReactNode } from 'react'
-import { useAddressSearch } from '../address.ts'
+import { useAddressSearch, type AddressSearch } from '../address.ts'
 import { formatMoney, parseMoney, typedMoney } from './amounts.ts'
-import { inWords } from './statuses.ts'
-
-export type FilterField =
-  | {
-      kind: 'select'
-      name: string
-      label: string
-      options: (string | { value: string; label: string })[]
-      /** What holds while it is not set. */
-      unset?: string
-    }
-  | {
-      kind: 'text'
-      name: string
-      label: string
-      placeholder?: string
-      problem?: (text: string) => string | null
-    }
-  /** An amount at least and at most, in minor units in the address: in the currency that is chosen there. */
-  | { kind: 'amount'; from: string; to: string; label: string }
-  /** Days: two words of the address, the beginning of the first and the end of the second. */
-  | { kind: 'days'; from: string; to: string; label: string }
+import type { FilterField, Option } from './filter-fields.ts'
 
 /** Fields by their labels; `end` is what stands at the end of their line, e.g. `CsvExport`. */
 export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNode }) {
   const [search, change] = useAddressSearch()
   // Another filter is another list, which begins at its first page.
-  const set = (some: Record<string, string | undefined>) =>
-    change({ ...some, before: undefined, after: undefined })
-  const chips = fields.flatMap((field) => chipsOf(field, search))
+  const set = (some: AddressSearch) => change({ ...some, before: undefined, after: undefined })
+  const shown = fields.filter((field) => field.linked !== true || chipsOf(field, search).length > 0)
+  const chips = shown.flatMap((field) => chipsOf(field, search))
   const [open, setOpen] = useState(false)
   return (
     <search aria-label="Filters" className="filter-bar" data-open={open || undefined}>
@@ -47,7 +26,7 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
         {open ? 'Hide filters' : chips.length === 0 ? 'Filters' : `Filters (${chips.length})`}
       </Button>
       <div className="filters">
-        {fields.map((field) => (
+        {shown.map((field) => (
           <Field key={field.label} field={field} search={search} set={set} />
         ))}
         {end !== undefined && <div className="filters-end">{end}</div>}
@@ -74,8 +53,8 @@ export function Filters({ fields, end }: { fields: FilterField[]; end?: ReactNod
 }
 
 type FieldState = {
-  search: Record<string, string | undefined>
-  set: (some: Record<string, string | undefined>) => void
+  search: AddressSearch
+  set: (some: AddressSearch) => void
 }
 
 function Field({ field, search, set }: FieldState & { field: FilterField }) {
@@ -90,7 +69,7 @@ function Field({ field, search, set }: FieldState & { field: FilterField }) {
         label={field.label}
         value={search[field.name] ?? ''}
         onChange={(event) => set({ [field.name]: event.currentTarget.value })}
-        data={[{ value: '', label: field.unset ?? 'Any' }, ...field.options.map(optionOf)]}
+        data={[{ value: '', label: field.unset ?? 'Any' }, ...optionsOf(field, search)]}
       />
     )
   return (
@@ -182,7 +161,7 @@ function AmountFields({
   })
 }
 
-function chipsOf(field: FilterField, search: Record<string, string | undefined>) {
+function chipsOf(field: FilterField, search: AddressSearch) {
   const chip = (name: string, label: string, shown: (value: string) => string) => {
     const value = search[name]
     return value === undefined || value === '' ? [] : [{ name, text: `${label}: ${shown(value)}` }]
@@ -198,13 +177,17 @@ function chipsOf(field: FilterField, search: Record<string, string | undefined>)
   }
   return chip(field.name, field.label, (value) =>
     field.kind === 'select'
-      ? (field.options.map(optionOf).find((option) => option.value === value)?.label ?? value)
+      ? (optionsOf(field, search).find((option) => option.value === value)?.label ?? value)
       : value,
   )
 }
 
-const optionOf = (option: string | { value: string; label: string }) =>
-  typeof option === 'string' ? { value: option, label: inWords(option) } : option
+function optionsOf(
+  { name, options }: Extract<FilterField, { kind: 'select' }>,
+  search: AddressSearch,
+): Option[] {
+  return typeof options === 'function' ? options(search[name] ?? '') : options
+}
 
 function amountIn(minor: string, currency = ''): string {
   return currency === '' ? `${minor} minor units` : formatMoney(Number(minor), currency)

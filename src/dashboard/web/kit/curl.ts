@@ -13,7 +13,7 @@ import type {
   CreateWebhookEndpoint,
   SendEmail,
 } from '#sdk/index.ts'
-import { useSession } from '../session.tsx'
+import type { WebSession } from '../session.tsx'
 
 /** What each path takes. */
 type Bodies = {
@@ -31,15 +31,18 @@ type Bodies = {
   '/v1/webhook_endpoints': CreateWebhookEndpoint
 }
 
-/** The curl that posts `body` to a path of the API, at the tenant's own base URL. */
-export function useCurl<Path extends keyof Bodies>(path: Path, body: Bodies[Path]): string {
-  const { api_url } = useSession()
-  return [
-    `curl ${api_url}${path} \\`,
-    `  -H "Authorization: Bearer $SLUICE_API_KEY" \\`,
-    `  -H "Content-Type: application/json" \\`,
-    `  -d '${JSON.stringify(body)}'`,
-  ].join('\n')
+/** A command for the session in which it is shown: it has the base URL of the installation. */
+export type Curl = (session: WebSession) => string
+
+/** The curl that posts `body` to a path of the API. */
+export function curlOf<Path extends keyof Bodies>(path: Path, body: Bodies[Path]): Curl {
+  return ({ api_url }) =>
+    [
+      `curl ${api_url}${path} \\`,
+      `  -H "Authorization: Bearer $SLUICE_API_KEY" \\`,
+      `  -H "Content-Type: application/json" \\`,
+      `  -d '${JSON.stringify(body)}'`,
+    ].join('\n')
 }
 
 export const FIRST_CUSTOMER: CreateCustomer = {
@@ -53,11 +56,13 @@ const FIRST_PAYMENT: CreatePayment = {
   method: 'card',
 }
 
-/** The curl that makes a payment; where the processor is emulated, by a card that it accepts, so that it can be captured. */
-export function useFirstPayment(more: Partial<CreatePayment> = {}): string {
-  const { payment_method_to_try: payment_method } = useSession()
-  const card = payment_method === null ? {} : { payment_method }
-  return useCurl('/v1/payments', { ...FIRST_PAYMENT, ...card, ...more })
+/** The curl that creates a payment. For an emulated processor it has a card that is accepted, so it can be captured. */
+export function firstPayment(more: Partial<CreatePayment> = {}): Curl {
+  return (session) => {
+    const { payment_method_to_try: payment_method } = session
+    const card = payment_method === null ? {} : { payment_method }
+    return curlOf('/v1/payments', { ...FIRST_PAYMENT, ...card, ...more })(session)
+  }
 }
 
 export const FIRST_TOP_UP: CreateTopUp = {

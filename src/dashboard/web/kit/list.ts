@@ -1,17 +1,18 @@
 // A list of the API as the address says: its filters, and the page that is shown.
 import { keepPreviousData, useQuery, type UseQueryResult } from '@tanstack/react-query'
 import { useNavigate, useRouterState } from '@tanstack/react-router'
-import { readPage, type ApiQuery, type ListPage, type PathTo } from '../api.ts'
+import { readPage, type ApiQuery, type PageOfRows, type PathTo } from '../api.ts'
 import { useAddressSearch, type AddressSearch } from '../address.ts'
 import { pace } from '../pace.ts'
 import { answerKey, retryFirst } from '../queries.ts'
+import { filtersIn, sentBy, presentIn, type FilterField } from './filter-fields.ts'
 
 /** A list as `DataTable` and `CsvExport` take it. */
 export type ListState<T> = {
   path: PathTo<T[]>
   /** What is asked without the page: the filters. */
   filters: ApiQuery
-  query: UseQueryResult<ListPage<T>>
+  query: UseQueryResult<PageOfRows<T>>
   rows: T[] | undefined
   /** The page is not full because it stopped looking there; the next one goes on. */
   looked_until: string | null
@@ -43,34 +44,32 @@ export function wholeList<T>(
 /** The words of the address that say which page of a list is shown. */
 const CURSORS = ['before', 'after'] as const
 
+/** What is read. `cursor` returns the cursor of a row, for lists that do not name the next page. */
+export type ListSource<T> = {
+  /** As in the API's document: an id is `{id}`. */
+  path: string
+  fields: FilterField[]
+  /** How many rows a page has. */
+  limit?: number | undefined
+  /** How often it is read again. */
+  every_ms?: number | undefined
+  cursor?: ((last: T) => string) | undefined
+}
+
 /**
- * Reads the page of a list that the address names: of its query, `names` are filters and go to the API as they are, and
- * the cursor is the page. `fixed` is asked besides and stands in no address. `every_ms`: reads it again and again.
- * `cursor`: of a list that names no next page, the cursor of its last row; the next page is `before` that.
+ * Reads the page of a list that the address names by filters and a cursor. `fixed` are parameters that the address does
+ * not have. `id` replaces `{id}` in the path.
  */
 export function useList<T>(
-  path: PathTo<T[]>,
-  names: readonly string[],
-  {
-    fixed = {},
-    limit = 25,
-    every_ms,
-    enabled = true,
-    cursor: cursorOf,
-  }: {
-    fixed?: ApiQuery
-    limit?: number
-    every_ms?: number
-    enabled?: boolean
-    cursor?: (last: T) => string
-  } = {},
+  { path: template, fields, limit = 25, every_ms, cursor: cursorOf }: ListSource<T>,
+  { fixed = {}, id = '', enabled = true }: { fixed?: ApiQuery; id?: string; enabled?: boolean } = {},
 ): ListState<T> {
+  const path = template.replace('{id}', id) as PathTo<T[]>
   const [search] = useAddressSearch()
   const navigate = useNavigate()
   const trail = useRouterState({ select: ({ location }) => trailOf(location.state) })
-  const chosen = pick(search, names)
-  const cursor = pick(search, CURSORS)
-  const filters = { ...fixed, ...chosen }
+  const cursor = presentIn(CURSORS, search)
+  const filters = { ...fixed, ...sentBy(fields, search) }
   const asked = { ...filters, ...cursor, limit }
   const queryKey = answerKey(path, asked)
   const query = useQuery({
@@ -102,20 +101,11 @@ export function useList<T>(
     query,
     rows: query.data?.rows,
     looked_until: query.data?.looked_until ?? null,
-    filtered: Object.keys(chosen).length > 0,
-    goNext: next === null ? undefined : () => go(pick(next, CURSORS), [...trail, cursor]),
+    filtered: Object.keys(filtersIn(fields, search)).length > 0,
+    goNext: next === null ? undefined : () => go(presentIn(CURSORS, next), [...trail, cursor]),
     goPrevious:
       Object.keys(cursor).length === 0 ? undefined : () => go(trail.at(-1) ?? {}, trail.slice(0, -1)),
   }
-}
-
-function pick(search: AddressSearch, names: readonly string[]): Record<string, string> {
-  return Object.fromEntries(
-    names.flatMap((name) => {
-      const value = search[name]
-      return value === undefined || value === '' ? [] : [[name, value]]
-    }),
-  )
 }
 
 function trailOf(state: object): AddressSearch[] {

@@ -5,10 +5,12 @@ import { CircleAlert, Inbox, Lock, type LucideIcon } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { wordsOf } from '../api.ts'
+import { useSession } from '../session.tsx'
 import { CodeBlock } from './CodeBlock.tsx'
+import type { Curl } from './curl.ts'
 import { Id } from './Id.tsx'
 
-/** Nothing there yet. `curl` makes the first one: see curl.ts. */
+/** Nothing there yet. `curl` makes the first one. */
 export function EmptyState({
   title,
   children,
@@ -17,7 +19,7 @@ export function EmptyState({
 }: {
   title: string
   children?: ReactNode
-  curl?: string
+  curl?: Curl | undefined
   action?: ReactNode
 }) {
   return (
@@ -26,16 +28,21 @@ export function EmptyState({
       <h2>{title}</h2>
       {children !== undefined && <p>{children}</p>}
       {action !== undefined && <div className="state-action">{action}</div>}
-      {curl !== undefined && (
-        <>
-          <CodeBlock text={curl} label="command" />
-          <p>
-            <code>$SLUICE_API_KEY</code> is one of your API keys: see{' '}
-            <Link to="/settings/api-keys">Settings, API keys</Link>.
-          </p>
-        </>
-      )}
+      {curl !== undefined && <Command of={curl} />}
     </div>
+  )
+}
+
+function Command({ of }: { of: Curl }) {
+  const session = useSession()
+  return (
+    <>
+      <CodeBlock text={of(session)} label="command" />
+      <p>
+        <code>$SLUICE_API_KEY</code> is one of your API keys: see{' '}
+        <Link to="/settings/api-keys">Settings, API keys</Link>.
+      </p>
+    </>
   )
 }
 

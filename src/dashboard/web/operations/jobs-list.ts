@@ -2,27 +2,23 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useAddressSearch } from '../address.ts'
 import { read } from '../api.ts'
-import type { TableList } from '../kit/list.ts'
+import { filtersIn } from '../kit/filter-fields.ts'
+import type { ListSource, TableList } from '../kit/list.ts'
 import { pace } from '../pace.ts'
 import { answerKey } from '../queries.ts'
 import type { JobRow, JobsAnswer } from './shapes.ts'
 
-/** The filters of jobs in the address, by the names that the server has for them. */
-const JOB_FILTERS = ['queue', 'state', 'name', 'tenant', 'subject_id', 'search'] as const
-
 const LIMIT = 25
 const EVERY_MS = 5_000
 
-/** `fixed`: the filters of a list that takes none from the address. */
+/** `fixed` are filters that do not come from the address. */
 export function useJobsList(
+  { fields }: ListSource<JobRow>,
   fixed?: Record<string, string>,
 ): TableList<JobRow> & { filters: Record<string, string> } {
   const [search, change] = useAddressSearch()
-  const chosen = fixed === undefined ? JOB_FILTERS : []
-  const filters = {
-    ...fixed,
-    ...Object.fromEntries(chosen.flatMap((name) => (search[name] ? [[name, search[name]]] : []))),
-  }
+  const chosen = filtersIn(fields, search)
+  const filters = { ...fixed, ...chosen }
   const asked = { ...filters, after: search.after, before: search.before, limit: LIMIT }
   const query = useQuery({
     queryKey: answerKey('/ops/jobs', asked),
@@ -37,7 +33,7 @@ export function useJobsList(
     looked_until,
     query,
     rows: query.data?.items,
-    filtered: fixed === undefined && Object.keys(filters).length > 0,
+    filtered: Object.keys(chosen).length > 0,
     goNext: settled && next !== null ? () => change({ after: next, before: undefined }) : undefined,
     goPrevious:
       settled && previous !== null ? () => change({ before: previous, after: undefined }) : undefined,

@@ -1,5 +1,6 @@
 // The parts of what /api/ops answers that have names in the pages.
 import type { Answers } from '../generated/answers.ts'
+import { LIST_FILTERS } from '../generated/filters.ts'
 
 export type PauseRow = Answers['GET /ops/pauses'][number]
 
@@ -39,22 +40,4 @@ const ACT_STATES: Record<ActState, true> = {
 }
 /** The states of jobs that acts can be for. */
 export const STATES_OF_ACTS = Object.keys(ACT_STATES)
-/** The states that jobs are listed by, beside those that are open. */
-export const JOB_STATES = [
-  'all',
-  ...STATES_OF_ACTS.filter((state) => state !== 'open'),
-  'succeeded',
-  'failed',
-]
-
-type QueueName = NonNullable<NonNullable<JobCount['filter']>['queue']>
-const QUEUES: Record<QueueName, true> = {
-  payments: true,
-  payouts: true,
-  compliance: true,
-  messages: true,
-  notifications: true,
-  deliveries: true,
-  ai: true,
-}
-export const QUEUE_NAMES = Object.keys(QUEUES)
+export const QUEUE_NAMES: readonly string[] = LIST_FILTERS['/ops/jobs'].queue

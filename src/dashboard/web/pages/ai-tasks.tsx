@@ -1,26 +1,13 @@
 // AI tasks: the list.
 import type { AiTask } from '#sdk/index.ts'
 import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { curlOf } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
 import { formatDuration } from '../kit/Instant.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
+import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
 import { inWords } from '../kit/statuses.ts'
-
-const FIELDS: FilterField[] = [
-  { kind: 'select', name: 'kind', label: 'Kind', options: ['generate', 'classify', 'extract'] },
-  {
-    kind: 'select',
-    name: 'status',
-    label: 'Status',
-    options: ['queued', 'running', 'succeeded', 'failed', 'canceled'],
-  },
-]
 
 const COLUMNS: TableColumn<AiTask>[] = [
   { title: 'Kind', cell: ({ kind }) => inWords(kind), csv: ({ kind }) => kind },
@@ -58,29 +45,31 @@ const COLUMNS: TableColumn<AiTask>[] = [
   CREATED_COLUMN,
 ]
 
+const AI_TASKS = defineList({
+  path: '/v1/ai/tasks',
+  label: 'AI tasks',
+  filters: [
+    { kind: 'choice', name: 'kind', label: 'Kind' },
+    { kind: 'choice', name: 'status', label: 'Status' },
+  ],
+  columns: COLUMNS,
+  file: 'ai-tasks.csv',
+  key: 'id',
+  to: ({ id }) => `/ai-tasks/${id}`,
+  every_ms: 10_000,
+  empty: {
+    title: 'No AI tasks yet',
+    text: 'Create a task from your program, or with this command.',
+    curl: curlOf('/v1/ai/tasks', {
+      idempotency_key: 'ticket-1',
+      kind: 'classify',
+      input: { text: 'My card was charged twice.', labels: ['delivery', 'charged'] },
+    }),
+  },
+})
+
 export function AiTasksPage() {
-  const list = useList<AiTask>('/v1/ai/tasks', ['kind', 'status'], { every_ms: 10_000 })
-  const curl = useCurl('/v1/ai/tasks', {
-    idempotency_key: 'ticket-1',
-    kind: 'classify',
-    input: { text: 'My card was charged twice.', labels: ['delivery', 'charged'] },
-  })
   return (
-    <>
-      <PageHeader title="AI tasks" description="Requests to a language model, and its answers." />
-      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="ai-tasks.csv" />} />
-      <DataTable
-        label="AI tasks"
-        list={list}
-        columns={COLUMNS}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/ai-tasks/${id}`}
-        empty={
-          <EmptyState title="No AI tasks yet" curl={curl}>
-            Create a task from your program, or with this command.
-          </EmptyState>
-        }
-      />
-    </>
+    <ListPage of={AI_TASKS} title="AI tasks" description="Requests to a language model, and its answers." />
   )
 }

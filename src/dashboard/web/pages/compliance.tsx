@@ -4,43 +4,17 @@ import { Plus } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { Verification } from '#sdk/index.ts'
 import { ID_COLUMN, momentColumn } from '../kit/columns.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
+import { curlOf } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
+import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
-import { inWords, statusFacts } from '../kit/statuses.ts'
+import { inWords } from '../kit/statuses.ts'
 import { PartyName } from '../parties/PartyName.tsx'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 import { StartVerification } from '../verifications/StartVerification.tsx'
 import { decidedBy } from '../verifications/words.ts'
-
-const STATUSES = ['pending', 'requires_input', 'processing', 'approved', 'rejected'].map((value) => ({
-  value,
-  label: statusFacts(value, 'kyc').word,
-}))
-
-const FIELDS: FilterField[] = [
-  {
-    kind: 'select',
-    name: 'open',
-    label: 'Decision',
-    options: [{ value: 'true', label: 'Awaiting decision' }],
-  },
-  { kind: 'select', name: 'status', label: 'Status', options: STATUSES },
-  {
-    kind: 'select',
-    name: 'subject_type',
-    label: 'Subject type',
-    options: ['customer', 'recipient', 'merchant'],
-  },
-  { kind: 'text', name: 'subject_id', label: 'Subject id' },
-  { kind: 'days', from: 'created_from', to: 'created_to', label: 'Started' },
-]
 
 const COLUMNS: TableColumn<Verification>[] = [
   {
@@ -70,10 +44,33 @@ const COLUMNS: TableColumn<Verification>[] = [
   momentColumn('Started', ({ created_at }) => created_at),
 ]
 
-const NAMES = ['open', 'status', 'subject_type', 'subject_id', 'created_from', 'created_to']
+const VERIFICATIONS = defineList({
+  path: '/v1/compliance/kyc',
+  label: 'Verifications',
+  filters: [
+    { kind: 'flag', name: 'open', label: 'Decision', set: 'Awaiting decision' },
+    { kind: 'choice', name: 'status', label: 'Status' },
+    { kind: 'choice', name: 'subject_type', label: 'Subject type' },
+    { kind: 'text', name: 'subject_id', label: 'Subject id' },
+    { kind: 'days', from: 'created_from', to: 'created_to', label: 'Started' },
+  ],
+  columns: COLUMNS,
+  file: 'verifications.csv',
+  key: 'id',
+  to: ({ id }) => `/compliance/${id}`,
+  every_ms: 10_000,
+  empty: {
+    title: 'No verifications yet',
+    text: 'Start a verification on the page of a customer, a recipient or a merchant, from your program, or with this command.',
+    curl: curlOf('/v1/compliance/kyc', {
+      idempotency_key: 'kyc-1',
+      subject_type: 'customer',
+      subject_id: '<id of a customer>',
+    }),
+  },
+})
 
 export function CompliancePage() {
-  const list = useList<Verification>('/v1/compliance/kyc', NAMES, { every_ms: 10_000 })
   const may_start = useMay('createKyc')
   const [open, setOpen] = useState(false)
   usePaletteActs(
@@ -82,39 +79,20 @@ export function CompliancePage() {
       [may_start],
     ),
   )
-  const curl = useCurl('/v1/compliance/kyc', {
-    idempotency_key: 'kyc-1',
-    subject_type: 'customer',
-    subject_id: '<id of a customer>',
-  })
   return (
-    <>
-      <PageHeader
-        title="Compliance"
-        description="Checks that customers, recipients and merchants are who they say they are."
-        actions={
-          may_start && (
-            <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => setOpen(true)}>
-              Start verification
-            </Button>
-          )
-        }
-      />
-      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="verifications.csv" />} />
-      <DataTable
-        label="Verifications"
-        list={list}
-        columns={COLUMNS}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/compliance/${id}`}
-        empty={
-          <EmptyState title="No verifications yet" curl={curl}>
-            Start a verification on the page of a customer, a recipient or a merchant, from your program, or
-            with this command.
-          </EmptyState>
-        }
-      />
+    <ListPage
+      of={VERIFICATIONS}
+      title="Compliance"
+      description="Checks that customers, recipients and merchants are who they say they are."
+      actions={
+        may_start && (
+          <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => setOpen(true)}>
+            Start verification
+          </Button>
+        )
+      }
+    >
       <StartVerification opened={open} onClose={() => setOpen(false)} />
-    </>
+    </ListPage>
   )
 }

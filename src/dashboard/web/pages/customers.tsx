@@ -1,26 +1,11 @@
 // Customers: the list.
 import type { Customer } from '#sdk/index.ts'
 import { ID_COLUMN, CREATED_COLUMN, VERIFICATION_COLUMN } from '../kit/columns.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { FIRST_CUSTOMER, useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
+import { curlOf, FIRST_CUSTOMER } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
+import { ListPage } from '../kit/ListPage.tsx'
 import { customerName } from '../parties/PartyName.tsx'
-
-const FIELDS: FilterField[] = [
-  { kind: 'text', name: 'email', label: 'Email' },
-  { kind: 'text', name: 'external_id', label: 'External id' },
-  {
-    kind: 'select',
-    name: 'deleted',
-    label: 'Deleted',
-    unset: 'Not deleted',
-    options: [{ value: 'true', label: 'Include deleted' }],
-  },
-]
 
 const COLUMNS: TableColumn<Customer>[] = [
   {
@@ -42,25 +27,26 @@ const COLUMNS: TableColumn<Customer>[] = [
   CREATED_COLUMN,
 ]
 
+const CUSTOMERS = defineList({
+  path: '/v1/customers',
+  label: 'Customers',
+  filters: [
+    { kind: 'text', name: 'email', label: 'Email' },
+    { kind: 'text', name: 'external_id', label: 'External id' },
+    { kind: 'flag', name: 'deleted', label: 'Deleted', unset: 'Not deleted', set: 'Include deleted' },
+  ],
+  columns: COLUMNS,
+  file: 'customers.csv',
+  key: 'id',
+  to: ({ id }) => `/customers/${id}`,
+  every_ms: 30_000,
+  empty: {
+    title: 'No customers yet',
+    text: 'Create a customer from your program, or with this command.',
+    curl: curlOf('/v1/customers', FIRST_CUSTOMER),
+  },
+})
+
 export function CustomersPage() {
-  const list = useList<Customer>('/v1/customers', ['email', 'external_id', 'deleted'], { every_ms: 30_000 })
-  const curl = useCurl('/v1/customers', FIRST_CUSTOMER)
-  return (
-    <>
-      <PageHeader title="Customers" description="The people and companies that pay." />
-      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="customers.csv" />} />
-      <DataTable
-        label="Customers"
-        list={list}
-        columns={COLUMNS}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/customers/${id}`}
-        empty={
-          <EmptyState title="No customers yet" curl={curl}>
-            Create a customer from your program, or with this command.
-          </EmptyState>
-        }
-      />
-    </>
-  )
+  return <ListPage of={CUSTOMERS} title="Customers" description="The people and companies that pay." />
 }

@@ -1,23 +1,10 @@
 // Merchants: the list.
 import type { Merchant } from '#sdk/index.ts'
 import { ID_COLUMN, CREATED_COLUMN, VERIFICATION_COLUMN } from '../kit/columns.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
-
-const FIELDS: FilterField[] = [
-  {
-    kind: 'select',
-    name: 'archived',
-    label: 'Archived',
-    unset: 'Not archived',
-    options: [{ value: 'true', label: 'Only archived' }],
-  },
-]
+import { curlOf } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
+import { ListPage } from '../kit/ListPage.tsx'
 
 const COLUMNS: TableColumn<Merchant>[] = [
   {
@@ -44,31 +31,32 @@ const COLUMNS: TableColumn<Merchant>[] = [
   CREATED_COLUMN,
 ]
 
+const MERCHANTS = defineList({
+  path: '/v1/merchants',
+  label: 'Merchants',
+  filters: [
+    { kind: 'flag', name: 'archived', label: 'Archived', unset: 'Not archived', set: 'Only archived' },
+  ],
+  columns: COLUMNS,
+  file: 'merchants.csv',
+  key: 'id',
+  to: ({ id }) => `/merchants/${id}`,
+  every_ms: 30_000,
+  empty: {
+    title: 'No merchants yet',
+    text: 'Create a merchant from your program, or with this command.',
+    curl: curlOf('/v1/merchants', {
+      idempotency_key: 'merchant-1',
+      legal_name: 'Analytical Engines Ltd',
+      display_name: 'Engines',
+      country: 'GB',
+      support_email: 'help@engines.example',
+    }),
+  },
+})
+
 export function MerchantsPage() {
-  const list = useList<Merchant>('/v1/merchants', ['archived'], { every_ms: 30_000 })
-  const curl = useCurl('/v1/merchants', {
-    idempotency_key: 'merchant-1',
-    legal_name: 'Analytical Engines Ltd',
-    display_name: 'Engines',
-    country: 'GB',
-    support_email: 'help@engines.example',
-  })
   return (
-    <>
-      <PageHeader title="Merchants" description="The businesses that you take payments for." />
-      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="merchants.csv" />} />
-      <DataTable
-        label="Merchants"
-        list={list}
-        columns={COLUMNS}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/merchants/${id}`}
-        empty={
-          <EmptyState title="No merchants yet" curl={curl}>
-            Create a merchant from your program, or with this command.
-          </EmptyState>
-        }
-      />
-    </>
+    <ListPage of={MERCHANTS} title="Merchants" description="The businesses that you take payments for." />
   )
 }

@@ -5,47 +5,18 @@ import { useMemo } from 'react'
 import type { Message } from '#sdk/index.ts'
 import { useDialogs } from '../dialogs.ts'
 import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
+import { curlOf } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
+import { ListPage } from '../kit/ListPage.tsx'
 import { Status } from '../kit/Status.tsx'
+import { CHANNEL_WORDS } from '../messages/channels.ts'
 import { MessagesTabs } from '../messages/MessagesTabs.tsx'
 import { SendEmailDialog, SendSmsDialog } from '../messages/SendDialogs.tsx'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
 
-/** The channels, for filters and fields. */
-const CHANNELS = [
-  { value: 'email', label: 'Email' },
-  { value: 'sms', label: 'SMS' },
-]
-const STATUSES = [
-  'scheduled',
-  'queued',
-  'sending',
-  'sent',
-  'delivered',
-  'undelivered',
-  'failed',
-  'unknown',
-  'suppressed',
-  'canceled',
-  'received',
-]
-const FIELDS: FilterField[] = [
-  { kind: 'select', name: 'channel', label: 'Channel', options: CHANNELS },
-  { kind: 'select', name: 'status', label: 'Status', options: STATUSES },
-  { kind: 'text', name: 'to', label: 'To', placeholder: 'ada@example.com' },
-  { kind: 'text', name: 'from', label: 'From', placeholder: '+14155552671' },
-  { kind: 'text', name: 'tag', label: 'Tag' },
-  { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
-]
-
-/** Only of an SMS that somebody sent: all others are from ourselves. */
+/** The sender of an SMS that was received. All other messages are from the tenant. */
 const fromOf = ({ status, from }: Message) => (status === 'received' ? from : null)
 const toOf = ({ to }: Message) => (Array.isArray(to) ? to : [to])
 
@@ -86,26 +57,40 @@ const COLUMNS: TableColumn<Message>[] = [
   ID_COLUMN,
   CREATED_COLUMN,
 ]
-const FILE_COLUMNS: TableColumn<Message>[] = [
-  ...COLUMNS,
-  { title: 'Channel', cell: () => null, csv: ({ channel }) => channel },
-]
+
+const MESSAGES = defineList({
+  path: '/v1/messages',
+  label: 'Messages',
+  filters: [
+    { kind: 'choice', name: 'channel', label: 'Channel', words: CHANNEL_WORDS },
+    { kind: 'choice', name: 'status', label: 'Status' },
+    { kind: 'text', name: 'to', label: 'To', placeholder: 'ada@example.com' },
+    { kind: 'text', name: 'from', label: 'From', placeholder: '+14155552671' },
+    { kind: 'text', name: 'tag', label: 'Tag' },
+    { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
+  ],
+  columns: COLUMNS,
+  file: 'messages.csv',
+  file_columns: [...COLUMNS, { title: 'Channel', cell: () => null, csv: ({ channel }) => channel }],
+  key: 'id',
+  to: ({ id }) => `/messages/${id}`,
+  every_ms: 10_000,
+  empty: {
+    title: 'No messages yet',
+    text: 'Send a message from your program, or with this command.',
+    curl: curlOf('/v1/messages/email', {
+      idempotency_key: 'welcome-1',
+      to: ['ada@example.com'],
+      subject: 'Welcome',
+      text: 'It is good to have you.',
+    }),
+  },
+})
 
 export function MessagesPage() {
   const may_email = useMay('sendEmail')
   const may_sms = useMay('sendSms')
   const { opening, begin, props } = useDialogs<'email' | 'sms'>()
-  const list = useList<Message>(
-    '/v1/messages',
-    ['channel', 'status', 'to', 'from', 'tag', 'created_from', 'created_to'],
-    { every_ms: 10_000 },
-  )
-  const curl = useCurl('/v1/messages/email', {
-    idempotency_key: 'welcome-1',
-    to: ['ada@example.com'],
-    subject: 'Welcome',
-    text: 'It is good to have you.',
-  })
   usePaletteActs(
     useMemo(
       () => [
@@ -116,40 +101,26 @@ export function MessagesPage() {
     ),
   )
   return (
-    <>
-      <PageHeader
-        title="Messages"
-        description="Emails and SMS, and whether each arrived."
-        actions={
-          <>
-            {may_sms && <Button onClick={() => begin('sms')}>Send SMS</Button>}
-            {may_email && (
-              <Button variant="filled" onClick={() => begin('email')}>
-                Send email
-              </Button>
-            )}
-          </>
-        }
-      />
-      <MessagesTabs shown="/messages">
-        <Filters fields={FIELDS} end={<CsvExport list={list} columns={FILE_COLUMNS} name="messages.csv" />} />
-        <DataTable
-          label="Messages"
-          list={list}
-          columns={COLUMNS}
-          rowKey={({ id }) => id}
-          to={({ id }) => `/messages/${id}`}
-          empty={
-            <EmptyState title="No messages yet" curl={curl}>
-              Send a message from your program, or with this command.
-            </EmptyState>
-          }
-        />
-      </MessagesTabs>
+    <ListPage
+      of={MESSAGES}
+      title="Messages"
+      description="Emails and SMS, and whether each arrived."
+      actions={
+        <>
+          {may_sms && <Button onClick={() => begin('sms')}>Send SMS</Button>}
+          {may_email && (
+            <Button variant="filled" onClick={() => begin('email')}>
+              Send email
+            </Button>
+          )}
+        </>
+      }
+      frame={(list) => <MessagesTabs shown="/messages">{list}</MessagesTabs>}
+    >
       <div key={opening}>
         <SendEmailDialog {...props('email')} />
         <SendSmsDialog {...props('sms')} />
       </div>
-    </>
+    </ListPage>
   )
 }

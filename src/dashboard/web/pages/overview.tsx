@@ -2,7 +2,7 @@
 import { NativeSelect } from '@mantine/core'
 import { useAddressSearch } from '../address.ts'
 import type { Answers } from '../generated/answers.ts'
-import { useFirstPayment } from '../kit/curl.ts'
+import { firstPayment } from '../kit/curl.ts'
 import { Figure } from '../kit/Figure.tsx'
 import { formatDuration } from '../kit/Instant.tsx'
 import { formatMoney } from '../kit/amounts.ts'
@@ -27,7 +27,6 @@ export function OverviewPage() {
   const query = useAnswer<OverviewAnswer>('/overview', undefined, { every_ms: 10_000 })
   const { data, error, refetch } = query
   const [search, change] = useAddressSearch()
-  const curl = useFirstPayment()
   if (error !== null && data === undefined)
     return <FailedPage title="Overview" error={error} retry={refetch} />
   const known = currenciesOf(data)
@@ -62,7 +61,7 @@ export function OverviewPage() {
         <WaitFigure data={data} {...(is_operator && { to: '/ops/queues' })} />
       </div>
       {payments && is_empty && data.attention.length === 0 ? (
-        <EmptyState title="No payments yet" curl={curl}>
+        <EmptyState title="No payments yet" curl={firstPayment()}>
           Create a payment from your program, or with this command.
         </EmptyState>
       ) : (

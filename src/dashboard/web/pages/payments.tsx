@@ -2,66 +2,19 @@
 import type { Payment } from '#sdk/index.ts'
 import { Link } from '@tanstack/react-router'
 import { Fragment } from 'react'
-import { useAddressSearch, type AddressSearch } from '../address.ts'
+import { useAddressSearch } from '../address.ts'
 import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN, momentColumn } from '../kit/columns.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { useFirstPayment } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { firstPayment } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
+import { ListPage } from '../kit/ListPage.tsx'
 import { typedMoney } from '../kit/amounts.ts'
 import { Money } from '../kit/Money.tsx'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { CAPTURED_COLUMN, PAYMENT_AMOUNT_COLUMN } from '../payments/columns.tsx'
 import { CURRENCIES } from '../payments/filters.ts'
-import { metadataFilter, useSearchedPayments, type SearchedEmail } from '../payments/search.ts'
-
-const FIELDS: FilterField[] = [
-  {
-    kind: 'select',
-    name: 'status',
-    label: 'Status',
-    options: [
-      'pending',
-      'requires_action',
-      'authorized',
-      'capturing',
-      'captured',
-      'canceling',
-      'canceled',
-      'failed',
-    ],
-  },
-  { kind: 'select', name: 'currency', label: 'Currency', options: CURRENCIES },
-  { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
-  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, reference or email' },
-  { kind: 'amount', from: 'amount_min', to: 'amount_max', label: 'Amount' },
-  {
-    kind: 'text',
-    name: 'metadata',
-    label: 'Metadata',
-    placeholder: 'key=value',
-    problem: (text) => (metadataFilter(text) === undefined ? 'Enter key=value' : null),
-  },
-]
-/** Filters that links lead here with; a chip takes them away. */
-function linkedFields({ customer_id, merchant_id, capture_before_to }: AddressSearch): FilterField[] {
-  const fields: FilterField[] = []
-  if (customer_id !== undefined) fields.push({ kind: 'text', name: 'customer_id', label: 'Customer' })
-  if (merchant_id !== undefined) fields.push({ kind: 'text', name: 'merchant_id', label: 'Merchant' })
-  if (capture_before_to !== undefined)
-    fields.push({
-      kind: 'select',
-      name: 'capture_before_to',
-      label: 'Hold lapses',
-      options: [{ value: capture_before_to, label: `before ${minuteOf(capture_before_to)}` }],
-    })
-  return fields
-}
-const minuteOf = (at: string) =>
-  new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+import { metadataFilter, sentBySearch, useSearchedPayments, type SearchedEmail } from '../payments/search.ts'
 
 const columnsOf = (held: boolean): TableColumn<Payment>[] => [
   PAYMENT_AMOUNT_COLUMN,
@@ -108,45 +61,76 @@ const REFUNDED_COLUMN: TableColumn<Payment> = {
   align: 'end',
   csv: ({ amount_refunded_minor, currency }) => typedMoney(amount_refunded_minor, currency),
 }
-const FILE_COLUMNS: TableColumn<Payment>[] = [
-  ...columnsOf(false),
-  CURRENCY_COLUMN,
-  CAPTURED_COLUMN,
-  { title: 'Processor reference', cell: () => null, csv: ({ processor_reference }) => processor_reference },
-  CAPTURE_BEFORE_COLUMN,
-]
+const minuteOf = (at: string) =>
+  new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+
+const PAYMENTS = defineList({
+  path: '/v1/payments',
+  label: 'Payments',
+  filters: [
+    { kind: 'choice', name: 'status', label: 'Status' },
+    { kind: 'select', name: 'currency', label: 'Currency', options: CURRENCIES },
+    { kind: 'days', from: 'created_from', to: 'created_to', label: 'Created' },
+    {
+      kind: 'text',
+      name: 'search',
+      label: 'Search',
+      placeholder: 'Id, reference or email',
+      sends: sentBySearch,
+    },
+    { kind: 'amount', from: 'amount_min', to: 'amount_max', label: 'Amount' },
+    {
+      kind: 'text',
+      name: 'metadata',
+      label: 'Metadata',
+      placeholder: 'key=value',
+      problem: (text) => (metadataFilter(text) === undefined ? 'Enter key=value' : null),
+      sends: (text) => metadataFilter(text) ?? {},
+    },
+    { kind: 'text', name: 'customer_id', label: 'Customer', linked: true },
+    { kind: 'text', name: 'merchant_id', label: 'Merchant', linked: true },
+    {
+      kind: 'select',
+      name: 'capture_before_to',
+      label: 'Hold lapses',
+      linked: true,
+      options: (at) => [{ value: at, label: `before ${minuteOf(at)}` }],
+    },
+  ],
+  columns: columnsOf(false),
+  file: 'payments.csv',
+  file_columns: [
+    ...columnsOf(false),
+    CURRENCY_COLUMN,
+    CAPTURED_COLUMN,
+    { title: 'Processor reference', cell: () => null, csv: ({ processor_reference }) => processor_reference },
+    CAPTURE_BEFORE_COLUMN,
+  ],
+  key: 'id',
+  to: ({ id }) => `/payments/${id}`,
+  every_ms: 10_000,
+  empty: {
+    title: 'No payments yet',
+    text: 'Create a payment from your program, or with this command.',
+    curl: firstPayment(),
+  },
+})
+/** Nothing was refunded yet of what is held; until when it is held decides what is done first. */
+const HELD_PAYMENTS = { ...PAYMENTS, columns: columnsOf(true) }
 
 export function PaymentsPage() {
-  const { list, exported, email } = useSearchedPayments()
-  const [search] = useAddressSearch()
-  // Nothing was refunded yet of what is held; until when it is held decides what is done first.
-  const columns = columnsOf(search['status'] === 'authorized')
-  const curl = useFirstPayment()
+  const { list, exported, email } = useSearchedPayments(PAYMENTS)
+  const [{ status }] = useAddressSearch()
   return (
-    <>
-      <PageHeader
-        title="Payments"
-        description="Money that is held, captured and refunded."
-        actions={<Link to="/disputes">Disputes</Link>}
-      />
-      <Filters
-        fields={[...FIELDS, ...linkedFields(search)]}
-        end={exported && <CsvExport list={exported} columns={FILE_COLUMNS} name="payments.csv" />}
-      />
-      {email && <OfEmail {...email} />}
-      <DataTable
-        label="Payments"
-        list={list}
-        columns={columns}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/payments/${id}`}
-        empty={
-          <EmptyState title="No payments yet" curl={curl}>
-            Create a payment from your program, or with this command.
-          </EmptyState>
-        }
-      />
-    </>
+    <ListPage
+      of={status === 'authorized' ? HELD_PAYMENTS : PAYMENTS}
+      list={list}
+      exported={exported}
+      title="Payments"
+      description="Money that is held, captured and refunded."
+      actions={<Link to="/disputes">Disputes</Link>}
+      between={email && <OfEmail {...email} />}
+    />
   )
 }
 

@@ -1,27 +1,11 @@
 // Recipients: the list.
 import type { Recipient } from '#sdk/index.ts'
 import { ID_COLUMN, CREATED_COLUMN, CURRENCY_COLUMN, VERIFICATION_COLUMN } from '../kit/columns.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
+import { curlOf } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
+import { ListPage } from '../kit/ListPage.tsx'
 import { inWords } from '../kit/statuses.ts'
-
-const FIELDS: FilterField[] = [
-  { kind: 'text', name: 'email', label: 'Email' },
-  { kind: 'select', name: 'type', label: 'Type', options: ['account', 'bank_account', 'card'] },
-  { kind: 'text', name: 'currency', label: 'Currency', placeholder: 'usd' },
-  {
-    kind: 'select',
-    name: 'archived',
-    label: 'Archived',
-    unset: 'Not archived',
-    options: [{ value: 'true', label: 'Only archived' }],
-  },
-]
 
 const COLUMNS: TableColumn<Recipient>[] = [
   { title: 'Name', cell: ({ name }) => name, clip: true, csv: ({ name }) => name },
@@ -34,34 +18,34 @@ const COLUMNS: TableColumn<Recipient>[] = [
   CREATED_COLUMN,
 ]
 
+const RECIPIENTS = defineList({
+  path: '/v1/recipients',
+  label: 'Recipients',
+  filters: [
+    { kind: 'text', name: 'email', label: 'Email' },
+    { kind: 'choice', name: 'type', label: 'Type' },
+    { kind: 'text', name: 'currency', label: 'Currency', placeholder: 'usd' },
+    { kind: 'flag', name: 'archived', label: 'Archived', unset: 'Not archived', set: 'Only archived' },
+  ],
+  columns: COLUMNS,
+  file: 'recipients.csv',
+  key: 'id',
+  to: ({ id }) => `/recipients/${id}`,
+  every_ms: 30_000,
+  empty: {
+    title: 'No recipients yet',
+    text: 'Create a recipient from your program, or with this command.',
+    curl: curlOf('/v1/recipients', {
+      idempotency_key: 'recipient-1',
+      name: 'Grace Hopper',
+      type: 'account',
+      currency: 'usd',
+      country: 'US',
+      destination: 'acct_success',
+    }),
+  },
+})
+
 export function RecipientsPage() {
-  const list = useList<Recipient>('/v1/recipients', ['email', 'type', 'currency', 'archived'], {
-    every_ms: 30_000,
-  })
-  const curl = useCurl('/v1/recipients', {
-    idempotency_key: 'recipient-1',
-    name: 'Grace Hopper',
-    type: 'account',
-    currency: 'usd',
-    country: 'US',
-    destination: 'acct_success',
-  })
-  return (
-    <>
-      <PageHeader title="Recipients" description="The people and companies that you pay." />
-      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="recipients.csv" />} />
-      <DataTable
-        label="Recipients"
-        list={list}
-        columns={COLUMNS}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/recipients/${id}`}
-        empty={
-          <EmptyState title="No recipients yet" curl={curl}>
-            Create a recipient from your program, or with this command.
-          </EmptyState>
-        }
-      />
-    </>
-  )
+  return <ListPage of={RECIPIENTS} title="Recipients" description="The people and companies that you pay." />
 }

@@ -9,71 +9,70 @@ import { useDialogs } from '../dialogs.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { CREATED_COLUMN } from '../kit/columns.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
+import { ListPage } from '../kit/ListPage.tsx'
 import { inWords } from '../kit/statuses.ts'
+import { CHANNELS, CHANNEL_WORDS } from '../messages/channels.ts'
 import { MessagesTabs } from '../messages/MessagesTabs.tsx'
 import { invalidate } from '../queries.ts'
 import { useMay } from '../session.tsx'
 
-const CHANNELS = [
-  { value: 'email', label: 'Email' },
-  { value: 'sms', label: 'SMS' },
-]
-const FIELDS: FilterField[] = [
-  { kind: 'select', name: 'channel', label: 'Channel', options: CHANNELS },
+const COLUMNS: TableColumn<Suppression>[] = [
   {
-    kind: 'select',
-    name: 'reason',
-    label: 'Reason',
-    options: ['hard_bounce', 'complaint', 'opt_out', 'manual'],
+    title: 'Address',
+    cell: ({ address }) => <strong>{address}</strong>,
+    clip: true,
+    csv: ({ address }) => address,
   },
-  { kind: 'text', name: 'address', label: 'Address' },
+  { title: 'Channel', cell: ({ channel }) => CHANNEL_WORDS[channel], csv: ({ channel }) => channel },
+  { title: 'Reason', cell: ({ reason }) => inWords(reason), csv: ({ reason }) => reason },
+  {
+    title: 'Cause',
+    cell: ({ message_id }) =>
+      message_id === null ? (
+        <span className="dim">–</span>
+      ) : (
+        <Link to={`/messages/${message_id}`}>A message</Link>
+      ),
+    csv: ({ message_id }) => message_id,
+  },
+  CREATED_COLUMN,
 ]
+
+const SUPPRESSIONS = defineList({
+  path: '/v1/messages/suppressions',
+  label: 'Suppressions',
+  filters: [
+    { kind: 'choice', name: 'channel', label: 'Channel', words: CHANNEL_WORDS },
+    { kind: 'choice', name: 'reason', label: 'Reason' },
+    { kind: 'text', name: 'address', label: 'Address' },
+  ],
+  columns: COLUMNS,
+  file: 'suppressions.csv',
+  key: 'id',
+  empty: { title: 'No suppressions', text: 'Nobody has bounced, complained or opted out.' },
+})
 
 export function SuppressionsPage() {
   const may_add = useMay('createSuppression')
   const may_remove = useMay('deleteSuppression')
   const { opening, begin, props } = useDialogs<'add' | 'remove'>()
   const [removed, setRemoved] = useState<Suppression>()
-  const list = useList<Suppression>('/v1/messages/suppressions', ['channel', 'reason', 'address'])
   const add = may_add && (
     <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => begin('add')}>
       Add suppression
     </Button>
   )
-  const columns: TableColumn<Suppression>[] = [
-    {
-      title: 'Address',
-      cell: ({ address }) => <strong>{address}</strong>,
-      clip: true,
-      csv: ({ address }) => address,
-    },
-    {
-      title: 'Channel',
-      cell: ({ channel }) => (channel === 'sms' ? 'SMS' : 'Email'),
-      csv: ({ channel }) => channel,
-    },
-    { title: 'Reason', cell: ({ reason }) => inWords(reason), csv: ({ reason }) => reason },
-    {
-      title: 'Cause',
-      cell: ({ message_id }) =>
-        message_id === null ? (
-          <span className="dim">–</span>
-        ) : (
-          <Link to={`/messages/${message_id}`}>A message</Link>
-        ),
-      csv: ({ message_id }) => message_id,
-    },
-    CREATED_COLUMN,
-    {
-      title: '',
-      align: 'end',
-      cell: (row) =>
+  return (
+    <ListPage
+      of={SUPPRESSIONS}
+      title="Suppressions"
+      description="Addresses and numbers that get no more messages: they bounced, complained, opted out or were added by hand."
+      actions={add}
+      empty_action={add}
+      frame={(list) => <MessagesTabs shown="/messages/suppressions">{list}</MessagesTabs>}
+      row_acts={(row) =>
         may_remove && (
           <Button
             size="compact-xs"
@@ -85,52 +84,44 @@ export function SuppressionsPage() {
           >
             Remove
           </Button>
-        ),
-    },
-  ]
-  return (
-    <>
-      <PageHeader
-        title="Suppressions"
-        description="Addresses and numbers that get no more messages: they bounced, complained, opted out or were added by hand."
-        actions={add}
-      />
-      <MessagesTabs shown="/messages/suppressions">
-        <Filters fields={FIELDS} end={<CsvExport list={list} columns={columns} name="suppressions.csv" />} />
-        <DataTable
-          label="Suppressions"
-          list={list}
-          columns={columns}
-          rowKey={({ id }) => id}
-          empty={
-            <EmptyState title="No suppressions" action={add}>
-              Nobody has bounced, complained or opted out.
-            </EmptyState>
-          }
-        />
-      </MessagesTabs>
+        )
+      }
+    >
       <div key={opening}>
         <AddDialog {...props('add')} />
-        <ConfirmDialog
-          {...props('remove')}
-          title={`Remove ${removed?.address ?? 'this suppression'}?`}
-          action="Remove"
-          tone="bad"
-          does={
-            removed?.reason === 'manual'
-              ? 'Messages reach this address again.'
-              : 'Messages reach this address again, though it bounced, complained or opted out before. Make sure that its owner wants this.'
-          }
-          act={() => acted(sluice.messages.suppressions.delete(removed?.id ?? ''))}
-          onDone={() => invalidate('/v1/messages/suppressions')}
-          outcome={(asked) => (
-            <ActedOutcome of={asked} also_accepted>
-              It is removed.
-            </ActedOutcome>
-          )}
-        />
+        <RemoveDialog {...props('remove')} suppression={removed} />
       </div>
-    </>
+    </ListPage>
+  )
+}
+
+function RemoveDialog({
+  suppression,
+  ...dialog
+}: {
+  suppression: Suppression | undefined
+  opened: boolean
+  onClose: () => void
+}) {
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title={`Remove ${suppression?.address ?? 'this suppression'}?`}
+      action="Remove"
+      tone="bad"
+      does={
+        suppression?.reason === 'manual'
+          ? 'Messages reach this address again.'
+          : 'Messages reach this address again, though it bounced, complained or opted out before. Make sure that its owner wants this.'
+      }
+      act={() => acted(sluice.messages.suppressions.delete(suppression?.id ?? ''))}
+      onDone={() => invalidate('/v1/messages/suppressions')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          It is removed.
+        </ActedOutcome>
+      )}
+    />
   )
 }
 

@@ -9,62 +9,61 @@ import { useDialogs } from '../dialogs.ts'
 import { acted, noteActed } from '../kit/Acted.tsx'
 import { ID_COLUMN, CREATED_COLUMN } from '../kit/columns.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
-import { useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
+import { curlOf } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
 import { Instant } from '../kit/Instant.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
+import { ListPage } from '../kit/ListPage.tsx'
+import { CHANNELS, CHANNEL_WORDS } from '../messages/channels.ts'
 import { MessagesTabs } from '../messages/MessagesTabs.tsx'
 import { invalidate } from '../queries.ts'
 import { useMay } from '../session.tsx'
 
 const COLUMNS: TableColumn<MessageTemplate>[] = [
   { title: 'Name', cell: ({ name }) => <span className="mono">{name}</span>, clip: true },
-  { title: 'Channel', cell: ({ channel }) => (channel === 'sms' ? 'SMS' : 'Email') },
+  { title: 'Channel', cell: ({ channel }) => CHANNEL_WORDS[channel] },
   ID_COLUMN,
   { title: 'Changed', cell: ({ updated_at }) => <Instant at={updated_at} /> },
   CREATED_COLUMN,
 ]
 
+const TEMPLATES = defineList({
+  path: '/v1/messages/templates',
+  label: 'Templates',
+  columns: COLUMNS,
+  key: 'id',
+  to: ({ id }) => `/messages/templates/${id}`,
+  empty: {
+    title: 'No templates yet',
+    text: 'Create a template here, or with this command.',
+    curl: curlOf('/v1/messages/templates', {
+      name: 'welcome',
+      channel: 'email',
+      subject: 'Welcome, {{ name }}',
+      text: 'It is good to have you, {{ name }}.',
+    }),
+  },
+})
+
 export function TemplatesPage() {
   const may_create = useMay('createMessageTemplate')
   const { opening, begin, props } = useDialogs<'create'>()
-  const list = useList<MessageTemplate>('/v1/messages/templates', [])
-  const curl = useCurl('/v1/messages/templates', {
-    name: 'welcome',
-    channel: 'email',
-    subject: 'Welcome, {{ name }}',
-    text: 'It is good to have you, {{ name }}.',
-  })
   const create = may_create && (
     <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => begin('create')}>
       Create template
     </Button>
   )
   return (
-    <>
-      <PageHeader
-        title="Templates"
-        description="Texts with variables that each message fills in."
-        actions={create}
-      />
-      <MessagesTabs shown="/messages/templates">
-        <DataTable
-          label="Templates"
-          list={list}
-          columns={COLUMNS}
-          rowKey={({ id }) => id}
-          to={({ id }) => `/messages/templates/${id}`}
-          empty={
-            <EmptyState title="No templates yet" curl={curl} action={create}>
-              Create a template here, or with this command.
-            </EmptyState>
-          }
-        />
-      </MessagesTabs>
+    <ListPage
+      of={TEMPLATES}
+      title="Templates"
+      description="Texts with variables that each message fills in."
+      actions={create}
+      empty_action={create}
+      frame={(list) => <MessagesTabs shown="/messages/templates">{list}</MessagesTabs>}
+    >
       <CreateTemplateDialog key={opening} {...props('create')} />
-    </>
+    </ListPage>
   )
 }
 
@@ -106,10 +105,7 @@ function CreateTemplateDialog({ opened, onClose }: { opened: boolean; onClose: (
         label="Channel"
         value={channel}
         onChange={(event) => setChannel(event.currentTarget.value === 'sms' ? 'sms' : 'email')}
-        data={[
-          { value: 'email', label: 'Email' },
-          { value: 'sms', label: 'SMS' },
-        ]}
+        data={CHANNELS}
       />
       {channel === 'email' && (
         <TextInput

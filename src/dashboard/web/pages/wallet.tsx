@@ -1,16 +1,13 @@
 // Wallet: balances and transactions.
 import type { WalletTransaction, WalletTransactionKind } from '#sdk/index.ts'
-import { useAddressSearch } from '../address.ts'
 import { CURRENCY_COLUMN, momentColumn, moneyColumn } from '../kit/columns.tsx'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { FIRST_TOP_UP, useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
+import { curlOf, FIRST_TOP_UP } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
 import { shortId } from '../kit/Id.tsx'
-import { useList } from '../kit/list.ts'
-import { EmptyState } from '../kit/states.tsx'
+import { ListView } from '../kit/ListPage.tsx'
 import { nounWords, pageOfNoun } from '../nouns.ts'
-import { useCurrencyFilter } from '../wallet/balances.ts'
+import { useCurrencyFilter, type CurrencyFilter } from '../wallet/balances.ts'
 import { WalletFrame } from '../wallet/WalletFrame.tsx'
 
 const KINDS: Record<WalletTransactionKind, string> = {
@@ -47,6 +44,29 @@ const COLUMNS: TableColumn<WalletTransaction>[] = [
   momentColumn('Posted', ({ created_at }) => created_at),
 ]
 
+const transactionsBy = (currency: CurrencyFilter) =>
+  defineList({
+    path: '/v1/wallet/transactions',
+    label: 'Transactions',
+    filters: [
+      currency,
+      { kind: 'choice', name: 'kind', label: 'Kind', words: KINDS },
+      { kind: 'days', from: 'created_from', to: 'created_to', label: 'Posted' },
+      { kind: 'text', name: 'subject_id', label: 'Subject id' },
+    ],
+    columns: COLUMNS,
+    file: 'transactions.csv',
+    key: 'id',
+    to: ({ subject_type, subject_id }) =>
+      subject_type === null ? '/wallet' : pageOfNoun(subject_type, subject_id),
+    every_ms: 10_000,
+    empty: {
+      title: 'No transactions yet',
+      text: 'Everything that changes a balance is listed here. The quickest first entry is a top-up:',
+      curl: curlOf('/v1/wallet/top_ups', FIRST_TOP_UP),
+    },
+  })
+
 export function WalletPage() {
   return (
     <WalletFrame tab="transactions">
@@ -56,38 +76,5 @@ export function WalletPage() {
 }
 
 function Transactions() {
-  const names = ['currency', 'kind', 'created_from', 'created_to', 'subject_id']
-  const list = useList<WalletTransaction>('/v1/wallet/transactions', names, { every_ms: 10_000 })
-  const [search] = useAddressSearch()
-  const fields: FilterField[] = [
-    useCurrencyFilter(search['currency']),
-    {
-      kind: 'select',
-      name: 'kind',
-      label: 'Kind',
-      options: Object.entries(KINDS).map(([value, label]) => ({ value, label })),
-    },
-    { kind: 'days', from: 'created_from', to: 'created_to', label: 'Posted' },
-    { kind: 'text', name: 'subject_id', label: 'Subject id' },
-  ]
-  const curl = useCurl('/v1/wallet/top_ups', FIRST_TOP_UP)
-  return (
-    <>
-      <Filters fields={fields} end={<CsvExport list={list} columns={COLUMNS} name="transactions.csv" />} />
-      <DataTable
-        label="Transactions"
-        list={list}
-        columns={COLUMNS}
-        rowKey={({ id }) => id}
-        to={({ subject_type, subject_id }) =>
-          subject_type === null ? '/wallet' : pageOfNoun(subject_type, subject_id)
-        }
-        empty={
-          <EmptyState title="No transactions yet" curl={curl}>
-            Everything that changes a balance is listed here. The quickest first entry is a top-up:
-          </EmptyState>
-        }
-      />
-    </>
-  )
+  return <ListView of={transactionsBy(useCurrencyFilter())} />
 }

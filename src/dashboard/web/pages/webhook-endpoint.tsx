@@ -2,23 +2,20 @@
 import { Button } from '@mantine/core'
 import { useNavigate } from '@tanstack/react-router'
 import { useMemo } from 'react'
-import type { WebhookDelivery, WebhookEndpoint, WebhookEndpointStats } from '#sdk/index.ts'
+import type { WebhookEndpoint, WebhookEndpointStats } from '#sdk/index.ts'
 import { useAddressSearch, usePathParam } from '../address.ts'
 import { useDialogs } from '../dialogs.ts'
-import { CsvExport } from '../kit/CsvExport.tsx'
-import { DataTable } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
 import { Facts } from '../kit/Facts.tsx'
-import { Filters, type FilterField } from '../kit/Filters.tsx'
 import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
-import { useList } from '../kit/list.ts'
+import { ListView } from '../kit/ListPage.tsx'
 import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
-import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
-import { DELIVERY_STATUSES, deliveryColumns } from '../webhooks/deliveries.tsx'
+import { deliveryColumns } from '../webhooks/deliveries.tsx'
 import { DisabledNote } from '../webhooks/DisabledNote.tsx'
 import {
   DeleteEndpointDialog,
@@ -34,11 +31,24 @@ import { RecoveryNote } from '../webhooks/RecoveryNote.tsx'
 
 type Act = 'test' | 'rotate' | 'switch' | 'edit' | 'recover' | 'delete'
 
-const FIELDS: FilterField[] = [
-  { kind: 'select', name: 'status', label: 'Status', options: DELIVERY_STATUSES },
-  { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*' },
-  { kind: 'text', name: 'event_id', label: 'Event' },
-]
+const DELIVERIES = defineList({
+  path: '/v1/webhook_endpoints/{id}/deliveries',
+  label: 'Deliveries',
+  filters: [
+    { kind: 'choice', name: 'status', label: 'Status' },
+    { kind: 'text', name: 'type', label: 'Type', placeholder: 'payment.*' },
+    { kind: 'text', name: 'event_id', label: 'Event' },
+  ],
+  columns: deliveryColumns,
+  file: 'deliveries.csv',
+  key: 'id',
+  to: ({ id }) => `/webhooks/deliveries/${id}`,
+  every_ms: 5_000,
+  empty: {
+    title: 'No deliveries yet',
+    text: 'Events that happen from now on are sent here. A test event shows whether they arrive.',
+  },
+})
 
 export function WebhookEndpointPage() {
   const id = usePathParam('id')
@@ -48,9 +58,6 @@ export function WebhookEndpointPage() {
   const query = useAnswer<WebhookEndpoint>(path, undefined, { every_ms: 10_000 })
   const { data: endpoint, error, refetch } = query
   const stats = useAnswer<WebhookEndpointStats>(`${path}/stats`, undefined, { every_ms: 10_000 })
-  const list = useList<WebhookDelivery>(`${path}/deliveries`, ['status', 'type', 'event_id'], {
-    every_ms: 5_000,
-  })
   const { opening, begin, props } = useDialogs<Act>()
   const acts = useActs(endpoint)
   usePaletteActs(useMemo(() => acts.map(([act, title]) => ({ title, run: () => begin(act) })), [acts, begin]))
@@ -97,22 +104,7 @@ export function WebhookEndpointPage() {
       </section>
       <section className="section">
         <h2>Deliveries</h2>
-        <Filters
-          fields={FIELDS}
-          end={<CsvExport list={list} columns={deliveryColumns} name="deliveries.csv" />}
-        />
-        <DataTable
-          label="Deliveries"
-          list={list}
-          columns={deliveryColumns}
-          rowKey={(delivery) => delivery.id}
-          to={(delivery) => `/webhooks/deliveries/${delivery.id}`}
-          empty={
-            <EmptyState title="No deliveries yet">
-              Events that happen from now on are sent here. A test event shows whether they arrive.
-            </EmptyState>
-          }
-        />
+        <ListView of={DELIVERIES} id={id} />
       </section>
       {endpoint && (
         <div key={opening}>

@@ -6,12 +6,11 @@ import type { WebhookEndpoint } from '#sdk/index.ts'
 import { useDialogs } from '../dialogs.ts'
 import type { Answers } from '../generated/answers.ts'
 import { CREATED_COLUMN } from '../kit/columns.tsx'
-import { useCurl } from '../kit/curl.ts'
-import { DataTable, type TableColumn } from '../kit/DataTable.tsx'
-import { useList } from '../kit/list.ts'
-import { PageHeader } from '../kit/PageHeader.tsx'
+import { curlOf } from '../kit/curl.ts'
+import type { TableColumn } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
+import { ListPage } from '../kit/ListPage.tsx'
 import { Sparkline } from '../kit/Sparkline.tsx'
-import { EmptyState } from '../kit/states.tsx'
 import { useAnswer } from '../queries.ts'
 import { useMay } from '../session.tsx'
 import { usePaletteActs } from '../shell/acts.ts'
@@ -21,89 +20,90 @@ import { EndpointStatus } from '../webhooks/EndpointStatus.tsx'
 
 type EndpointLine = Answers['GET /webhook_endpoints/lines'][number]
 
+/** `of` finds what an endpoint was sent in the last 7 days. */
+const columnsOf = (of: (id: string) => EndpointLine['line'] | undefined): TableColumn<WebhookEndpoint>[] => [
+  { title: 'URL', cell: ({ url }) => <span className="mono">{url}</span>, clip: true },
+  {
+    title: 'Status',
+    cell: (endpoint) => <EndpointStatus endpoint={endpoint} />,
+  },
+  {
+    title: 'Types',
+    cell: ({ types }) => (
+      <span title={types.join(', ')}>
+        {types.slice(0, 2).join(', ')}
+        {types.length > 2 && ` and ${types.length - 2} more`}
+      </span>
+    ),
+    clip: true,
+  },
+  {
+    title: 'Success, 7 days',
+    align: 'end',
+    cell: ({ id }) => successRate(fared(of(id))),
+  },
+  {
+    title: 'Failed attempts',
+    align: 'end',
+    cell: ({ id }) => total(of(id), 'failed_attempts')?.toLocaleString() ?? '–',
+  },
+  {
+    title: 'Delivered, 7 days',
+    cell: ({ id }) => (
+      <div style={{ width: 120 }}>
+        <Sparkline
+          height={24}
+          values={of(id)?.map(({ delivered }) => delivered) ?? []}
+          label={`${total(of(id), 'delivered') ?? 0} delivered in the last 7 days`}
+        />
+      </div>
+    ),
+  },
+  CREATED_COLUMN,
+]
+
+const ENDPOINTS = defineList({
+  path: '/v1/webhook_endpoints',
+  label: 'Webhook endpoints',
+  columns: [],
+  key: 'id',
+  to: ({ id }) => `/webhooks/${id}`,
+  every_ms: 15_000,
+  empty: {
+    title: 'No endpoints yet',
+    text: 'An endpoint is a URL of yours that receives events.',
+    curl: curlOf('/v1/webhook_endpoints', {
+      url: 'https://shop.example/webhooks',
+      types: ['payment.*'],
+    }),
+  },
+})
+
 export function WebhooksPage() {
   const may_add = useMay('createWebhookEndpoint')
   const { opening, begin, props } = useDialogs<'add'>()
-  const list = useList<WebhookEndpoint>('/v1/webhook_endpoints', [], { every_ms: 15_000 })
   const { data: lines } = useAnswer<EndpointLine[]>('/webhook_endpoints/lines', undefined, {
     every_ms: 60_000,
-  })
-  const curl = useCurl('/v1/webhook_endpoints', {
-    url: 'https://shop.example/webhooks',
-    types: ['payment.*'],
   })
   usePaletteActs(
     useMemo(() => (may_add ? [{ title: 'Add endpoint', run: () => begin('add') }] : []), [may_add, begin]),
   )
-  const lineOf = (id: string) => lines?.find(({ endpoint_id }) => endpoint_id === id)?.line
   const add = may_add && (
     <Button variant="filled" leftSection={<Plus size={14} />} onClick={() => begin('add')}>
       Add endpoint
     </Button>
   )
-
-  const columns: TableColumn<WebhookEndpoint>[] = [
-    { title: 'URL', cell: ({ url }) => <span className="mono">{url}</span>, clip: true },
-    {
-      title: 'Status',
-      cell: (endpoint) => <EndpointStatus endpoint={endpoint} />,
-    },
-    {
-      title: 'Types',
-      cell: ({ types }) => (
-        <span title={types.join(', ')}>
-          {types.slice(0, 2).join(', ')}
-          {types.length > 2 && ` and ${types.length - 2} more`}
-        </span>
-      ),
-      clip: true,
-    },
-    {
-      title: 'Success, 7 days',
-      align: 'end',
-      cell: ({ id }) => successRate(fared(lineOf(id))),
-    },
-    {
-      title: 'Failed attempts',
-      align: 'end',
-      cell: ({ id }) => total(lineOf(id), 'failed_attempts')?.toLocaleString() ?? '–',
-    },
-    {
-      title: 'Delivered, 7 days',
-      cell: ({ id }) => (
-        <div style={{ width: 120 }}>
-          <Sparkline
-            height={24}
-            values={lineOf(id)?.map(({ delivered }) => delivered) ?? []}
-            label={`${total(lineOf(id), 'delivered') ?? 0} delivered in the last 7 days`}
-          />
-        </div>
-      ),
-    },
-    CREATED_COLUMN,
-  ]
-
+  const lineOf = (id: string) => lines?.find(({ endpoint_id }) => endpoint_id === id)?.line
   return (
-    <>
-      <PageHeader
-        title="Webhooks"
-        description="Where your events are sent, signed, and retried until they arrive."
-        actions={add}
-      />
-      <DataTable
-        label="Webhook endpoints"
-        list={list}
-        columns={columns}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/webhooks/${id}`}
-        empty={
-          <EmptyState title="No endpoints yet" curl={curl} action={add}>
-            An endpoint is a URL of yours that receives events.
-          </EmptyState>
-        }
-      />
+    <ListPage
+      of={{ ...ENDPOINTS, columns: columnsOf(lineOf) }}
+      title="Webhooks"
+      description="Where your events are sent, signed, and retried until they arrive."
+      actions={add}
+      empty_action={add}
+    >
       <AddEndpointDialog key={opening} {...props('add')} />
-    </>
+    </ListPage>
   )
 }
 

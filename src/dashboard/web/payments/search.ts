@@ -2,20 +2,8 @@
 import type { Payment } from '#sdk/index.ts'
 import { useAddressSearch } from '../address.ts'
 import { UUID } from '../kit/Id.tsx'
-import { useList, wholeList, type ListState, type TableList } from '../kit/list.ts'
+import { useList, wholeList, type ListSource, type ListState, type TableList } from '../kit/list.ts'
 import { useAnswer } from '../queries.ts'
-
-const NAMES = [
-  'status',
-  'currency',
-  'created_from',
-  'created_to',
-  'customer_id',
-  'merchant_id',
-  'capture_before_to',
-  'amount_min',
-  'amount_max',
-]
 
 /** The customers who have the email that was searched for, newest first. */
 export type SearchedEmail = { text: string; customer_ids: string[] }
@@ -26,11 +14,17 @@ export function metadataFilter(text: string): Record<string, string> | undefined
   return key === undefined || value === undefined ? undefined : { [`metadata[${key.trim()}]`]: value.trim() }
 }
 
+/** The parameters that the text of `Search` stands for. Whose an email is must be looked up first. */
+export function sentBySearch(text: string): { customer_id?: string; processor_reference?: string } {
+  if (UUID.test(text)) return { customer_id: text }
+  return text.includes('@') ? {} : { processor_reference: text }
+}
+
 /**
  * The payment of the id that was searched for, or else the payments of a customer, by id or by email, or those with a
  * reference of the processor.
  */
-export function useSearchedPayments(): {
+export function useSearchedPayments(payments: ListSource<Payment>): {
   list: TableList<Payment>
   exported?: ListState<Payment>
   email?: SearchedEmail | undefined
@@ -38,27 +32,23 @@ export function useSearchedPayments(): {
   const [address] = useAddressSearch()
   const text = address['search']?.trim() ?? ''
   const is_id = UUID.test(text)
-  const is_email = text.includes('@')
-  const asks = is_id || is_email
-  const found = useAnswer<{ noun: string; id: string }[]>('/find', { q: text }, { enabled: asks })
+  const is_email = !is_id && text.includes('@')
+  const found = useAnswer<{ noun: string; id: string }[]>(
+    '/find',
+    { q: text },
+    { enabled: is_id || is_email },
+  )
   const is_one = is_id && found.data?.some(({ noun }) => noun === 'payment') === true
   const customer_ids = (is_email ? found.data : undefined)?.map(({ id }) => id)
   const customer_id = customer_ids?.[0]
   const payment = useAnswer<Payment>(`/v1/payments/${text}`, undefined, { every_ms: 10_000, enabled: is_one })
-  const list = useList<Payment>('/v1/payments', NAMES, {
-    fixed: {
-      ...metadataFilter(address['metadata'] ?? ''),
-      ...(is_id && { customer_id: text }),
-      ...(is_email && { customer_id }),
-      ...(!asks && text !== '' && { processor_reference: text }),
-    },
-    every_ms: 10_000,
+  const list = useList(payments, {
+    fixed: is_email ? { customer_id } : {},
     enabled: is_email ? customer_id !== undefined : !is_id || (!found.isPending && !is_one),
   })
   if (is_one) return { list: wholeList(payment, payment.data && [payment.data]) }
   const email = customer_ids && { text, customer_ids }
   if (is_email && customer_id === undefined)
     return { list: { ...wholeList(found, customer_ids && []), filtered: true }, email }
-  const filtered = list.filtered || text !== '' || (address['metadata'] ?? '') !== ''
-  return { list: { ...list, filtered }, exported: list, email }
+  return { list, exported: list, email }
 }

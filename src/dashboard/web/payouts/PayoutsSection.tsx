@@ -1,23 +1,26 @@
 // The newest payouts of a recipient, on its page.
 import { Link } from '@tanstack/react-router'
-import type { Payout } from '#sdk/index.ts'
 import { AMOUNT_COLUMN } from '../kit/columns.tsx'
-import { DataTable } from '../kit/DataTable.tsx'
+import { defineList } from '../kit/define-list.ts'
 import { useList } from '../kit/list.ts'
-import { EmptyState } from '../kit/states.tsx'
+import { ListView } from '../kit/ListPage.tsx'
 import { useAreaState } from '../session.tsx'
 import { OTHERS } from './columns.tsx'
 
-const COLUMNS = [AMOUNT_COLUMN, ...OTHERS]
+const NEWEST = defineList({
+  path: '/v1/payouts',
+  label: 'Payouts',
+  columns: [AMOUNT_COLUMN, ...OTHERS],
+  key: 'id',
+  to: ({ id }) => `/payouts/${id}`,
+  limit: 10,
+  every_ms: 10_000,
+  empty: { title: 'No payouts yet', text: 'Nothing has been paid out to this recipient.' },
+})
 
 export function PayoutsSection({ recipient_id }: { recipient_id: string }) {
   const deployed = useAreaState('payouts') === 'deployed'
-  const list = useList<Payout>('/v1/payouts', [], {
-    fixed: { recipient_id },
-    limit: 10,
-    every_ms: 10_000,
-    enabled: deployed,
-  })
+  const list = useList(NEWEST, { fixed: { recipient_id }, enabled: deployed })
   if (!deployed) return null
   return (
     <section className="section">
@@ -27,14 +30,7 @@ export function PayoutsSection({ recipient_id }: { recipient_id: string }) {
           All payouts
         </Link>
       </div>
-      <DataTable
-        label="Payouts"
-        list={list}
-        columns={COLUMNS}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/payouts/${id}`}
-        empty={<EmptyState title="No payouts yet">Nothing has been paid out to this recipient.</EmptyState>}
-      />
+      <ListView of={NEWEST} list={list} />
     </section>
   )
 }

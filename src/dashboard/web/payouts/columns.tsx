@@ -5,8 +5,6 @@ import type { TableColumn } from '../kit/DataTable.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 
-export const PAYOUT_STATUSES: Payout['status'][] = ['pending', 'processing', 'paid', 'failed', 'canceled']
-
 export const RECIPIENT: TableColumn<Payout> = {
   title: 'Recipient',
   cell: ({ recipient_id }) => <PartyName type="recipient" id={recipient_id} />,

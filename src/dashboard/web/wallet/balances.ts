@@ -1,7 +1,7 @@
 // The balances of the tenant, for the pages that show or move them.
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { WalletBalance } from '#sdk/index.ts'
-import type { FilterField } from '../kit/Filters.tsx'
+import type { Option } from '../kit/filter-fields.ts'
 import { useAnswer } from '../queries.ts'
 import { useAreaState } from '../session.tsx'
 
@@ -11,15 +11,25 @@ export function useBalances(): UseQueryResult<WalletBalance[]> {
   return useAnswer<WalletBalance[]>('/v1/wallet/balances', undefined, { every_ms: 10_000, enabled })
 }
 
-/** The filter `Currency`: the currencies in which there is something, and that of the address. */
-export function useCurrencyFilter(chosen: string | undefined): FilterField {
+/** The filter `Currency` of a list. */
+export type CurrencyFilter = {
+  kind: 'select'
+  name: 'currency'
+  label: string
+  options: (chosen: string) => Option[]
+}
+
+/** Offers the currencies in which there is something, and that of the address. */
+export function useCurrencyFilter(): CurrencyFilter {
   const { data = [] } = useBalances()
-  const known = new Set(data.map(({ currency }) => currency))
-  if (chosen !== undefined && chosen !== '') known.add(chosen)
+  const known = data.map(({ currency }) => currency)
   return {
     kind: 'select',
     name: 'currency',
     label: 'Currency',
-    options: [...known].sort().map((value) => ({ value, label: value.toUpperCase() })),
+    options: (chosen) =>
+      [...new Set(chosen === '' ? known : [...known, chosen])]
+        .sort()
+        .map((value) => ({ value, label: value.toUpperCase() })),
   }
 }

@@ -5,9 +5,6 @@ import type { TableColumn } from '../kit/DataTable.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { Status } from '../kit/Status.tsx'
 
-/** The statuses that a delivery can have. */
-export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'exhausted', 'skipped']
-
 /** What came last of a delivery: an HTTP status, or why there was none. */
 function LastAnswer({ delivery: { last_status_code, last_error } }: { delivery: WebhookDelivery }) {
   if (last_status_code !== null) return <span className="figures">{last_status_code}</span>

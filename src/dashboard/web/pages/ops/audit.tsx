@@ -2,24 +2,18 @@
 import { useAddressSearch } from '../../address.ts'
 import { EntryOutcome } from '../../audit/EntryOutcome.tsx'
 import type { Answers } from '../../generated/answers.ts'
-import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../../kit/Filters.tsx'
+import type { TableColumn } from '../../kit/DataTable.tsx'
+import { defineList } from '../../kit/define-list.ts'
 import { Facts } from '../../kit/Facts.tsx'
 import { Id } from '../../kit/Id.tsx'
 import { Instant } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
 import { useList } from '../../kit/list.ts'
-import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState } from '../../kit/states.tsx'
+import { ListPage } from '../../kit/ListPage.tsx'
 import { actionInWords } from '../settings/audit-words.ts'
 
 type EntryRow = Answers['GET /ops/audit'][number]
 
-const FIELDS: FilterField[] = [
-  { kind: 'text', name: 'actor', label: 'Who', placeholder: 'Email' },
-  { kind: 'text', name: 'action', label: 'Action', placeholder: 'Jobs: pause' },
-  { kind: 'text', name: 'seq', label: 'Entry', placeholder: 'Number' },
-]
 const COLUMNS: TableColumn<EntryRow>[] = [
   { title: 'Entry', cell: ({ seq }) => <span className="figures">{seq}</span> },
   { title: 'When', cell: ({ at }) => <Instant at={at} /> },
@@ -41,52 +35,64 @@ const COLUMNS: TableColumn<EntryRow>[] = [
   { title: 'Address', cell: ({ address }) => <span className="mono">{address ?? '–'}</span> },
 ]
 
+const ENTRIES = defineList({
+  path: '/ops/audit',
+  label: 'Audit',
+  filters: [
+    { kind: 'text', name: 'actor', label: 'Who', placeholder: 'Email' },
+    { kind: 'text', name: 'action', label: 'Action', placeholder: 'Jobs: pause' },
+    { kind: 'text', name: 'seq', label: 'Entry', placeholder: 'Number' },
+  ],
+  columns: COLUMNS,
+  key: 'seq',
+  to: ({ seq }) => `/ops/audit?seq=${seq}`,
+  every_ms: 10_000,
+  empty: { title: 'No entries yet' },
+})
+
 export function OperatorAuditPage() {
   const [{ seq }] = useAddressSearch()
-  const list = useList<EntryRow>('/ops/audit', ['actor', 'action', 'seq'], { every_ms: 10_000 })
+  const list = useList(ENTRIES)
   const entry = seq === undefined ? undefined : list.rows?.find((row) => String(row.seq) === seq)
   return (
-    <>
-      <PageHeader
-        title="Audit"
-        description="What people did and what operators read, in all tenants. Entries are only ever added, each with the hash of the one before."
-      />
-      <Filters fields={FIELDS} />
-      <DataTable
-        label="Audit"
-        list={list}
-        columns={COLUMNS}
-        rowKey={(row) => String(row.seq)}
-        to={(row) => `/ops/audit?seq=${row.seq}`}
-        empty={<EmptyState title="No entries yet" />}
-      />
-      {entry && (
-        <section className="section">
-          <h2>Entry {entry.seq}</h2>
-          <Facts
-            facts={{
-              When: <Instant at={entry.at} />,
-              Who: entry.actor,
-              Outcome: <EntryOutcome of={entry} />,
-              Action: (
-                <>
-                  {actionInWords(entry.action)} <span className="dim mono">{entry.action}</span>
-                </>
-              ),
-              Request: entry.request_id === null ? null : <Id id={entry.request_id} label="request id" />,
-            }}
-          />
-          <h2 className="side-title">Details</h2>
-          <Json value={entry.details} label="details" />
-          {entry.outcome !== null && (
+    <ListPage
+      of={ENTRIES}
+      list={list}
+      title="Audit"
+      description="What people did and what operators read, in all tenants. Entries are only ever added, each with the hash of the one before."
+    >
+      {entry && <Entry of={entry} />}
+    </ListPage>
+  )
+}
+
+function Entry({ of }: { of: EntryRow }) {
+  const { seq, at, actor, action, details, request_id, outcome } = of
+  return (
+    <section className="section">
+      <h2>Entry {seq}</h2>
+      <Facts
+        facts={{
+          When: <Instant at={at} />,
+          Who: actor,
+          Outcome: <EntryOutcome of={of} />,
+          Action: (
             <>
-              <h2 className="side-title">Outcome</h2>
-              <Json value={entry.outcome} label="outcome" />
+              {actionInWords(action)} <span className="dim mono">{action}</span>
             </>
-          )}
-        </section>
+          ),
+          Request: request_id === null ? null : <Id id={request_id} label="request id" />,
+        }}
+      />
+      <h2 className="side-title">Details</h2>
+      <Json value={details} label="details" />
+      {outcome !== null && (
+        <>
+          <h2 className="side-title">Outcome</h2>
+          <Json value={outcome} label="outcome" />
+        </>
       )}
-    </>
+    </section>
   )
 }
 

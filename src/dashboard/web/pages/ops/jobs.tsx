@@ -3,37 +3,20 @@ import { Button } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { CREATED_COLUMN } from '../../kit/columns.tsx'
-import { useFirstPayment } from '../../kit/curl.ts'
-import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../../kit/Filters.tsx'
+import { firstPayment } from '../../kit/curl.ts'
+import type { TableColumn } from '../../kit/DataTable.tsx'
+import { defineList } from '../../kit/define-list.ts'
 import { shortId } from '../../kit/Id.tsx'
 import { formatDuration, Instant, useNow } from '../../kit/Instant.tsx'
-import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState } from '../../kit/states.tsx'
+import { ListPage } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
-import { inWords } from '../../kit/statuses.ts'
 import { nounWords } from '../../nouns.ts'
 import { actsOfMany, JOB_ACTS, whyNever } from '../../operations/job-acts.ts'
 import { JobActDialog, type JobActTarget } from '../../operations/JobActDialog.tsx'
 import { useJobsList } from '../../operations/jobs-list.ts'
 import { LatestActs } from '../../operations/LatestActs.tsx'
-import { JOB_STATES, QUEUE_NAMES, type JobRow } from '../../operations/shapes.ts'
+import type { JobRow } from '../../operations/shapes.ts'
 import { usePaletteActs } from '../../shell/acts.ts'
-
-const FIELDS: FilterField[] = [
-  { kind: 'select', name: 'queue', label: 'Queue', options: QUEUE_NAMES },
-  {
-    kind: 'select',
-    name: 'state',
-    label: 'State',
-    unset: 'Open',
-    options: JOB_STATES.map((value) => ({ value, label: inWords(value) })),
-  },
-  { kind: 'text', name: 'name', label: 'Name', placeholder: 'payment.capture' },
-  { kind: 'text', name: 'tenant', label: 'Tenant', placeholder: 'Slug or id' },
-  { kind: 'text', name: 'subject_id', label: 'About', placeholder: 'Id of a payment' },
-  { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, key, reference or error' },
-]
 
 const COLUMNS: TableColumn<JobRow>[] = [
   {
@@ -78,10 +61,55 @@ const COLUMNS: TableColumn<JobRow>[] = [
   CREATED_COLUMN,
 ]
 
+const JOBS = defineList({
+  path: '/ops/jobs',
+  label: 'Jobs',
+  filters: [
+    { kind: 'choice', name: 'queue', label: 'Queue' },
+    { kind: 'choice', name: 'state', label: 'State', unset: 'Open' },
+    { kind: 'text', name: 'name', label: 'Name', placeholder: 'payment.capture' },
+    { kind: 'text', name: 'tenant', label: 'Tenant', placeholder: 'Slug or id' },
+    { kind: 'text', name: 'subject_id', label: 'About', placeholder: 'Id of a payment' },
+    { kind: 'text', name: 'search', label: 'Search', placeholder: 'Id, key, reference or error' },
+  ],
+  columns: COLUMNS,
+  key: 'id',
+  to: ({ id }) => `/ops/jobs/${id}`,
+  acting: ({ acting }) => (acting === null ? undefined : JOB_ACTS[acting].going),
+  empty: {
+    title: 'No open jobs',
+    text: 'Nothing is waiting. To see finished jobs, set State to All.',
+    curl: firstPayment(),
+  },
+})
+
 export function JobsPage() {
-  const list = useJobsList()
+  const list = useJobsList(JOBS)
   const [target, setTarget] = useState<JobActTarget>()
-  const { filters } = list
+  return (
+    <ListPage
+      of={JOBS}
+      list={list}
+      title="Jobs"
+      description="All jobs of all tenants: open ones first, then finished ones."
+      between={<BulkActs filters={list.filters} none={list.rows?.length === 0} begin={setTarget} />}
+    >
+      <LatestActs />
+      <JobActDialog target={target} close={() => setTarget(undefined)} />
+    </ListPage>
+  )
+}
+
+/** The acts about all jobs that the filters find; `none`: there are no such jobs. */
+function BulkActs({
+  filters,
+  none,
+  begin,
+}: {
+  filters: Record<string, string>
+  none: boolean
+  begin: (target: JobActTarget) => void
+}) {
   const never = whyNever(filters)
   const filters_text = JSON.stringify(filters)
   usePaletteActs(
@@ -89,49 +117,28 @@ export function JobsPage() {
       () =>
         (never === undefined ? actsOfMany(JSON.parse(filters_text)) : []).map((act) => ({
           title: JOB_ACTS[act].of_all,
-          run: () => setTarget({ act, filters: JSON.parse(filters_text) }),
+          run: () => begin({ act, filters: JSON.parse(filters_text) }),
         })),
-      [filters_text, never],
+      [filters_text, never, begin],
     ),
   )
-  const curl = useFirstPayment()
-  const none = list.rows?.length === 0
   return (
-    <>
-      <PageHeader title="Jobs" description="All jobs of all tenants: open ones first, then finished ones." />
-      <Filters fields={FIELDS} />
-      <div className="bulk" role="group" aria-label="All matching jobs">
-        <span className="dim">{never ?? 'For all matching jobs:'}</span>
-        {actsOfMany(filters).map((act) => {
-          const Icon = JOB_ACTS[act].icon
-          return (
-            <Button
-              key={act}
-              leftSection={<Icon size={14} />}
-              disabled={none || never !== undefined}
-              onClick={() => setTarget({ act, filters })}
-            >
-              {JOB_ACTS[act].title}
-            </Button>
-          )
-        })}
-      </div>
-      <DataTable
-        label="Jobs"
-        list={list}
-        columns={COLUMNS}
-        rowKey={({ id }) => id}
-        to={({ id }) => `/ops/jobs/${id}`}
-        acting={({ acting }) => (acting === null ? undefined : JOB_ACTS[acting].going)}
-        empty={
-          <EmptyState title="No open jobs" curl={curl}>
-            Nothing is waiting. To see finished jobs, set State to All.
-          </EmptyState>
-        }
-      />
-      <LatestActs />
-      <JobActDialog target={target} close={() => setTarget(undefined)} />
-    </>
+    <div className="bulk" role="group" aria-label="All matching jobs">
+      <span className="dim">{never ?? 'For all matching jobs:'}</span>
+      {actsOfMany(filters).map((act) => {
+        const Icon = JOB_ACTS[act].icon
+        return (
+          <Button
+            key={act}
+            leftSection={<Icon size={14} />}
+            disabled={none || never !== undefined}
+            onClick={() => begin({ act, filters })}
+          >
+            {JOB_ACTS[act].title}
+          </Button>
+        )
+      })}
+    </div>
   )
 }
 

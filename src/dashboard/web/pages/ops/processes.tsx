@@ -1,11 +1,11 @@
 // Processes: which run, since when, and in which version.
 import type { ReactNode } from 'react'
 import type { Answers } from '../../generated/answers.ts'
-import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import type { TableColumn } from '../../kit/DataTable.tsx'
+import { defineList } from '../../kit/define-list.ts'
 import { Instant } from '../../kit/Instant.tsx'
 import { wholeList } from '../../kit/list.ts'
-import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState } from '../../kit/states.tsx'
+import { ListPage } from '../../kit/ListPage.tsx'
 import { Status, toneClass } from '../../kit/Status.tsx'
 import { useAnswer } from '../../queries.ts'
 
@@ -17,56 +17,65 @@ const STATES: Record<ProcessRow['state'], ReactNode> = {
   gone: <Status status="lost" word="Gone" pill />,
 }
 
+const columnsOf = (common: string | undefined): TableColumn<ProcessRow>[] => [
+  { title: 'Process', cell: ({ name }) => <strong>{name}</strong> },
+  {
+    title: 'State',
+    cell: ({ state }) => STATES[state],
+  },
+  {
+    title: 'Version',
+    cell: ({ version, state }) => (
+      <span className={state !== 'gone' && version !== common ? toneClass('warn', 'mono') : 'mono'}>
+        {version}
+        {state !== 'gone' && version !== common && ' (differs)'}
+      </span>
+    ),
+  },
+  { title: 'Host', cell: ({ host, pid }) => <span className="mono">{`${host} ${pid}`}</span> },
+  { title: 'Queues', cell: ({ queues }) => (queues === null ? '–' : queues.join(', ')), clip: true },
+  { title: 'Started', cell: ({ started_at }) => <Instant at={started_at} /> },
+  { title: 'Last seen', cell: ({ seen_at }) => <Instant at={seen_at} /> },
+]
+
+const PROCESSES = defineList({
+  path: '/ops/processes',
+  label: 'Processes',
+  columns: [],
+  key: 'id',
+  paged: false,
+  empty: { title: 'No process seen in the last day' },
+})
+
 export function ProcessesPage() {
   const query = useAnswer<ProcessRow[]>('/ops/processes', undefined, { every_ms: 5_000 })
   const rows = query.data ?? []
   const running = rows.filter(({ state }) => state !== 'gone').map(({ version }) => version)
   const versions = [...new Set(running)]
   const gone = rows.filter(({ state }) => state === 'gone').length
-  const common = mostCommon(running)
-  const columns: TableColumn<ProcessRow>[] = [
-    { title: 'Process', cell: ({ name }) => <strong>{name}</strong> },
-    {
-      title: 'State',
-      cell: ({ state }) => STATES[state],
-    },
-    {
-      title: 'Version',
-      cell: ({ version, state }) => (
-        <span className={state !== 'gone' && version !== common ? toneClass('warn', 'mono') : 'mono'}>
-          {version}
-          {state !== 'gone' && version !== common && ' (differs)'}
-        </span>
-      ),
-    },
-    { title: 'Host', cell: ({ host, pid }) => <span className="mono">{`${host} ${pid}`}</span> },
-    { title: 'Queues', cell: ({ queues }) => (queues === null ? '–' : queues.join(', ')), clip: true },
-    { title: 'Started', cell: ({ started_at }) => <Instant at={started_at} /> },
-    { title: 'Last seen', cell: ({ seen_at }) => <Instant at={seen_at} /> },
-  ]
   return (
-    <>
-      <PageHeader title="Processes" description="Processes that sent a heartbeat in the last day." />
-      {versions.length > 1 && (
-        <p className={toneClass('warn', 'dialog-result')} role="alert">
-          {versions.length} versions are running: {versions.join(', ')}. This is expected during a deployment.
-        </p>
-      )}
-      {gone > 0 && (
-        <p className={toneClass('bad', 'dialog-result')} role="alert">
-          {gone === 1 ? '1 process is' : `${gone} processes are`} gone without shutting down. Other workers
-          take over the jobs when the leases end.
-        </p>
-      )}
-      <DataTable
-        label="Processes"
-        list={wholeList(query, query.data)}
-        columns={columns}
-        rowKey={({ id }) => id}
-        paged={false}
-        empty={<EmptyState title="No process seen in the last day" />}
-      />
-    </>
+    <ListPage
+      of={{ ...PROCESSES, columns: columnsOf(mostCommon(running)) }}
+      list={wholeList(query, query.data)}
+      title="Processes"
+      description="Processes that sent a heartbeat in the last day."
+      between={
+        <>
+          {versions.length > 1 && (
+            <p className={toneClass('warn', 'dialog-result')} role="alert">
+              {versions.length} versions are running: {versions.join(', ')}. This is expected during a
+              deployment.
+            </p>
+          )}
+          {gone > 0 && (
+            <p className={toneClass('bad', 'dialog-result')} role="alert">
+              {gone === 1 ? '1 process is' : `${gone} processes are`} gone without shutting down. Other
+              workers take over the jobs when the leases end.
+            </p>
+          )}
+        </>
+      }
+    />
   )
 }
 

@@ -1,12 +1,10 @@
 // Proposals: what one operator wants to be done about money, for another to confirm.
 import { Button } from '@mantine/core'
 import { useState } from 'react'
-import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
-import { Filters, type FilterField } from '../../kit/Filters.tsx'
+import type { TableColumn } from '../../kit/DataTable.tsx'
+import { defineList } from '../../kit/define-list.ts'
 import { Instant } from '../../kit/Instant.tsx'
-import { useList } from '../../kit/list.ts'
-import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState } from '../../kit/states.tsx'
+import { ListPage } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { useTenantPage } from '../../operations/InTenant.tsx'
 import { DecideProposalDialog, ProposalSubject, proposalWords } from '../../operations/proposals.tsx'
@@ -25,55 +23,73 @@ const STATES: Record<State, { status: string; word?: string }> = {
   canceled: { status: 'canceled' },
   expired: { status: 'expired' },
 }
-const FIELDS: FilterField[] = [
-  { kind: 'select', name: 'state', label: 'State', options: Object.keys(STATES) },
-]
 
 /** Why it is not carried out, or else why it was proposed. */
 const whyOf = ({ refused, error, reason }: ProposalRow) => refused ?? error ?? reason
+
+const columnsOf = (open: ReturnType<typeof useTenantPage>['open']): TableColumn<ProposalRow>[] => [
+  {
+    title: 'What',
+    cell: (row) => (
+      <>
+        <strong>{proposalWords(row)}</strong> <span className="dim">of {row.tenant}</span>
+        <ProposalSubject proposal={row} open={open} short />
+        <span title={whyOf(row)}>{whyOf(row)}</span>
+      </>
+    ),
+    clip: true,
+  },
+  { title: 'Proposed', cell: (row) => <ByAndAt by={row.proposed_by} at={row.created_at} />, clip: true },
+  { title: 'State', cell: ({ state }) => <Status {...STATES[state]} /> },
+  {
+    title: 'Decided',
+    cell: ({ state, decided_by, decided_at, expires_at }) =>
+      state === 'open' ? (
+        <>
+          expires <Instant at={expires_at} />
+        </>
+      ) : decided_by === null ? (
+        '–'
+      ) : (
+        <ByAndAt by={decided_by} at={decided_at} />
+      ),
+    clip: true,
+  },
+]
+
+const PROPOSALS = defineList({
+  path: '/ops/proposals',
+  label: 'Proposals',
+  filters: [{ kind: 'choice', name: 'state', label: 'State' }],
+  columns: [],
+  key: 'id',
+  cursor: ({ id }) => id,
+  every_ms: 5_000,
+  empty: {
+    title: 'No proposals',
+    text: (
+      <>
+        They are made on the page of a payout, or with <code>npm run ledger</code>.
+      </>
+    ),
+  },
+})
 
 export function ProposalsPage() {
   const { user } = useSession()
   const [asked, ask] = useState<{ decision: 'confirm' | 'reject'; proposal: ProposalRow }>()
   const [opened, setOpened] = useState(false)
   const tenantPage = useTenantPage()
-  const list = useList<ProposalRow>('/ops/proposals', ['state'], { cursor: ({ id }) => id, every_ms: 5_000 })
   const begin = (decision: 'confirm' | 'reject', proposal: ProposalRow) => {
     ask({ decision, proposal })
     setOpened(true)
   }
-  const columns: TableColumn<ProposalRow>[] = [
-    {
-      title: 'What',
-      cell: (row) => (
-        <>
-          <strong>{proposalWords(row)}</strong> <span className="dim">of {row.tenant}</span>
-          <ProposalSubject proposal={row} open={tenantPage.open} short />
-          <span title={whyOf(row)}>{whyOf(row)}</span>
-        </>
-      ),
-      clip: true,
-    },
-    { title: 'Proposed', cell: (row) => <ByAndAt by={row.proposed_by} at={row.created_at} />, clip: true },
-    { title: 'State', cell: ({ state }) => <Status {...STATES[state]} /> },
-    {
-      title: 'Decided',
-      cell: ({ state, decided_by, decided_at, expires_at }) =>
-        state === 'open' ? (
-          <>
-            expires <Instant at={expires_at} />
-          </>
-        ) : decided_by === null ? (
-          '–'
-        ) : (
-          <ByAndAt by={decided_by} at={decided_at} />
-        ),
-      clip: true,
-    },
-    {
-      title: '',
-      align: 'end',
-      cell: (row) =>
+  return (
+    <ListPage
+      of={{ ...PROPOSALS, columns: columnsOf(tenantPage.open) }}
+      title="Proposals"
+      description="Corrections of balances, and payouts that are failed by force. One operator proposes, and another confirms."
+      row_acts={(row) =>
         row.state === 'open' && (
           <span className="row-buttons">
             {row.proposed_by_id !== user.id && (
@@ -85,27 +101,9 @@ export function ProposalsPage() {
               Reject
             </Button>
           </span>
-        ),
-    },
-  ]
-  return (
-    <>
-      <PageHeader
-        title="Proposals"
-        description="Corrections of balances, and payouts that are failed by force. One operator proposes, and another confirms."
-      />
-      <Filters fields={FIELDS} />
-      <DataTable
-        label="Proposals"
-        list={list}
-        columns={columns}
-        rowKey={({ id }) => id}
-        empty={
-          <EmptyState title="No proposals">
-            They are made on the page of a payout, or with <code>npm run ledger</code>.
-          </EmptyState>
-        }
-      />
+        )
+      }
+    >
       {asked && (
         <DecideProposalDialog
           {...asked}
@@ -120,7 +118,7 @@ export function ProposalsPage() {
         />
       )}
       {tenantPage.dialog}
-    </>
+    </ListPage>
   )
 }
 

@@ -1,10 +1,10 @@
 // Schedules: work that comes again by the clock, with its last run and its next.
 import type { Answers } from '../../generated/answers.ts'
-import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import type { TableColumn } from '../../kit/DataTable.tsx'
+import { defineList } from '../../kit/define-list.ts'
 import { formatDuration, Instant } from '../../kit/Instant.tsx'
 import { wholeList } from '../../kit/list.ts'
-import { PageHeader } from '../../kit/PageHeader.tsx'
-import { EmptyState } from '../../kit/states.tsx'
+import { ListPage } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { useAnswer } from '../../queries.ts'
 
@@ -67,20 +67,24 @@ const COLUMNS: TableColumn<ScheduleRow>[] = [
   },
 ]
 
+const SCHEDULES = defineList({
+  path: '/ops/schedules',
+  label: 'Schedules',
+  columns: COLUMNS,
+  key: 'name',
+  paged: false,
+  empty: { title: 'No runs yet', text: 'They begin when the first worker starts.' },
+})
+
 export function SchedulesPage() {
   const query = useAnswer<ScheduleRow[]>('/ops/schedules', undefined, { every_ms: 5_000 })
   return (
-    <>
-      <PageHeader title="Schedules" description="Recurring work. Each kind runs on one worker at a time." />
-      <DataTable
-        label="Schedules"
-        list={wholeList(query, query.data)}
-        columns={COLUMNS}
-        rowKey={({ name }) => name}
-        paged={false}
-        empty={<EmptyState title="No runs yet">They begin when the first worker starts.</EmptyState>}
-      />
-    </>
+    <ListPage
+      of={SCHEDULES}
+      list={wholeList(query, query.data)}
+      title="Schedules"
+      description="Recurring work. Each kind runs on one worker at a time."
+    />
   )
 }
 

@@ -6,10 +6,9 @@ import type { Answers } from '../../generated/answers.ts'
 import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { CREATED_COLUMN } from '../../kit/columns.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
-import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import { defineList } from '../../kit/define-list.ts'
 import { Instant } from '../../kit/Instant.tsx'
-import { useList } from '../../kit/list.ts'
-import { EmptyState } from '../../kit/states.tsx'
+import { ListView } from '../../kit/ListPage.tsx'
 import { Status } from '../../kit/Status.tsx'
 import { invalidate } from '../../queries.ts'
 import { useMay, useRolesThatMay } from '../../session.tsx'
@@ -18,23 +17,10 @@ import { CreateKeyDialog, RotateKeyDialog } from './key-dialogs.tsx'
 
 type KeyRow = Answers['GET /keys'][number]
 
-export function ApiKeysTab() {
-  const may_manage = useMay('keys.manage')
-  const who_may = useRolesThatMay('keys.manage')
-  const list = useList<KeyRow>('/keys', [])
-  const [open, setOpen] = useState<'create' | 'rotate' | 'revoke'>()
-  // What a dialog was about stays in it while it closes.
-  const [key, setKey] = useState<KeyRow>()
-  const begin = (act: 'rotate' | 'revoke', row: KeyRow) => {
-    setKey(row)
-    setOpen(act)
-  }
-  const close = () => setOpen(undefined)
-  usePaletteActs(
-    useMemo(() => (may_manage ? [{ title: 'Create key', run: () => setOpen('create') }] : []), [may_manage]),
-  )
-
-  const columns: TableColumn<KeyRow>[] = [
+const KEYS = defineList({
+  path: '/keys',
+  label: 'API keys',
+  columns: [
     { title: 'Name', cell: ({ name }) => <strong>{name}</strong>, clip: true },
     { title: 'Key', cell: ({ last_four }) => <span className="mono nowrap">sk_live_…{last_four}</span> },
     { title: 'Status', cell: (row) => <Status status={keyStatus(row)} /> },
@@ -46,24 +32,26 @@ export function ApiKeysTab() {
     { title: 'Last used', cell: ({ last_used_at }) => <Instant at={last_used_at} none="never" /> },
     { title: 'Expires', cell: ({ expires_at }) => <Instant at={expires_at} none="never" /> },
     CREATED_COLUMN,
-    {
-      title: '',
-      align: 'end',
-      cell: (row) =>
-        may_manage &&
-        keyStatus(row) === 'active' && (
-          <span className="row-buttons">
-            <Button size="compact-xs" onClick={() => begin('rotate', row)}>
-              Rotate
-            </Button>
-            <Button size="compact-xs" onClick={() => begin('revoke', row)}>
-              Revoke
-            </Button>
-          </span>
-        ),
-    },
-  ]
+  ],
+  key: 'id',
+  paged: false,
+  empty: { title: 'No keys yet', text: 'A key lets a program use this tenant.' },
+})
 
+export function ApiKeysTab() {
+  const may_manage = useMay('keys.manage')
+  const who_may = useRolesThatMay('keys.manage')
+  const [open, setOpen] = useState<'create' | 'rotate' | 'revoke'>()
+  // What a dialog was about stays in it while it closes.
+  const [key, setKey] = useState<KeyRow>()
+  const begin = (act: 'rotate' | 'revoke', row: KeyRow) => {
+    setKey(row)
+    setOpen(act)
+  }
+  const dialog = (act: typeof open) => ({ opened: open === act, onClose: () => setOpen(undefined) })
+  usePaletteActs(
+    useMemo(() => (may_manage ? [{ title: 'Create key', run: () => setOpen('create') }] : []), [may_manage]),
+  )
   return (
     <>
       <div className="filters">
@@ -80,42 +68,57 @@ export function ApiKeysTab() {
           </div>
         )}
       </div>
-      <DataTable
-        label="API keys"
-        list={list}
-        columns={columns}
-        rowKey={({ id }) => id}
-        paged={false}
-        empty={<EmptyState title="No keys yet">A key lets a program use this tenant.</EmptyState>}
-      />
-      <CreateKeyDialog opened={open === 'create'} onClose={close} />
-      <RotateKeyDialog
-        opened={open === 'rotate'}
-        onClose={close}
-        id={key?.id ?? ''}
-        name={key?.name ?? 'this key'}
-      />
-      <ConfirmDialog
-        opened={open === 'revoke'}
-        onClose={close}
-        title={`Revoke ${key?.name ?? 'this key'}?`}
-        action="Revoke"
-        tone="bad"
-        does={
-          <>
-            Requests with the key that ends in <span className="mono">{key?.last_four}</span> are refused from
-            now on. This cannot be undone.
-          </>
+      <ListView
+        of={KEYS}
+        row_acts={(row) =>
+          may_manage &&
+          keyStatus(row) === 'active' && (
+            <span className="row-buttons">
+              <Button size="compact-xs" onClick={() => begin('rotate', row)}>
+                Rotate
+              </Button>
+              <Button size="compact-xs" onClick={() => begin('revoke', row)}>
+                Revoke
+              </Button>
+            </span>
+          )
         }
-        act={() => askActed('POST', `/keys/${key?.id ?? ''}/revoke`, {})}
-        onDone={() => invalidate('/keys')}
-        outcome={(asked) => (
-          <ActedOutcome of={asked} also_accepted>
-            {key?.name ?? 'The key'} is revoked.
-          </ActedOutcome>
-        )}
       />
+      <CreateKeyDialog {...dialog('create')} />
+      <RotateKeyDialog {...dialog('rotate')} id={key?.id ?? ''} name={key?.name ?? 'this key'} />
+      <RevokeKeyDialog {...dialog('revoke')} of={key} />
     </>
+  )
+}
+
+function RevokeKeyDialog({
+  of: key,
+  ...dialog
+}: {
+  of: KeyRow | undefined
+  opened: boolean
+  onClose: () => void
+}) {
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title={`Revoke ${key?.name ?? 'this key'}?`}
+      action="Revoke"
+      tone="bad"
+      does={
+        <>
+          Requests with the key that ends in <span className="mono">{key?.last_four}</span> are refused from
+          now on. This cannot be undone.
+        </>
+      }
+      act={() => askActed('POST', `/keys/${key?.id ?? ''}/revoke`, {})}
+      onDone={() => invalidate('/keys')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          {key?.name ?? 'The key'} is revoked.
+        </ActedOutcome>
+      )}
+    />
   )
 }
 

@@ -4,24 +4,18 @@ import { Link } from '@tanstack/react-router'
 import { useAddressSearch } from '../../address.ts'
 import { EntryOutcome } from '../../audit/EntryOutcome.tsx'
 import type { Answers } from '../../generated/answers.ts'
-import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
+import type { TableColumn } from '../../kit/DataTable.tsx'
+import { defineList } from '../../kit/define-list.ts'
 import { Facts } from '../../kit/Facts.tsx'
-import { Filters, type FilterField } from '../../kit/Filters.tsx'
-import { CsvExport } from '../../kit/CsvExport.tsx'
 import { Id } from '../../kit/Id.tsx'
 import { formatInstant, Instant } from '../../kit/Instant.tsx'
 import { Json } from '../../kit/Json.tsx'
-import { useList } from '../../kit/list.ts'
+import { ListView } from '../../kit/ListPage.tsx'
 import { EmptyState, Failed } from '../../kit/states.tsx'
 import { useAnswer } from '../../queries.ts'
 import { actionInWords } from './audit-words.ts'
 
 type AuditRow = Answers['GET /audit'][number]
-
-const FIELDS: FilterField[] = [
-  { kind: 'text', name: 'action', label: 'Action', placeholder: 'Capture payment' },
-  { kind: 'text', name: 'actor', label: 'Who', placeholder: 'ada@example.com' },
-]
 
 const COLUMNS: TableColumn<AuditRow>[] = [
   {
@@ -60,23 +54,25 @@ const COLUMNS: TableColumn<AuditRow>[] = [
   { title: 'When', cell: ({ at }) => <Instant at={at} />, csv: ({ at }) => at },
 ]
 
+const ENTRIES = defineList({
+  path: '/audit',
+  label: 'Audit entries',
+  filters: [
+    { kind: 'text', name: 'action', label: 'Action', placeholder: 'Capture payment' },
+    { kind: 'text', name: 'actor', label: 'Who', placeholder: 'ada@example.com' },
+  ],
+  columns: COLUMNS,
+  file: 'audit.csv',
+  key: 'seq',
+  limit: 50,
+  empty: { title: 'No entries yet', text: 'What people do here is recorded and cannot be changed.' },
+})
+
 export function AuditTab() {
   const [{ seq }, change] = useAddressSearch()
-  const list = useList<AuditRow>('/audit', ['action', 'actor'], { limit: 50 })
   return (
     <>
-      <Filters fields={FIELDS} end={<CsvExport list={list} columns={COLUMNS} name="audit.csv" />} />
-      <DataTable
-        label="Audit entries"
-        list={list}
-        columns={COLUMNS}
-        rowKey={(row) => String(row.seq)}
-        empty={
-          <EmptyState title="No entries yet">
-            What people do here is recorded and cannot be changed.
-          </EmptyState>
-        }
-      />
+      <ListView of={ENTRIES} />
       <Modal
         opened={seq !== undefined}
         onClose={() => change({ seq: undefined })}

@@ -1,0 +1,100 @@
+// The page of a list: its heading, its filters, its rows, and their file.
+import type { ReactNode } from 'react'
+import { CsvExport } from './CsvExport.tsx'
+import { DataTable } from './DataTable.tsx'
+import type { ListSpec } from './define-list.ts'
+import { Filters } from './Filters.tsx'
+import { useList, type ListState, type TableList } from './list.ts'
+import { PageHeader } from './PageHeader.tsx'
+import { EmptyState } from './states.tsx'
+
+/** `between` is shown above the rows. `row_acts` are the buttons of a row. `empty_action` creates the first row. */
+type ListParts<T> = {
+  of: ListSpec<T>
+  between?: ReactNode
+  row_acts?: (row: T) => ReactNode
+  empty_action?: ReactNode
+}
+/** `id` replaces `{id}` in the path. A page that reads its list itself passes `list` and `exported`. */
+type ListViewProps<T> = ListParts<T> & {
+  id?: string
+  list?: TableList<T>
+  exported?: Pick<ListState<T>, 'path' | 'filters'> | undefined
+}
+
+/** `frame` surrounds the list, e.g. with tabs. `children` follow it, e.g. its dialogs. */
+export function ListPage<T>({
+  title,
+  description,
+  above,
+  actions,
+  frame = (list) => list,
+  children,
+  ...view
+}: ListViewProps<T> & {
+  title: string
+  description: string
+  above?: { to: string; title: string }
+  actions?: ReactNode
+  frame?: (list: ReactNode) => ReactNode
+  children?: ReactNode
+}) {
+  return (
+    <>
+      <PageHeader title={title} description={description} above={above} actions={actions} />
+      {frame(<ListView {...view} />)}
+      {children}
+    </>
+  )
+}
+
+/** A list in a page that has a heading of its own. */
+export function ListView<T>({ list, exported, id, ...parts }: ListViewProps<T>) {
+  if (list === undefined) return <ReadList {...parts} id={id} />
+  return <ListTable {...parts} list={list} exported={exported} />
+}
+
+function ReadList<T>({ id, ...parts }: ListParts<T> & { id: string | undefined }) {
+  const list = useList(parts.of, { id })
+  return <ListTable {...parts} list={list} exported={list} />
+}
+
+function ListTable<T>({
+  of: { label, fields, columns, file, file_columns = columns, key, to, acting, paged, empty },
+  list,
+  exported,
+  between,
+  row_acts,
+  empty_action,
+}: ListParts<T> & { list: TableList<T>; exported: ListViewProps<T>['exported'] }) {
+  const acts = row_acts === undefined ? [] : [{ title: '', align: 'end' as const, cell: row_acts }]
+  return (
+    <>
+      {fields.length > 0 && (
+        <Filters
+          fields={fields}
+          end={
+            file === undefined || exported === undefined ? undefined : (
+              <CsvExport list={exported} columns={file_columns} name={file} />
+            )
+          }
+        />
+      )}
+      {between}
+      <DataTable
+        label={label}
+        list={list}
+        columns={[...columns, ...acts]}
+        rowKey={(row) => String(row[key])}
+        to={to}
+        acting={acting}
+        paged={paged}
+        empty={
+          <EmptyState title={empty.title} curl={empty.curl} action={empty_action}>
+            {empty.text}
+          </EmptyState>
+        }
+      />
+    </>
+  )
+}

@@ -1,0 +1,150 @@
+// The filters of a list as data. The compiler compares them with the parameters that the API takes for this list.
+import type { AddressSearch } from '../address.ts'
+import { LIST_FILTERS } from '../generated/filters.ts'
+import { inWords } from './statuses.ts'
+
+export type Option = { value: string; label: string }
+
+/** `linked`: shown only while the address sets it. Links lead here with it, and its chip removes it. */
+type Field = { label: string; linked?: boolean }
+
+/** A filter as it is drawn. Its names are parameters of the address. */
+export type FilterField = Field &
+  (
+    | {
+        kind: 'select'
+        name: string
+        /** A function gets the value in the address, which may be one that is not offered. */
+        options: Option[] | ((chosen: string) => Option[])
+        /** The label of the default. Default: `Any`. */
+        unset?: string
+        sends?: Sends
+      }
+    | {
+        kind: 'text'
+        name: string
+        placeholder?: string
+        problem?: (text: string) => string | null
+        sends?: Sends
+      }
+    /** A minimum and a maximum amount, in the currency of the address. The address has them in minor units. */
+    | { kind: 'amount'; from: string; to: string }
+    /** A range of days: the beginning of the first and the end of the last. */
+    | { kind: 'days'; from: string; to: string }
+  )
+
+/** The parameters of the API that a text stands for. Default: the parameter of the same name. */
+type Sends = (text: string) => Record<string, string | undefined>
+
+type Lists = typeof LIST_FILTERS
+type ParametersOf<Path> = Path extends keyof Lists ? Lists[Path] : object
+/** The names of the parameters that take `Kind`. */
+type Taking<Path, Kind> = {
+  [Name in keyof ParametersOf<Path>]: ParametersOf<Path>[Name] extends Kind ? Name : never
+}[keyof ParametersOf<Path>] &
+  string
+type ValueOf<
+  Path,
+  Name extends keyof ParametersOf<Path>,
+> = ParametersOf<Path>[Name] extends readonly (infer Value extends string)[] ? Value : never
+type SentTo<Path> = {
+  [
+    Name in keyof ParametersOf<Path> & string as ParametersOf<Path>[Name] extends 'object'
+      ? `${Name}[${string}]`
+      : Name
+  ]?: string
+}
+/** A parameter of the API, or a name of our own with the parameters that it stands for. */
+type Named<Path, Kind> =
+  | { name: Taking<Path, Kind>; sends?: never }
+  | { name: string; sends: (text: string) => SentTo<Path> }
+
+/**
+ * A filter of the list at `Path`. `choice`: one of the values that the API takes; `words` are their labels. `select`: a
+ * text that is chosen from a list. `flag`: a boolean, either set or not.
+ */
+export type FilterOf<Path> = Field &
+  (
+    | ({ kind: 'text'; placeholder?: string; problem?: (text: string) => string | null } & Named<
+        Path,
+        'string' | 'integer'
+      >)
+    | ({
+        kind: 'select'
+        options: Option[] | ((chosen: string) => Option[])
+        unset?: string
+      } & Named<Path, 'string' | 'date-time'>)
+    | ChoiceOf<Path>
+    | { kind: 'flag'; name: Taking<Path, 'boolean'>; set: string; unset?: string }
+    | { kind: 'amount'; from: Taking<Path, 'integer'>; to: Taking<Path, 'integer'> }
+    | { kind: 'days'; from: Taking<Path, 'date-time'>; to: Taking<Path, 'date-time'> }
+  )
+
+type ChoiceOf<Path> = {
+  [Name in Taking<Path, readonly string[]>]: {
+    kind: 'choice'
+    name: Name
+    unset?: string
+    words?: Record<ValueOf<Path, Name>, string>
+  }
+}[Taking<Path, readonly string[]>]
+
+/** A filter of any list. */
+type AnyFilter =
+  | FilterField
+  | (Field & { kind: 'choice'; name: string; unset?: string; words?: Record<string, string> })
+  | (Field & { kind: 'flag'; name: string; set: string; unset?: string })
+
+/** The fields of the filters of a list. */
+export function fieldsOf<Path extends string>(path: Path, filters: FilterOf<Path>[]): FilterField[] {
+  return (filters as AnyFilter[]).map((filter) => {
+    if (filter.kind === 'flag') {
+      const { set, ...field } = filter
+      return { ...field, kind: 'select', options: [{ value: 'true', label: set }] }
+    }
+    if (filter.kind !== 'choice') return filter
+    const { words, ...field } = filter
+    const options =
+      words === undefined
+        ? valuesOf(path, field.name).map((value) => ({ value, label: inWords(value) }))
+        : Object.entries(words).map(([value, label]) => ({ value, label }))
+    return { ...field, kind: 'select', options }
+  })
+}
+
+/** The values that a parameter takes; none where it takes any text. */
+function valuesOf(path: string, name: string): readonly string[] {
+  const lists: Record<string, Record<string, string | readonly string[]>> = LIST_FILTERS
+  const taken = lists[path]?.[name]
+  return typeof taken === 'object' ? taken : []
+}
+
+/** The filters that are set in the address. */
+export function filtersIn(fields: FilterField[], search: AddressSearch): Record<string, string> {
+  return presentIn(
+    fields.flatMap((field) => ('name' in field ? [field.name] : [field.from, field.to])),
+    search,
+  )
+}
+
+/** The parameters of the API for the filters in the address. */
+export function sentBy(fields: FilterField[], search: AddressSearch): Record<string, string | undefined> {
+  const sent: Record<string, string | undefined> = {}
+  for (const field of fields) {
+    if (!('sends' in field) || field.sends === undefined) continue
+    const text = search[field.name]?.trim() ?? ''
+    if (text !== '') Object.assign(sent, field.sends(text))
+  }
+  const named = fields.filter((field) => !('sends' in field))
+  return { ...sent, ...filtersIn(named, search) }
+}
+
+/** The parameters of the address that are set, of those in `names`. */
+export function presentIn(names: readonly string[], search: AddressSearch): Record<string, string> {
+  return Object.fromEntries(
+    names.flatMap((name) => {
+      const value = search[name]
+      return value === undefined || value === '' ? [] : [[name, value]]
+    }),
+  )
+}

@@ -1,0 +1,54 @@
+// The filters of the pages' lists: what does not fit the API does not compile, and what the API is sent for an address.
+import { expect, test } from 'vitest'
+import { LIST_FILTERS } from '../src/dashboard/web/generated/filters.ts'
+import { fieldsOf, filtersIn, sentBy } from '../src/dashboard/web/kit/filter-fields.ts'
+
+test('a filter that the list does not take, and words without one of its values, do not compile', () => {
+  // @ts-expect-error -- payouts have no customer
+  fieldsOf('/v1/payouts', [{ kind: 'text', name: 'customer_id', label: 'Customer' }])
+  // @ts-expect-error -- a day is no text
+  fieldsOf('/v1/payouts', [{ kind: 'text', name: 'created_from', label: 'Created' }])
+  // @ts-expect-error -- `customer` is not what it is sent as
+  fieldsOf('/v1/payments', [{ kind: 'text', name: 'who', label: 'Who', sends: (customer) => ({ customer }) }])
+  const words = { pending: 'Pending', failed: 'Failed' }
+  // @ts-expect-error -- a refund can have succeeded
+  fieldsOf('/v1/refunds', [{ kind: 'choice', name: 'status', label: 'Status', words }])
+})
+
+test('a choice offers all values of its parameter', () => {
+  const [status, kind] = fieldsOf('/v1/ai/tasks', [
+    { kind: 'choice', name: 'status', label: 'Status' },
+    {
+      kind: 'choice',
+      name: 'kind',
+      label: 'Kind',
+      words: { generate: 'Text', classify: 'Label', extract: 'Data' },
+    },
+  ])
+  expect(status).toMatchObject({
+    kind: 'select',
+    options: LIST_FILTERS['/v1/ai/tasks'].status.map((value) => expect.objectContaining({ value })),
+  })
+  expect(kind).toMatchObject({ options: [{ value: 'generate', label: 'Text' }, {}, {}] })
+})
+
+test('a text is sent as the parameters that it stands for, and counts as a filter', () => {
+  const fields = fieldsOf('/v1/payments', [
+    { kind: 'amount', from: 'amount_min', to: 'amount_max', label: 'Amount' },
+    {
+      kind: 'text',
+      name: 'search',
+      label: 'Search',
+      sends: (processor_reference) => ({ processor_reference }),
+    },
+    { kind: 'text', name: 'note', label: 'Note', sends: (note) => ({ 'metadata[note]': note }) },
+  ])
+  const search = { amount_min: '100', amount_max: '', search: ' pi_1 ', note: 'late', tab: 'other' }
+  expect(sentBy(fields, search)).toEqual({
+    processor_reference: 'pi_1',
+    'metadata[note]': 'late',
+    amount_min: '100',
+  })
+  expect(filtersIn(fields, search)).toEqual({ amount_min: '100', search: ' pi_1 ', note: 'late' })
+  expect(filtersIn(fields, { tab: 'other' })).toEqual({})
+})
