@@ -1,8 +1,8 @@
 // Before an act about jobs: how many they are, why it is done, and then how far it is.
-import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { Bone } from '../kit/Bone.tsx'
 import { ConfirmDialog, DialogError } from '../kit/ConfirmDialog.tsx'
+import { ReasonField } from '../kit/ReasonField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { filterWords, JOB_ACTS, whyNoAct, type JobActWords } from './job-acts.ts'
 import { JobActAsked } from './JobActProgress.tsx'
@@ -97,16 +97,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
     >
       {lost && <LatestActs />}
       {resolves && count?.filter !== null && <TookEffect value={took_effect} onChange={setTookEffect} />}
-      {count?.filter !== null && (
-        <Textarea
-          label="Reason"
-          maxLength={1000}
-          autosize
-          required
-          value={reason}
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
-      )}
+      {count?.filter !== null && <ReasonField value={reason} onChange={setReason} required />}
     </ConfirmDialog>
   )
 }

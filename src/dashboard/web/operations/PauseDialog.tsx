@@ -1,8 +1,9 @@
 // Pausing and resuming: a queue, a tenant, or a tenant in a queue.
-import { Select, Textarea } from '@mantine/core'
+import { Select } from '@mantine/core'
 import { useDebouncedValue } from '@mantine/hooks'
 import { useState } from 'react'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { ReasonField } from '../kit/ReasonField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
 import { askActed, AuditLink } from '../kit/Acted.tsx'
 import type { TenantRow } from './shapes.ts'
@@ -68,15 +69,7 @@ function Dialog({ target, opened, close }: { target: PauseTarget; opened: boolea
       onDone={() => invalidate('/ops/pauses', '/ops/queues')}
     >
       {pauses && (
-        <Textarea
-          label="Reason"
-          description="All operators can read it."
-          maxLength={1000}
-          autosize
-          required
-          value={reason}
-          onChange={(event) => setReason(event.currentTarget.value)}
-        />
+        <ReasonField description="All operators can read it." value={reason} onChange={setReason} required />
       )}
     </ConfirmDialog>
   )

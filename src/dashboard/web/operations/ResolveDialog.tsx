@@ -1,8 +1,9 @@
 // An operator says what became of a call whose outcome is not known: what they chose decides what will happen.
-import { Textarea, TextInput } from '@mantine/core'
+import { TextInput } from '@mantine/core'
 import { useState } from 'react'
 import { askActed } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { ReasonField } from '../kit/ReasonField.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { nounWords } from '../nouns.ts'
 import { invalidate } from '../queries.ts'
@@ -59,14 +60,7 @@ export function ResolveDialog({
           onChange={(event) => setReference(event.currentTarget.value)}
         />
       )}
-      <Textarea
-        label="Reason"
-        maxLength={1000}
-        autosize
-        required
-        value={reason}
-        onChange={(event) => setReason(event.currentTarget.value)}
-      />
+      <ReasonField value={reason} onChange={setReason} required />
     </ConfirmDialog>
   )
 }

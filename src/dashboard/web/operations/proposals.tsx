@@ -1,8 +1,8 @@
 // Proposals of operators: in words, and the dialogs that make and decide them.
-import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import { askActed, AuditLink } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { ReasonField } from '../kit/ReasonField.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { Id } from '../kit/Id.tsx'
 import { pageOfNoun } from '../nouns.ts'
@@ -99,15 +99,7 @@ export function ForceFailDialog({
       )}
       onDone={again}
     >
-      <Textarea
-        label="Reason"
-        description="Shown as its failure."
-        rows={2}
-        maxLength={1000}
-        value={reason}
-        onChange={(event) => setReason(event.currentTarget.value)}
-        data-autofocus
-      />
+      <ReasonField description="Shown as its failure." value={reason} onChange={setReason} />
     </ConfirmDialog>
   )
 }

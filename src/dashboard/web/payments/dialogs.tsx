@@ -7,7 +7,6 @@ import { sluice } from '../api.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
 import { formatMoney, inSteps, parseMoney, typedMoney } from '../kit/amounts.ts'
-import { inWords } from '../kit/statuses.ts'
 import { invalidate } from '../queries.ts'
 import { processorName, refundableMinor } from './words.ts'
 
@@ -85,12 +84,12 @@ export function CaptureDialog({ payment, opened, onClose }: ActDialog) {
   )
 }
 
-const CANCEL_REASONS: NonNullable<CancelPayment['reason']>[] = [
-  'requested_by_customer',
-  'duplicate',
-  'fraudulent',
-  'abandoned',
-]
+const CANCEL_REASONS: Record<NonNullable<CancelPayment['reason']>, string> = {
+  requested_by_customer: 'Requested by customer',
+  duplicate: 'Duplicate',
+  fraudulent: 'Fraudulent',
+  abandoned: 'Abandoned',
+}
 
 export function CancelDialog({ payment, opened, onClose }: ActDialog) {
   const { id, currency, amount_capturable_minor: held, amount_minor } = payment
@@ -114,16 +113,16 @@ export function CancelDialog({ payment, opened, onClose }: ActDialog) {
       onSettled={again}
       outcome={(result) => <ActedOutcome of={result}>The payment is canceled.</ActedOutcome>}
     >
-      <ReasonField reasons={CANCEL_REASONS} value={reason} onChange={setReason} />
+      <ProcessorReasonField reasons={CANCEL_REASONS} value={reason} onChange={setReason} />
     </ConfirmDialog>
   )
 }
 
-const REFUND_REASONS: NonNullable<CreateRefund['reason']>[] = [
-  'requested_by_customer',
-  'duplicate',
-  'fraudulent',
-]
+const REFUND_REASONS: Record<NonNullable<CreateRefund['reason']>, string> = {
+  requested_by_customer: 'Requested by customer',
+  duplicate: 'Duplicate',
+  fraudulent: 'Fraudulent',
+}
 
 export function RefundDialog({ payment, opened, onClose }: ActDialog) {
   const { id, currency, amount_captured_minor: captured, amount_refunded_minor: refunded } = payment
@@ -173,29 +172,31 @@ export function RefundDialog({ payment, opened, onClose }: ActDialog) {
       )}
     >
       <AmountField of={amount} most={left} currency={currency} />
-      <ReasonField reasons={REFUND_REASONS} value={reason} onChange={setReason} />
+      <ProcessorReasonField reasons={REFUND_REASONS} value={reason} onChange={setReason} />
     </ConfirmDialog>
   )
 }
 
-function ReasonField<T extends string>({
+/** One of the reasons that the processor knows. */
+function ProcessorReasonField<T extends string>({
   reasons,
   value,
   onChange,
 }: {
-  reasons: T[]
+  reasons: Record<T, string>
   value: T | null | undefined
   onChange: (reason: T | undefined) => void
 }) {
+  const known = Object.keys(reasons) as T[]
   return (
     <NativeSelect
       label="Reason"
       description="Sent to the processor too."
       value={value ?? ''}
-      onChange={(event) => onChange(reasons.find((reason) => reason === event.currentTarget.value))}
+      onChange={(event) => onChange(known.find((reason) => reason === event.currentTarget.value))}
       data={[
         { value: '', label: 'None' },
-        ...reasons.map((reason) => ({ value: reason, label: inWords(reason) })),
+        ...known.map((reason) => ({ value: reason, label: reasons[reason] })),
       ]}
     />
   )

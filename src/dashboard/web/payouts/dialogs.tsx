@@ -1,11 +1,11 @@
 // The dialogs that act on a payout: cancel it, or say that it failed.
-import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import type { Payout } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { useAsOpened } from '../dialogs.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { ReasonField } from '../kit/ReasonField.tsx'
 import { formatMoney } from '../kit/amounts.ts'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
@@ -94,15 +94,11 @@ export function FailPayoutDialog({ opened, onClose, payout: now }: PayoutDialog)
       )}
     >
       {(errorOf) => (
-        <Textarea
-          label="Reason"
+        <ReasonField
           description="Shown as its failure."
-          rows={2}
-          maxLength={1000}
           value={reason}
           error={errorOf('reason')}
-          onChange={(event) => setReason(event.currentTarget.value)}
-          data-autofocus
+          onChange={setReason}
         />
       )}
     </ConfirmDialog>

@@ -1,10 +1,10 @@
 // The dialogs that act on a verification: decide it by hand, or ask for another link.
-import { Textarea } from '@mantine/core'
 import { useState } from 'react'
 import type { KycDecision, Verification } from '#sdk/index.ts'
 import { sluice } from '../api.ts'
 import { acted, ActedOutcome } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
+import { ReasonField } from '../kit/ReasonField.tsx'
 import { Status } from '../kit/Status.tsx'
 import { PartyName } from '../parties/PartyName.tsx'
 import { invalidate } from '../queries.ts'
@@ -61,15 +61,11 @@ export function DecideDialog({
       )}
     >
       {(errorOf) => (
-        <Textarea
-          label="Reason"
+        <ReasonField
           description="Kept with the decision."
-          rows={2}
-          maxLength={1000}
           value={reason}
           error={errorOf('reason')}
-          onChange={(event) => setReason(event.currentTarget.value)}
-          data-autofocus
+          onChange={setReason}
         />
       )}
     </ConfirmDialog>
