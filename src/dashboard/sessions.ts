@@ -8,6 +8,7 @@ import { twoFactor } from 'better-auth/plugins/two-factor'
 import { CamelCasePlugin, Kysely } from 'kysely'
 import { PostgresJSDialect } from 'kysely-postgres-js'
 import { need, type Config } from '#core/config.ts'
+import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import type { Log } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -30,61 +31,7 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
     dates: true,
   })
   ends.defer(() => pool.end({ timeout: 5 }))
-  const db = new Kysely<unknown>({
-    dialect: new PostgresJSDialect({ postgres: () => withoutReserving(pool) }),
-    plugins: [new CamelCasePlugin()],
-  })
-  const { DASHBOARD_URL } = config
-  const auth = betterAuth({
-    appName: NAME,
-    basePath: AUTH_PATH,
-    ...(DASHBOARD_URL !== undefined && { baseURL: DASHBOARD_URL }),
-    secrets: secretsOf(need(config, 'ENCRYPTION_KEY')),
-    database: { db, type: 'postgres', transaction: false },
-    // Users are made by invitations.
-    emailAndPassword: {
-      enabled: true,
-      disableSignUp: true,
-      minPasswordLength: PASSWORD_LENGTH.min,
-      maxPasswordLength: PASSWORD_LENGTH.max,
-    },
-    user: { modelName: 'users' },
-    account: { modelName: 'userAccounts' },
-    session: { modelName: 'userSessions', expiresIn: 7 * 24 * 3600, updateAge: 24 * 3600 },
-    verification: { modelName: 'userChallenges' },
-    // The limits of sign-in are ours, and hold for all processes together.
-    rateLimit: { enabled: false },
-    telemetry: { enabled: false },
-    plugins: [
-      twoFactor({ issuer: NAME, schema: { twoFactor: { modelName: 'userTwoFactors' } } }),
-      passkey({
-        rpName: NAME,
-        rpID: DASHBOARD_URL === undefined ? 'localhost' : new URL(DASHBOARD_URL).hostname,
-        // A passkey is asked for instead of password and code, so it must itself ask who uses it.
-        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
-        registration: {
-          afterVerification: ({ verification }) => mustVerify(verification.registrationInfo?.userVerified),
-        },
-        authentication: {
-          afterVerification: ({ verification }) => mustVerify(verification.authenticationInfo.userVerified),
-        },
-        schema: { passkey: { modelName: 'userPasskeys', fields: { credentialID: 'credentialId' } } },
-      }),
-    ],
-    advanced: {
-      cookiePrefix: 'sluice',
-      useSecureCookies: DASHBOARD_URL?.startsWith('https:') === true,
-      defaultCookieAttributes: { sameSite: 'strict', httpOnly: true },
-      database: { generateId: () => newId() },
-      ipAddress: { ipAddressHeaders: [ADDRESS_HEADER] },
-      // The guard has looked before any request comes here.
-      disableCSRFCheck: true,
-    },
-    logger: {
-      level: 'error',
-      log: (level, message) => log[level === 'error' ? 'warn' : 'debug']({ from: 'sign-in' }, message),
-    },
-  })
+  const auth = createAuth(config, log, openKysely(pool))
   const context = await auth.$context
   return {
     /** Answers a request under `AUTH_PATH`. */
@@ -113,6 +60,68 @@ export async function openSessions(config: Config, log: Log, ends: AsyncDisposab
     /** Opens what it has sealed, such as the secret of one-time codes. */
     open: (sealed: string): Promise<string> => symmetricDecrypt({ key: context.secretConfig, data: sealed }),
   }
+}
+
+function openKysely(pool: Sql): Kysely<unknown> {
+  return new Kysely<unknown>({
+    dialect: new PostgresJSDialect({ postgres: () => withoutReserving(pool) }),
+    plugins: [new CamelCasePlugin()],
+  })
+}
+
+/** better-auth with our options. */
+function createAuth(config: Config, log: Log, db: Kysely<unknown>) {
+  const { DASHBOARD_URL } = config
+  return betterAuth({
+    appName: NAME,
+    basePath: AUTH_PATH,
+    ...(DASHBOARD_URL !== undefined && { baseURL: DASHBOARD_URL }),
+    secrets: secretsOf(need(config, 'ENCRYPTION_KEY')),
+    database: { db, type: 'postgres', transaction: false },
+    // Users are created by invitations.
+    emailAndPassword: {
+      enabled: true,
+      disableSignUp: true,
+      minPasswordLength: PASSWORD_LENGTH.min,
+      maxPasswordLength: PASSWORD_LENGTH.max,
+    },
+    user: { modelName: 'users' },
+    account: { modelName: 'userAccounts' },
+    session: { modelName: 'userSessions', expiresIn: 7 * 24 * 3600, updateAge: 24 * 3600 },
+    verification: { modelName: 'userChallenges' },
+    // We limit sign-in ourselves, over all processes.
+    rateLimit: { enabled: false },
+    telemetry: { enabled: false },
+    plugins: [
+      twoFactor({ issuer: NAME, schema: { twoFactor: { modelName: 'userTwoFactors' } } }),
+      passkey({
+        rpName: NAME,
+        rpID: DASHBOARD_URL === undefined ? 'localhost' : new URL(DASHBOARD_URL).hostname,
+        // A passkey replaces both password and code, so it must verify the user itself.
+        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+        registration: {
+          afterVerification: ({ verification }) => mustVerify(verification.registrationInfo?.userVerified),
+        },
+        authentication: {
+          afterVerification: ({ verification }) => mustVerify(verification.authenticationInfo.userVerified),
+        },
+        schema: { passkey: { modelName: 'userPasskeys', fields: { credentialID: 'credentialId' } } },
+      }),
+    ],
+    advanced: {
+      cookiePrefix: 'sluice',
+      useSecureCookies: DASHBOARD_URL?.startsWith('https:') === true,
+      defaultCookieAttributes: { sameSite: 'strict', httpOnly: true },
+      database: { generateId: () => newId() },
+      ipAddress: { ipAddressHeaders: [ADDRESS_HEADER] },
+      // The guard has checked the request already.
+      disableCSRFCheck: true,
+    },
+    logger: {
+      level: 'error',
+      log: (level, message) => log[level === 'error' ? 'warn' : 'debug']({ from: 'sign-in' }, message),
+    },
+  })
 }
 
 function mustVerify(user_verified: boolean | undefined): void {

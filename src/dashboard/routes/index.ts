@@ -4,11 +4,13 @@ import { inTenant, type DashboardContext } from '../context.ts'
 import { changes } from '../guard.ts'
 import { readInTurn } from '../reads.ts'
 import { askedOf } from '../told.ts'
+import { accountRoutes } from './account.ts'
 import { auditLogRoutes } from './audit-log.ts'
 import { emailDomainRoutes } from './email-domains.ts'
 import { eventFigureRoutes } from './events.ts'
 import { invitationRoutes } from './invitations.ts'
 import { keyRoutes } from './keys.ts'
+import { memberInvitationRoutes } from './member-invitations.ts'
 import { memberRoutes } from './members.ts'
 import { operationsRoutes } from './operations/index.ts'
 import { overviewRoutes } from './overview.ts'
@@ -20,6 +22,7 @@ const TENANT_ROUTES: ((app: FastifyInstance, context: DashboardContext) => void)
   keyRoutes,
   emailDomainRoutes,
   memberRoutes,
+  memberInvitationRoutes,
   auditLogRoutes,
   overviewRoutes,
   eventFigureRoutes,
@@ -34,6 +37,7 @@ declare module 'fastify' {
 
 export const DASHBOARD_ROUTES: ((app: FastifyInstance, context: DashboardContext) => void)[] = [
   signInRoutes,
+  accountRoutes,
   sessionRoutes,
   invitationRoutes,
   tenantRoutes,

@@ -1,32 +1,13 @@
-// Settings, Members: who belongs to a tenant and as what, and who is invited.
+// Settings, Members: who belongs to a tenant and as what.
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ZodTypeProvider } from 'fastify-type-provider-zod'
 import { z } from 'zod'
-import { bareAddress } from '#core/addresses.ts'
 import { AppError } from '#core/errors.ts'
-import { isMailAddress } from '#core/mail-address.ts'
-import { requestMessages } from '#domain/messages/request.ts'
-import { NO_LIMITS, requestSystemEmail } from '#domain/messages/system-email.ts'
 import { findMembers } from '#domain/people/find.ts'
-import { invitationEmail } from '#domain/people/invitation-email.ts'
-import {
-  findInvitations,
-  invite,
-  revokeInvitation,
-  type InviteResult,
-  type RevokeResult,
-} from '#domain/people/invitations.ts'
+import { findInvitations, type InviteResult, type RevokeResult } from '#domain/people/invitations.ts'
 import { changeRole, removeMember, type MemberResult } from '#domain/people/members.ts'
 import { roleSchema } from '#domain/people/role.ts'
-import {
-  actorOf,
-  asMember,
-  inTenant,
-  mailsInvitations,
-  type DashboardContext,
-  type InTenant,
-} from '../context.ts'
-import { originOf } from '../guard.ts'
+import { actorOf, asMember, inTenant, type DashboardContext, type InTenant } from '../context.ts'
 import { AUDIT_HEADER } from '../on-record.ts'
 import { assertMay } from '../roles.ts'
 
@@ -49,31 +30,9 @@ const invitationSchema = z.object({
   expires_at: z.string(),
 })
 const membersSchema = z.object({ members: z.array(memberSchema), invitations: z.array(invitationSchema) })
-const inviteBody = z.strictObject({
-  email: z
-    .string()
-    .trim()
-    .max(320, { abort: true })
-    .refine((text) => isMailAddress(text), { error: 'must be an email address' })
-    .transform((text) => bareAddress(text).toLowerCase()),
-  role: roleSchema,
-})
-const invitedSchema = z.object({
-  id: z.uuid(),
-  email: z.string(),
-  role: roleSchema,
-  expires_at: z.string(),
-  /** Where no email is sent, also because the address has had enough: to be passed on by hand. */
-  link: z.string().nullable(),
-  sent: z.boolean(),
-})
-const byId = z.strictObject({ id: z.uuid().toLowerCase() })
 const byUser = z.strictObject({ user_id: z.uuid().toLowerCase() })
 
-export function memberRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, config, vault, hashOf } = context
-  const sends_email = mailsInvitations(context)
-
+export function memberRoutes(root: FastifyInstance, { sql }: DashboardContext): void {
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get(
@@ -88,59 +47,6 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
       return { members, invitations }
     },
   )
-
-  app.post(
-    '/api/members/invitations',
-    { schema: { body: inviteBody, response: { 201: invitedSchema } } },
-    async (request, reply) => {
-      const { tenant, name } = manager(request)
-      const { email, role } = request.body
-      // Where it is mailed without DASHBOARD_URL, people are at this machine.
-      const origin =
-        sends_email && config.DASHBOARD_URL === undefined
-          ? `http://localhost:${request.socket.localPort}`
-          : originOf(config, request)
-      const linkOf = (token: string) => `${origin}/invitation/${token}`
-      const by = actorOf(request, tenant.id)
-      const invited = await invite(
-        sql,
-        { tenant_id: tenant.id, email, role, by, mailed: sends_email },
-        async (tx, { id, token }) => {
-          const mail = requestSystemEmail(
-            { vault, hashOf, from: config.SYSTEM_EMAIL_FROM! },
-            {
-              about: 'invitation',
-              idempotency_key: `invitation ${id}`,
-              email: {
-                to: email,
-                ...invitationEmail({
-                  by: name,
-                  tenant: tenant.name,
-                  slug: tenant.slug,
-                  link: linkOf(token),
-                }),
-              },
-              metadata: { tenant_id: tenant.id, invitation_id: id },
-            },
-          )
-          await requestMessages(tx, 'email', NO_LIMITS, [mail])
-        },
-      )
-      if ('refused' in invited) throw refusal(invited.refused)
-      const { id, token, expires_at, mailed, audit_entry } = invited
-      return await reply
-        .code(201)
-        .header(AUDIT_HEADER, audit_entry)
-        .send({ id, email, role, expires_at, link: mailed ? null : linkOf(token), sent: mailed })
-    },
-  )
-
-  app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
-    const { tenant } = manager(request)
-    const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
-    const audit_entry = changed(await revokeInvitation(sql, asked))
-    return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
-  })
 
   app.patch(
     '/api/members/:user_id',
@@ -158,7 +64,8 @@ export function memberRoutes(root: FastifyInstance, context: DashboardContext): 
   })
 }
 
-function manager(request: FastifyRequest): InTenant {
+/** Throws `forbidden` unless the member may manage members. */
+export function manager(request: FastifyRequest): InTenant {
   const member = asMember(request)
   assertMay(member.role, 'members.manage')
   return member
@@ -169,7 +76,8 @@ function changeOf(request: FastifyRequest, user_id: string) {
   return { tenant_id: tenant.id, user_id, by: actorOf(request, tenant.id) }
 }
 
-function changed(result: MemberResult | RevokeResult): number {
+/** Returns the audit entry of a change. Throws if it was refused. */
+export function changed(result: MemberResult | RevokeResult): number {
   if ('refused' in result) throw refusal(result.refused)
   return result.changed
 }
@@ -180,7 +88,7 @@ const OWNERS_ONLY = {
   context: { roles: ['owner'] },
 }
 
-function refusal(refused: Refused): AppError {
+export function refusal(refused: Refused): AppError {
   if (refused === 'no_manager') return new AppError('forbidden')
   if (refused === 'owners_only') return new AppError('forbidden', OWNERS_ONLY)
   if (refused === 'no_member') return new AppError('not_found', { message: 'There is no such member.' })

@@ -7,7 +7,7 @@ import { AppError } from '#core/errors.ts'
 import { AREA_NAMES } from '#domain/areas.ts'
 import { findPausesOf, heldQueueSchema } from '#domain/jobs/pauses.ts'
 import { appendAuditEntry } from '#domain/people/audit-log.ts'
-import { findTenantsOf, showTenant } from '#domain/people/find.ts'
+import { findTenantsOf, showTenant, type SignedIn } from '#domain/people/find.ts'
 import { rolesToGive } from '#domain/people/managers.ts'
 import { roleSchema } from '#domain/people/role.ts'
 import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
@@ -55,43 +55,14 @@ const sessionSchema = z.object({
 })
 
 export function sessionRoutes(root: FastifyInstance, context: DashboardContext): void {
-  const { sql, lists, areas, signedIn, operations, config, version, emulators } = context
+  const { sql, lists, signedIn } = context
   const app = root.withTypeProvider<ZodTypeProvider>()
 
   app.get('/api/session', { schema: { response: { 200: sessionSchema } } }, async (request, reply) => {
     const found = await signedIn(request, { prolong: true })
     await checkTenant(sql, request, found)
-    const { session_id, user_id: id, name, email, two_factor_enabled, is_operator, tenant } = found
     for (const cookie of request.set_cookies ?? []) reply.header('set-cookie', cookie)
-    return {
-      session_id,
-      user: { id, name, email, two_factor_enabled },
-      is_operator,
-      tenant,
-      role: tenant?.role ?? null,
-      may: tenant === null ? [] : actsOf(tenant.role, operations),
-      who_may: rolesByAct(operations),
-      roles_to_give: rolesToGive(tenant?.role ?? null),
-      key_scopes: tenant === null ? [] : scopesOf(tenant.role),
-      tenants: await findTenantsOf(sql, id),
-      areas: AREA_NAMES.map((area) => ({
-        name: area,
-        state: areas.deployed.includes(area)
-          ? ('deployed' as const)
-          : areas.switched_off.includes(area)
-            ? ('switched_off' as const)
-            : areas.without_credentials.includes(area)
-              ? ('without_credentials' as const)
-              : ('not_deployed' as const),
-      })),
-      emulators,
-      payment_method_to_try: emulators.some((name) => name.toLowerCase() === PAYMENTS.provider)
-        ? PAYMENTS.examples.payment_method
-        : null,
-      api_url: config.API_URL ?? '',
-      sends_email: mailsInvitations(context),
-      version,
-    }
+    return await describeSession(context, found)
   })
 
   root.register(async (scope) => {
@@ -128,4 +99,41 @@ export function sessionRoutes(root: FastifyInstance, context: DashboardContext):
       return await reply.code(204).send()
     },
   )
+}
+
+/** Describes the session and the installation for the pages. */
+async function describeSession(
+  context: DashboardContext,
+  { session_id, user_id: id, name, email, two_factor_enabled, is_operator, tenant }: SignedIn,
+): Promise<z.input<typeof sessionSchema>> {
+  const { sql, operations, config, version, emulators } = context
+  return {
+    session_id,
+    user: { id, name, email, two_factor_enabled },
+    is_operator,
+    tenant,
+    role: tenant?.role ?? null,
+    may: tenant === null ? [] : actsOf(tenant.role, operations),
+    who_may: rolesByAct(operations),
+    roles_to_give: rolesToGive(tenant?.role ?? null),
+    key_scopes: tenant === null ? [] : scopesOf(tenant.role),
+    tenants: await findTenantsOf(sql, id),
+    areas: AREA_NAMES.map((area) => ({ name: area, state: areaState(context.areas, area) })),
+    emulators,
+    payment_method_to_try: emulators.some((each) => each.toLowerCase() === PAYMENTS.provider)
+      ? PAYMENTS.examples.payment_method
+      : null,
+    api_url: config.API_URL ?? '',
+    sends_email: mailsInvitations(context),
+    version,
+  }
+}
+
+function areaState(
+  { deployed, switched_off, without_credentials }: DashboardContext['areas'],
+  area: (typeof AREA_NAMES)[number],
+) {
+  if (deployed.includes(area)) return 'deployed'
+  if (switched_off.includes(area)) return 'switched_off'
+  return without_credentials.includes(area) ? 'without_credentials' : 'not_deployed'
 }

@@ -1,0 +1,98 @@
+// Settings, Members: invites people, and revokes invitations.
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ZodTypeProvider } from 'fastify-type-provider-zod'
+import { z } from 'zod'
+import { bareAddress } from '#core/addresses.ts'
+import type { Config } from '#core/config.ts'
+import { isMailAddress } from '#core/mail-address.ts'
+import { requestMessages } from '#domain/messages/request.ts'
+import { NO_LIMITS, requestSystemEmail } from '#domain/messages/system-email.ts'
+import { invitationEmail } from '#domain/people/invitation-email.ts'
+import { invite, revokeInvitation } from '#domain/people/invitations.ts'
+import { roleSchema } from '#domain/people/role.ts'
+import { actorOf, mailsInvitations, type DashboardContext } from '../context.ts'
+import { originOf } from '../guard.ts'
+import { AUDIT_HEADER } from '../on-record.ts'
+import { changed, manager, refusal } from './members.ts'
+
+const inviteBody = z.strictObject({
+  email: z
+    .string()
+    .trim()
+    .max(320, { abort: true })
+    .refine((text) => isMailAddress(text), { error: 'must be an email address' })
+    .transform((text) => bareAddress(text).toLowerCase()),
+  role: roleSchema,
+})
+const invitedSchema = z.object({
+  id: z.uuid(),
+  email: z.string(),
+  role: roleSchema,
+  expires_at: z.string(),
+  /** Null if an email was sent; otherwise the link has to be passed on by hand. */
+  link: z.string().nullable(),
+  sent: z.boolean(),
+})
+const byId = z.strictObject({ id: z.uuid().toLowerCase() })
+
+export function memberInvitationRoutes(root: FastifyInstance, context: DashboardContext): void {
+  const { sql, config, vault, hashOf } = context
+  const sends_email = mailsInvitations(context)
+  const app = root.withTypeProvider<ZodTypeProvider>()
+
+  app.post(
+    '/api/members/invitations',
+    { schema: { body: inviteBody, response: { 201: invitedSchema } } },
+    async (request, reply) => {
+      const { tenant, name } = manager(request)
+      const { email, role } = request.body
+      const origin = linkOrigin(config, request, sends_email)
+      const linkOf = (token: string) => `${origin}/invitation/${token}`
+      const by = actorOf(request, tenant.id)
+      const invited = await invite(
+        sql,
+        { tenant_id: tenant.id, email, role, by, mailed: sends_email },
+        async (tx, { id, token }) => {
+          const mail = requestSystemEmail(
+            { vault, hashOf, from: config.SYSTEM_EMAIL_FROM! },
+            {
+              about: 'invitation',
+              idempotency_key: `invitation ${id}`,
+              email: {
+                to: email,
+                ...invitationEmail({
+                  by: name,
+                  tenant: tenant.name,
+                  slug: tenant.slug,
+                  link: linkOf(token),
+                }),
+              },
+              metadata: { tenant_id: tenant.id, invitation_id: id },
+            },
+          )
+          await requestMessages(tx, 'email', NO_LIMITS, [mail])
+        },
+      )
+      if ('refused' in invited) throw refusal(invited.refused)
+      const { id, token, expires_at, mailed, audit_entry } = invited
+      return await reply
+        .code(201)
+        .header(AUDIT_HEADER, audit_entry)
+        .send({ id, email, role, expires_at, link: mailed ? null : linkOf(token), sent: mailed })
+    },
+  )
+
+  app.post('/api/members/invitations/:id/revoke', { schema: { params: byId } }, async (request, reply) => {
+    const { tenant } = manager(request)
+    const asked = { tenant_id: tenant.id, id: request.params.id, by: actorOf(request, tenant.id) }
+    const audit_entry = changed(await revokeInvitation(sql, asked))
+    return await reply.code(204).header(AUDIT_HEADER, audit_entry).send()
+  })
+}
+
+/** The origin of an invitation's link. Links mailed without DASHBOARD_URL are for people at this machine. */
+function linkOrigin(config: Config, request: FastifyRequest, mailed: boolean): string {
+  return mailed && config.DASHBOARD_URL === undefined
+    ? `http://localhost:${request.socket.localPort}`
+    : originOf(config, request)
+}
