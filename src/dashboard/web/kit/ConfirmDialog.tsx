@@ -1,31 +1,14 @@
 // The dialog before an act: what will happen, the act by its name, and then what became of it.
 import { Button, Modal } from '@mantine/core'
-import { useMutation } from '@tanstack/react-query'
-import { useEffect, useId, useMemo, useState, type ReactNode } from 'react'
+import { useId, useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
-import { sluice, wordsOf } from '../api.ts'
-import {
-  askKeeping,
-  findOutcome,
-  forgetKey,
-  isUnknown,
-  newIdempotencyKey,
-  openKeyOf,
-  openWordsOf,
-  outcomeWords,
-} from '../outcomes.ts'
-import { useSession } from '../session.tsx'
+import { wordsOf } from '../api.ts'
+import { isUnknown, outcomeWords } from '../outcomes.ts'
+import { useConfirmedAct } from './confirmed-act.ts'
 import { Id } from './Id.tsx'
 import { toneClass } from './Status.tsx'
 
-/**
- * Asks before an act. `title` is the question (`Capture $12.00?`), `action` the name of the act, which its button
- * repeats (`Capture`); the way out is `Back`. `does` says what will happen, to what and for how much. `act` gets the
- * idempotency key, which is the same for as long as the dialog is open, and longer where `about` is given. `outcome` says what became of it; left out, the
- * dialog closes. `ready` false: the fields (`children`) are not complete; `missing` says what of them, once something was filled in. `children` as a function gets `errorOf`, which
- * says what the API found wrong with a parameter; what stands at a field is not said again below.
- */
-export function ConfirmDialog<T>(props: {
+type ConfirmDialogProps<T> = {
   opened: boolean
   onClose: () => void
   title: string
@@ -50,7 +33,17 @@ export function ConfirmDialog<T>(props: {
   ready?: boolean
   missing?: string | undefined
   children?: ReactNode | ((errorOf: (param: string) => string | undefined) => ReactNode)
-}) {
+}
+
+/**
+ * Asks before an act. `title` is the question (`Capture $12.00?`). `action` is the label of its button (`Capture`);
+ * the other button is `Back`. `does` says what will happen, to what and for how much. `act` gets the idempotency key,
+ * which is the same while the dialog is open, and longer with `about`. `outcome` shows what became of the act; without
+ * it, the dialog closes. `ready` false: the fields (`children`) are incomplete; after the first input, `missing` says
+ * which. A function as `children` gets `errorOf`, which returns what is wrong with a parameter. It must be called
+ * within that function: an error that a field shows is not repeated below.
+ */
+export function ConfirmDialog<T>(props: ConfirmDialogProps<T>) {
   // What was asked cannot be taken back by closing, so it is not closed meanwhile.
   const [busy, setBusy] = useState(false)
   const close = () => {
@@ -82,58 +75,24 @@ function ConfirmBody<T>({
   missing,
   children,
   onBusy,
-}: Parameters<typeof ConfirmDialog<T>>[0] & { onBusy: (busy: boolean) => void }) {
+}: ConfirmDialogProps<T> & { onBusy: (busy: boolean) => void }) {
   const missing_id = useId()
   const [touched, setTouched] = useState(false)
-  const { user, tenant } = useSession()
-  const subject = about === undefined ? undefined : `${user.id} ${tenant?.id ?? ''} ${about}`
-  const keyed = useMemo(() => {
-    const kept = subject === undefined ? undefined : openKeyOf(subject)
-    return { subject, key: kept ?? newIdempotencyKey(), is_kept: kept !== undefined }
-  }, [subject])
-  const { key } = keyed
-  // When it is found, the dialog may be about something else.
-  const look = useMutation({
-    mutationFn: async (of: typeof keyed) => {
-      const words = of.subject === undefined ? [] : openWordsOf(of.subject)
-      return { ...(await findOutcome((each) => sluice.idempotencyKeys.list(each), of.key)), words }
-    },
-    onSuccess: async ({ state }, of) => {
-      if (state === 'missing') return
-      if (of.subject !== undefined) forgetKey(of.subject, of.key)
-      await onSettled?.()
-    },
-  })
-  const asked = useMutation({
-    mutationFn: () =>
-      subject === undefined ? act(key) : askKeeping({ subject, key, words: title.replace(/\?$/, '') }, act),
-    onMutate: () => {
-      look.reset()
-      onBusy(true)
-    },
-    onSettled: (_result, error) => onBusy(shown_once && error === null),
-    onSuccess: async (result) => {
+  const { asked, lookup, lookUp } = useConfirmedAct<T>({
+    title,
+    act,
+    about,
+    shown_once,
+    onBusy,
+    onDone: async (result) => {
       await onDone?.(result)
       await onSettled?.()
       if (outcome === undefined) onClose()
     },
-    onError: async (error) => {
-      const is_open = subject !== undefined && openKeyOf(subject) === key
-      if (is_open) look.mutate(keyed)
-      if (is_open || isUnknown(error)) await onSettled?.()
-    },
+    onSettled: () => onSettled?.(),
   })
-  // One that was opened again says first what became of it before.
-  const { mutate: lookUp, reset: resetLook } = look
-  const { reset: resetAsked } = asked
-  useEffect(() => {
-    resetAsked()
-    if (keyed.is_kept) lookUp(keyed)
-    else resetLook()
-  }, [keyed, lookUp, resetLook, resetAsked])
-  const found = look.data
-  const arrived = found !== undefined && found.state !== 'missing'
-  const in_doubt = look.status === 'pending' || look.status === 'error'
+  const arrived = lookup.data !== undefined && lookup.data.state !== 'missing'
+  const in_doubt = lookup.status === 'pending' || lookup.status === 'error'
   const { status } = asked
   const done = status === 'success' || arrived
   const lacks = touched && !done && !ready ? missing : undefined
@@ -149,36 +108,13 @@ function ConfirmBody<T>({
       onChange={() => setTouched(true)}
       onSubmit={(event) => {
         event.preventDefault()
-        if (look.status === 'error') lookUp(keyed)
+        if (lookup.status === 'error') lookUp()
         else if (ready && !done && !in_doubt && status !== 'pending') asked.mutate()
       }}
     >
       <div className="dialog-does">{does}</div>
       {!done && fields !== undefined && <div className="stack dialog-fields">{fields}</div>}
-      <div aria-live="polite">
-        {status === 'pending' && (
-          <div className={toneClass('going', 'dialog-result')}>Sent. Waiting for the outcome.</div>
-        )}
-        {status === 'success' && outcome !== undefined && (
-          <div className={toneClass('idle', 'dialog-result')}>{outcome(asked.data)}</div>
-        )}
-        {status === 'error' && !arrived && (
-          <DialogError
-            error={asked.error}
-            brief={at_fields.size > 0}
-            words={isUnknown(asked.error) ? unknown : undefined}
-          />
-        )}
-        {look.status !== 'idle' && (
-          <div className={toneClass(arrived ? 'idle' : 'going', 'dialog-result')}>
-            {look.status === 'pending'
-              ? 'The outcome is not known yet. Checking.'
-              : found === undefined
-                ? 'The outcome is still not known.'
-                : outcomeWords(found, found.words)}
-          </div>
-        )}
-      </div>
+      <Progress {...{ asked, lookup, outcome, arrived }} brief={at_fields.size > 0} unknown={unknown} />
       {lacks !== undefined && (
         <p className="dim" id={missing_id}>
           {lacks}
@@ -193,18 +129,92 @@ function ConfirmBody<T>({
           {done ? 'Close' : 'Back'}
         </Button>
         {!done && (
-          <Button
-            type="submit"
-            variant="filled"
-            color={tone === 'bad' ? 'red' : 'accent'}
-            aria-describedby={lacks === undefined ? undefined : missing_id}
-            disabled={look.status === 'error' ? false : !ready || status === 'pending' || in_doubt}
-          >
-            {look.status === 'error' ? 'Check again' : action}
-          </Button>
+          <ActButton
+            tone={tone}
+            described_by={lacks === undefined ? undefined : missing_id}
+            {...(lookup.status === 'error'
+              ? { action: 'Check again', disabled: false }
+              : { action, disabled: !ready || status === 'pending' || in_doubt })}
+          />
         )}
       </div>
     </form>
+  )
+}
+
+/** How far the act is, and what became of it. `brief`: what is wrong stands at a field. */
+function Progress<T>({
+  asked,
+  lookup,
+  outcome,
+  arrived,
+  brief,
+  unknown,
+}: {
+  asked: ReturnType<typeof useConfirmedAct<T>>['asked']
+  lookup: ReturnType<typeof useConfirmedAct<T>>['lookup']
+  outcome: ((result: T) => ReactNode) | undefined
+  arrived: boolean
+  brief: boolean
+  unknown: string | undefined
+}) {
+  return (
+    <div aria-live="polite">
+      {asked.status === 'pending' && (
+        <div className={toneClass('going', 'dialog-result')}>Sent. Waiting for the outcome.</div>
+      )}
+      {asked.status === 'success' && outcome !== undefined && (
+        <div className={toneClass('idle', 'dialog-result')}>{outcome(asked.data)}</div>
+      )}
+      {asked.status === 'error' && !arrived && (
+        <DialogError error={asked.error} brief={brief} words={isUnknown(asked.error) ? unknown : undefined} />
+      )}
+      <Lookup of={lookup} arrived={arrived} />
+    </div>
+  )
+}
+
+function ActButton({
+  action,
+  tone,
+  disabled,
+  described_by,
+}: {
+  action: string
+  tone: 'bad' | undefined
+  disabled: boolean
+  described_by: string | undefined
+}) {
+  return (
+    <Button
+      type="submit"
+      variant="filled"
+      color={tone === 'bad' ? 'red' : 'accent'}
+      aria-describedby={described_by}
+      disabled={disabled}
+    >
+      {action}
+    </Button>
+  )
+}
+
+/** What became of an act whose answer did not come. */
+function Lookup({
+  of: { status, data },
+  arrived,
+}: {
+  of: Pick<ReturnType<typeof useConfirmedAct>['lookup'], 'status' | 'data'>
+  arrived: boolean
+}) {
+  if (status === 'idle') return null
+  return (
+    <div className={toneClass(arrived ? 'idle' : 'going', 'dialog-result')}>
+      {status === 'pending'
+        ? 'The outcome is not known yet. Checking.'
+        : data === undefined
+          ? 'The outcome is still not known.'
+          : outcomeWords(data, data.words)}
+    </div>
   )
 }
 

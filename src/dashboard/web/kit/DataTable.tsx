@@ -1,15 +1,15 @@
 // A table of a list: each row a link to its page, with pages, and with all that a table may show instead of rows.
 import { Button } from '@mantine/core'
-import { Link, useRouterState } from '@tanstack/react-router'
+import { Link } from '@tanstack/react-router'
 import { ChevronLeft, ChevronRight } from 'lucide-react'
-import { useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from 'react'
+import { useState, type ReactNode } from 'react'
 import { SluiceError } from '#sdk/index.ts'
 import { parseAddress, type AddressSearch } from '../address.ts'
 import { wordsOf } from '../api.ts'
-
 import { Bone } from './Bone.tsx'
 import { AsOf, Instant } from './Instant.tsx'
 import type { TableList } from './list.ts'
+import { moveByKey, useRowLeft } from './row-focus.ts'
 import { EmptyState, Failed } from './states.tsx'
 
 export type TableColumn<T> = {
@@ -25,8 +25,9 @@ export type TableColumn<T> = {
 
 /**
  * The first column is the link of the row, named by what it shows, so it may hold no other. Columns with an empty title
- * are for buttons. Where it is narrow, the cells of a row stand below each other with their headings. `acting` says what is being done to a row (`Retrying`). `marked` is what of a row counts when it is
- * told what changed; left out, all of it. `label` is the table's accessible name. `paged` false: the list has one page.
+ * are for buttons. In a narrow window the cells of a row stand below each other with their headings. `acting` says what is
+ * being done to a row (`Retrying`). `marked` is the part of a row whose changes are marked. Default: all of it. `label` is
+ * the table's accessible name. `paged` false: the list has one page.
  */
 export function DataTable<T>({
   label,
@@ -55,19 +56,7 @@ export function DataTable<T>({
   const refused = query.error instanceof SluiceError && query.error.status === 403
   if (query.error !== null && (rows === undefined || refused))
     return <Failed error={query.error} retry={query.refetch} />
-  if (rows?.length === 0 && list.goPrevious === undefined)
-    return (
-      <>
-        {list.looked_until !== null ? (
-          <EmptyState title="None in what was looked at" />
-        ) : list.filtered ? (
-          <EmptyState title="Nothing matches these filters" />
-        ) : (
-          empty
-        )}
-        <LookedUntil list={list} />
-      </>
-    )
+  if (rows?.length === 0 && list.goPrevious === undefined) return <NoRows list={list} empty={empty} />
   return (
     <div>
       {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- it scrolls, also while nothing in it has the focus */}
@@ -80,53 +69,20 @@ export function DataTable<T>({
           aria-busy={rows === undefined}
           onKeyDown={moveByKey}
         >
-          <thead>
-            <tr>
-              {columns.map(({ title, align }) => (
-                <th key={title} data-end={align} scope="col">
-                  {title === '' ? <span className="heard">Actions</span> : title}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <TableHead columns={columns} />
           <tbody ref={body}>
             {rows === undefined && <BoneRows columns={columns} />}
             {rows?.map((row) => {
               const key = rowKey(row)
-              const under_way = acting?.(row)
               return (
-                <tr
+                <TableRow
                   key={key}
-                  data-link={to !== undefined || undefined}
-                  data-changed={changed.has(key) || undefined}
-                  data-acting={under_way}
-                  aria-busy={under_way !== undefined || undefined}
-                >
-                  {columns.map(({ title, cell, align, clip }, at) => (
-                    <td
-                      key={title}
-                      data-end={align}
-                      data-clip={clip}
-                      data-title={at === 0 ? undefined : title || undefined}
-                      data-acts={title === '' || undefined}
-                      data-empty={(at > 0 && cell(row) === '–') || undefined}
-                    >
-                      {at === 0 && to !== undefined ? (
-                        <Link
-                          {...linkOf(to(row))}
-                          className="row-link"
-                          data-row={key}
-                          onClick={() => leaveBy(key)}
-                        >
-                          {cell(row)}
-                        </Link>
-                      ) : (
-                        cell(row)
-                      )}
-                      {at === 0 && under_way !== undefined && <span className="dim"> · {under_way}</span>}
-                    </td>
-                  ))}
-                </tr>
+                  row={row}
+                  columns={columns}
+                  link={to && { ...linkOf(to(row)), 'data-row': key, onClick: () => leaveBy(key) }}
+                  under_way={acting?.(row)}
+                  is_changed={changed.has(key)}
+                />
               )
             })}
           </tbody>
@@ -135,6 +91,79 @@ export function DataTable<T>({
       <TableFoot list={list} paged={paged} />
       <LookedUntil list={list} />
     </div>
+  )
+}
+
+function TableHead({ columns }: { columns: Pick<TableColumn<never>, 'title' | 'align'>[] }) {
+  return (
+    <thead>
+      <tr>
+        {columns.map(({ title, align }) => (
+          <th key={title} data-end={align} scope="col">
+            {title === '' ? <span className="heard">Actions</span> : title}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  )
+}
+
+/** `link` is what the first cell links to. `under_way` is what is being done to the row. */
+function TableRow<T>({
+  row,
+  columns,
+  link,
+  under_way,
+  is_changed,
+}: {
+  row: T
+  columns: TableColumn<T>[]
+  link: { to: string; search: AddressSearch; 'data-row': string; onClick: () => void } | undefined
+  under_way: string | undefined
+  is_changed: boolean
+}) {
+  return (
+    <tr
+      data-link={link !== undefined || undefined}
+      data-changed={is_changed || undefined}
+      data-acting={under_way}
+      aria-busy={under_way !== undefined || undefined}
+    >
+      {columns.map(({ title, cell, align, clip }, at) => (
+        <td
+          key={title}
+          data-end={align}
+          data-clip={clip}
+          data-title={at === 0 ? undefined : title || undefined}
+          data-acts={title === '' || undefined}
+          data-empty={(at > 0 && cell(row) === '–') || undefined}
+        >
+          {at === 0 && link !== undefined ? (
+            <Link {...link} className="row-link">
+              {cell(row)}
+            </Link>
+          ) : (
+            cell(row)
+          )}
+          {at === 0 && under_way !== undefined && <span className="dim"> · {under_way}</span>}
+        </td>
+      ))}
+    </tr>
+  )
+}
+
+function NoRows({ list, empty }: { list: TableList<unknown>; empty: ReactNode }) {
+  return (
+    <>
+      {list.looked_until !== null ? (
+        <EmptyState title="None in what was looked at" />
+      ) : list.filtered ? (
+        <EmptyState title="Nothing matches these filters" />
+      ) : (
+        empty
+      )}
+      <LookedUntil list={list} />
+    </>
   )
 }
 
@@ -239,39 +268,4 @@ function difference<T>(
   const known = new Map(before.map((row) => [rowKey(row), JSON.stringify(marked(row))]))
   if (!now.some((row) => known.has(rowKey(row)))) return new Set()
   return new Set(now.filter((row) => known.get(rowKey(row)) !== JSON.stringify(marked(row))).map(rowKey))
-}
-
-/** By the entry of the history: the row that was opened from there, and gets the focus again after Back. */
-const left_by = new Map<string, string>()
-
-function useRowLeft(is_read: boolean) {
-  const entry = useRouterState({ select: ({ location }) => location.state.__TSR_key })
-  const body = useRef<HTMLTableSectionElement>(null)
-  useEffect(() => {
-    const key = entry === undefined || !is_read ? undefined : left_by.get(entry)
-    const is_free = document.activeElement?.matches('body, h1') ?? true
-    if (key === undefined || !is_free) return
-    body.current?.querySelector<HTMLElement>(`[data-row="${CSS.escape(key)}"]`)?.focus()
-  }, [entry, is_read])
-  return {
-    body,
-    leaveBy: (key: string) => {
-      if (entry !== undefined) left_by.set(entry, key)
-    },
-  }
-}
-
-/** Within the table the arrows go from row to row, as `j` and `k` do everywhere. */
-function moveByKey(event: KeyboardEvent): void {
-  if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
-  if (moveRow(event.key === 'ArrowDown' ? 1 : -1)) event.preventDefault()
-}
-
-/** Moves the focus to the next row of the page, or the one before; returns whether there is one. */
-export function moveRow(by: 1 | -1): boolean {
-  const rows = [...document.querySelectorAll<HTMLElement>('main [data-row]')]
-  const at = rows.findIndex((row) => row.closest('tr')?.contains(document.activeElement))
-  const row = rows[at === -1 ? (by === 1 ? 0 : rows.length - 1) : at + by]
-  row?.focus()
-  return row !== undefined
 }

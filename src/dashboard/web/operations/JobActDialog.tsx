@@ -38,7 +38,6 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
   })
   const { data: count, error } = counted
   const one = 'job' in target ? target.job : undefined
-  const many = count === undefined ? '' : countWords(count)
   const resolves = target.act === 'resolve'
   const ready =
     reason.trim() !== '' &&
@@ -58,19 +57,7 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
       {...((target.act === 'discard' || took_effect === false) && { tone: 'bad' as const })}
       does={
         <>
-          {filters !== undefined && (
-            <p>
-              {error !== null ? null : count === undefined ? (
-                <Bone width={220} />
-              ) : count.filter === null ? (
-                whyNoAct(filters)
-              ) : (
-                <>
-                  <strong>{many}</strong>: {filterWords(filters)}.
-                </>
-              )}
-            </p>
-          )}
+          {filters !== undefined && <p>{error === null && <Matching filters={filters} count={count} />}</p>}
           {count?.filter !== null && <p>{`${one === undefined ? 'Each job' : 'It'} ${does}`}</p>}
           {count?.filter !== null && one === undefined && of_many !== undefined && <p>{of_many}</p>}
           {error !== null && <DialogError error={error} />}
@@ -99,6 +86,17 @@ function Dialog({ target, opened, close }: { target: JobActTarget; opened: boole
       {resolves && count?.filter !== null && <TookEffect value={took_effect} onChange={setTookEffect} />}
       {count?.filter !== null && <ReasonField value={reason} onChange={setReason} required />}
     </ConfirmDialog>
+  )
+}
+
+/** How many jobs the filters find; `count` undefined: they are being counted. */
+function Matching({ filters, count }: { filters: Record<string, string>; count: JobCount | undefined }) {
+  if (count === undefined) return <Bone width={220} />
+  if (count.filter === null) return whyNoAct(filters)
+  return (
+    <>
+      <strong>{countWords(count)}</strong>: {filterWords(filters)}.
+    </>
   )
 }
 

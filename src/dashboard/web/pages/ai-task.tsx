@@ -75,21 +75,27 @@ export function AiTaskPage() {
         />
       }
     >
-      <ConfirmDialog
-        {...props('cancel')}
-        title="Cancel this task?"
-        action="Cancel task"
-        tone="bad"
-        does="It gets no answer, and a call that is under way is stopped. This cannot be undone."
-        act={(idempotency_key) => acted(sluice.ai.tasks.cancel(id, {}, { idempotency_key }))}
-        onDone={() => invalidate('/v1/ai/tasks')}
-        outcome={(asked) => (
-          <ActedOutcome of={asked} also_accepted>
-            The task is <Status status={asked.data.status} />
-          </ActedOutcome>
-        )}
-      />
+      <CancelDialog {...props('cancel')} id={id} />
     </RowPage>
+  )
+}
+
+function CancelDialog({ id, ...dialog }: { opened: boolean; onClose: () => void; id: string }) {
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title="Cancel this task?"
+      action="Cancel task"
+      tone="bad"
+      does="It gets no answer, and a call that is under way is stopped. This cannot be undone."
+      act={(idempotency_key) => acted(sluice.ai.tasks.cancel(id, {}, { idempotency_key }))}
+      onDone={() => invalidate('/v1/ai/tasks')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          The task is <Status status={asked.data.status} />
+        </ActedOutcome>
+      )}
+    />
   )
 }
 

@@ -82,21 +82,36 @@ export function MessagePage() {
         </>
       }
     >
-      <ConfirmDialog
-        {...props('cancel')}
-        title="Cancel this message?"
-        action="Cancel message"
-        tone="bad"
-        does={`Nothing is sent to ${to.length === 1 ? to[0] : `the ${to.length} recipients`}. This cannot be undone.`}
-        act={(idempotency_key) => acted(sluice.messages.cancel(id, {}, { idempotency_key }))}
-        onDone={() => invalidate('/v1/messages')}
-        outcome={(asked) => (
-          <ActedOutcome of={asked} also_accepted>
-            The message is <Status status={asked.data.status} />
-          </ActedOutcome>
-        )}
-      />
+      <CancelDialog {...props('cancel')} id={id} to={to} />
     </RowPage>
+  )
+}
+
+function CancelDialog({
+  id,
+  to,
+  ...dialog
+}: {
+  opened: boolean
+  onClose: () => void
+  id: string
+  to: string[]
+}) {
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title="Cancel this message?"
+      action="Cancel message"
+      tone="bad"
+      does={`Nothing is sent to ${to.length === 1 ? to[0] : `the ${to.length} recipients`}. This cannot be undone.`}
+      act={(idempotency_key) => acted(sluice.messages.cancel(id, {}, { idempotency_key }))}
+      onDone={() => invalidate('/v1/messages')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          The message is <Status status={asked.data.status} />
+        </ActedOutcome>
+      )}
+    />
   )
 }
 

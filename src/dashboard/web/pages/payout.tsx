@@ -20,14 +20,13 @@ import { useMay, useSession } from '../session.tsx'
 import { RowTimeline } from '../timeline/TimelineSection.tsx'
 import { PAYOUT_WORDS } from '../timeline/row-words.ts'
 
+type PayoutAct = 'cancel' | 'fail' | 'force'
+
 export function PayoutPage() {
   const id = usePathParam('id')
   const path = `/v1/payouts/${id}` as const
   const query = useAnswer<Payout>(path, undefined, { every_ms: 5_000 })
-  const may_cancel = useMay('cancelPayout')
-  const may_fail = useMay('failPayout')
-  const { is_operator } = useSession()
-  const { begin, props } = useDialogs<'cancel' | 'fail' | 'force'>()
+  const { begin, props } = useDialogs<PayoutAct>()
   return (
     <RowPage
       query={query}
@@ -41,25 +40,9 @@ export function PayoutPage() {
         </>
       )}
       status={({ status }) => ({ status })}
-      actions={({ status, fail_requested_at }) =>
-        (status === 'pending' || status === 'processing') && (
-          <>
-            {is_operator && (
-              <Button leftSection={<ShieldAlert size={14} />} onClick={() => begin('force')}>
-                Force failure
-              </Button>
-            )}
-            {may_fail && fail_requested_at === null && (
-              <Button leftSection={<CircleX size={14} />} onClick={() => begin('fail')}>
-                Mark as failed
-              </Button>
-            )}
-            {may_cancel && fail_requested_at === null && (
-              <Button leftSection={<Ban size={14} />} onClick={() => begin('cancel')}>
-                Cancel payout
-              </Button>
-            )}
-          </>
+      actions={(payout) =>
+        (payout.status === 'pending' || payout.status === 'processing') && (
+          <Acts payout={payout} begin={begin} />
         )
       }
       main={
@@ -72,30 +55,7 @@ export function PayoutPage() {
           <RowTimeline path={`${path}/timeline`} id={id} at={query.data?.processor} words={PAYOUT_WORDS} />
         </>
       }
-      side={
-        <Facts
-          of={query.data}
-          facts={{
-            Recipient: ({ recipient_id }) => <PartyName type="recipient" id={recipient_id} link />,
-            Description: ({ description }) => description ?? '–',
-            Processor: ({ processor }) => processor,
-            Reference: ({ processor_reference }) => <MaybeId id={processor_reference} label="reference" />,
-            'Expected on': ({ arrival_date }) => arrival_date && dayText(arrival_date),
-            Created: ({ created_at }) => <Instant at={created_at} />,
-            Processing: ({ processing_at }) => processing_at && <Instant at={processing_at} />,
-            Paid: ({ paid_at }) => paid_at && <Instant at={paid_at} />,
-            'Failure requested': ({ fail_requested_at }) =>
-              fail_requested_at && <Instant at={fail_requested_at} />,
-            Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
-            Canceled: ({ canceled_at }) => canceled_at && <Instant at={canceled_at} />,
-            Transactions: (
-              <Link to="/wallet" search={{ subject_id: id }}>
-                See it in the wallet
-              </Link>
-            ),
-          }}
-        />
-      }
+      side={<PayoutFacts of={query.data} id={id} />}
     >
       {(payout) => (
         <>
@@ -105,6 +65,59 @@ export function PayoutPage() {
         </>
       )}
     </RowPage>
+  )
+}
+
+/** What can be done to a payout that has not ended. */
+function Acts({ payout: { fail_requested_at }, begin }: { payout: Payout; begin: (act: PayoutAct) => void }) {
+  const may_cancel = useMay('cancelPayout')
+  const may_fail = useMay('failPayout')
+  const { is_operator } = useSession()
+  return (
+    <>
+      {is_operator && (
+        <Button leftSection={<ShieldAlert size={14} />} onClick={() => begin('force')}>
+          Force failure
+        </Button>
+      )}
+      {may_fail && fail_requested_at === null && (
+        <Button leftSection={<CircleX size={14} />} onClick={() => begin('fail')}>
+          Mark as failed
+        </Button>
+      )}
+      {may_cancel && fail_requested_at === null && (
+        <Button leftSection={<Ban size={14} />} onClick={() => begin('cancel')}>
+          Cancel payout
+        </Button>
+      )}
+    </>
+  )
+}
+
+function PayoutFacts({ of, id }: { of: Payout | undefined; id: string }) {
+  return (
+    <Facts
+      of={of}
+      facts={{
+        Recipient: ({ recipient_id }) => <PartyName type="recipient" id={recipient_id} link />,
+        Description: ({ description }) => description ?? '–',
+        Processor: ({ processor }) => processor,
+        Reference: ({ processor_reference }) => <MaybeId id={processor_reference} label="reference" />,
+        'Expected on': ({ arrival_date }) => arrival_date && dayText(arrival_date),
+        Created: ({ created_at }) => <Instant at={created_at} />,
+        Processing: ({ processing_at }) => processing_at && <Instant at={processing_at} />,
+        Paid: ({ paid_at }) => paid_at && <Instant at={paid_at} />,
+        'Failure requested': ({ fail_requested_at }) =>
+          fail_requested_at && <Instant at={fail_requested_at} />,
+        Failed: ({ failed_at }) => failed_at && <Instant at={failed_at} />,
+        Canceled: ({ canceled_at }) => canceled_at && <Instant at={canceled_at} />,
+        Transactions: (
+          <Link to="/wallet" search={{ subject_id: id }}>
+            See it in the wallet
+          </Link>
+        ),
+      }}
+    />
   )
 }
 

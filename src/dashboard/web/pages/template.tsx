@@ -13,6 +13,7 @@ import { Id } from '../kit/Id.tsx'
 import { Instant } from '../kit/Instant.tsx'
 import { FailedPage } from '../kit/FailedPage.tsx'
 import { PageHeader } from '../kit/PageHeader.tsx'
+import { CHANNEL_WORDS } from '../messages/channels.ts'
 import { MessageContent } from '../messages/MessageContent.tsx'
 import { parseVariables, VariablesField } from '../messages/VariablesField.tsx'
 import { invalidate, useAnswer } from '../queries.ts'
@@ -38,9 +39,6 @@ type Texts = Pick<MessageTemplate, (typeof TEXTS)[number]>
 
 function TemplateEditor({ template }: { template: MessageTemplate }) {
   const { id, channel, name, subject, text, html, body, updated_at } = template
-  const navigate = useNavigate()
-  const may_update = useMay('updateMessageTemplate')
-  const who_may = useRolesThatMay('updateMessageTemplate')
   const may_delete = useMay('deleteMessageTemplate')
   const saved: Texts = { name, subject, text, html, body }
   const [texts, set] = useState(saved)
@@ -48,6 +46,49 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
   const changes: UpdateMessageTemplate = Object.fromEntries(
     TEXTS.filter((each) => texts[each] !== saved[each]).map((each) => [each, texts[each]]),
   )
+  return (
+    <>
+      <PageHeader
+        title={name}
+        above={{ to: '/messages/templates', title: 'Templates' }}
+        description={
+          <>
+            {CHANNEL_WORDS[channel]} · <Id id={id} /> · changed <Instant at={updated_at} />
+          </>
+        }
+        actions={may_delete && <Button onClick={() => setDeleting(true)}>Delete template</Button>}
+      />
+      <div className="columns">
+        <TemplateForm
+          template={template}
+          texts={texts}
+          set={set}
+          changes={changes}
+          discard={() => set(saved)}
+        />
+        <TemplatePreview id={id} changed={Object.keys(changes).length > 0} />
+      </div>
+      <DeleteDialog opened={deleting} onClose={() => setDeleting(false)} id={id} name={name} />
+    </>
+  )
+}
+
+/** `texts` as they are typed, and `changes` that are not saved yet. */
+function TemplateForm({
+  template: { id, channel },
+  texts,
+  set,
+  changes,
+  discard,
+}: {
+  template: MessageTemplate
+  texts: Texts
+  set: (texts: Texts) => void
+  changes: UpdateMessageTemplate
+  discard: () => void
+}) {
+  const may_update = useMay('updateMessageTemplate')
+  const who_may = useRolesThatMay('updateMessageTemplate')
   const changed = Object.keys(changes).length > 0
   const save = useMutation({
     mutationFn: () => acted(sluice.messages.templates.update(id, changes)),
@@ -67,68 +108,67 @@ function TemplateEditor({ template }: { template: MessageTemplate }) {
   })
   const area = { autosize: true, minRows: 5, maxRows: 24, classNames: { input: 'mono' } }
   return (
-    <>
-      <PageHeader
-        title={name}
-        above={{ to: '/messages/templates', title: 'Templates' }}
-        description={
-          <>
-            {channel === 'sms' ? 'SMS' : 'Email'} · <Id id={id} /> · changed <Instant at={updated_at} />
-          </>
-        }
-        actions={may_delete && <Button onClick={() => setDeleting(true)}>Delete template</Button>}
-      />
-      <div className="columns">
-        <form
-          className="stack"
-          onSubmit={(event) => {
-            event.preventDefault()
-            if (changed) save.mutate()
-          }}
-        >
-          <TextInput {...field('name', 'Name')} />
-          {channel === 'email' ? (
-            <>
-              <TextInput {...field('subject', 'Subject')} />
-              <Textarea {...field('text', 'Text')} {...area} />
-              <Textarea {...field('html', 'HTML')} {...area} />
-            </>
-          ) : (
-            <Textarea {...field('body', 'Text')} {...area} />
+    <form
+      className="stack"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (changed) save.mutate()
+      }}
+    >
+      <TextInput {...field('name', 'Name')} />
+      {channel === 'email' ? (
+        <>
+          <TextInput {...field('subject', 'Subject')} />
+          <Textarea {...field('text', 'Text')} {...area} />
+          <Textarea {...field('html', 'HTML')} {...area} />
+        </>
+      ) : (
+        <Textarea {...field('body', 'Text')} {...area} />
+      )}
+      {save.error !== null && <DialogError error={save.error} />}
+      {may_update ? (
+        <div className="line">
+          <Button type="submit" variant="filled" disabled={!changed || save.isPending}>
+            Save template
+          </Button>
+          {changed && (
+            <Button variant="subtle" color="gray" onClick={discard}>
+              Discard changes
+            </Button>
           )}
-          {save.error !== null && <DialogError error={save.error} />}
-          {may_update ? (
-            <div className="line">
-              <Button type="submit" variant="filled" disabled={!changed || save.isPending}>
-                Save template
-              </Button>
-              {changed && (
-                <Button variant="subtle" color="gray" onClick={() => set(saved)}>
-                  Discard changes
-                </Button>
-              )}
-            </div>
-          ) : (
-            <p className="dim">Only an {who_may} can change templates.</p>
-          )}
-        </form>
-        <TemplatePreview id={id} changed={changed} />
-      </div>
-      <ConfirmDialog
-        opened={deleting}
-        onClose={() => setDeleting(false)}
-        title={`Delete ${name}?`}
-        action="Delete template"
-        tone="bad"
-        does="Messages that use it are refused from now on. Those already accepted are still sent. This cannot be undone."
-        act={() => acted(sluice.messages.templates.delete(id))}
-        onDone={async (asked) => {
-          noteActed('Template deleted.', asked)
-          await navigate({ to: '/messages/templates' })
-          await invalidate('/v1/messages/templates')
-        }}
-      />
-    </>
+        </div>
+      ) : (
+        <p className="dim">Only an {who_may} can change templates.</p>
+      )}
+    </form>
+  )
+}
+
+function DeleteDialog({
+  id,
+  name,
+  ...dialog
+}: {
+  opened: boolean
+  onClose: () => void
+  id: string
+  name: string
+}) {
+  const navigate = useNavigate()
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title={`Delete ${name}?`}
+      action="Delete template"
+      tone="bad"
+      does="Messages that use it are refused from now on. Those already accepted are still sent. This cannot be undone."
+      act={() => acted(sluice.messages.templates.delete(id))}
+      onDone={async (asked) => {
+        noteActed('Template deleted.', asked)
+        await navigate({ to: '/messages/templates' })
+        await invalidate('/v1/messages/templates')
+      }}
+    />
   )
 }
 

@@ -19,13 +19,13 @@ import { DecidedBy } from '../verifications/DecidedBy.tsx'
 import { DecideDialog, RenewLinkDialog } from '../verifications/dialogs.tsx'
 import { decidedBy, isUndecided } from '../verifications/words.ts'
 
+type VerificationAct = 'approve' | 'reject' | 'link'
+
 export function VerificationPage() {
   const id = usePathParam('id')
   const path = `/v1/compliance/kyc/${id}` as const
   const query = useAnswer<Verification>(path, undefined, { every_ms: 5_000 })
-  const may_decide = useMay('decideKyc')
-  const may_link = useMay('linkKyc')
-  const { begin, props } = useDialogs<'approve' | 'reject' | 'link'>()
+  const { begin, props } = useDialogs<VerificationAct>()
   const { data } = query
   return (
     <RowPage
@@ -40,65 +40,14 @@ export function VerificationPage() {
         </>
       )}
       status={({ status }) => ({ status, noun: 'kyc' })}
-      actions={({ status, decided_by, decision, failure }) => {
-        // By hand it is decided once, also over what the provider has decided.
-        const decidable = may_decide && decided_by !== 'manual'
-        // Until a check has failed, it waits for the person or the provider.
-        const waits_for_us = !isUndecided({ status }) || failure !== null
-        return (
-          <>
-            {may_link && status === 'requires_input' && (
-              <Button leftSection={<Link2 size={14} />} onClick={() => begin('link')}>
-                Renew link
-              </Button>
-            )}
-            {decidable && decision !== 'rejected' && (
-              <Button leftSection={<X size={14} />} onClick={() => begin('reject')}>
-                Reject
-              </Button>
-            )}
-            {decidable && decision !== 'approved' && (
-              <Button
-                variant={waits_for_us ? 'filled' : 'default'}
-                leftSection={<Check size={14} />}
-                onClick={() => begin('approve')}
-              >
-                Approve
-              </Button>
-            )}
-          </>
-        )
-      }}
+      actions={(row) => <Acts verification={row} begin={begin} />}
       main={
         <>
           {data && <Note status={data.status}>{sentence(data)}</Note>}
           <RowTimeline path={`${path}/timeline`} id={id} at={data?.provider} words={VERIFICATION_WORDS} />
         </>
       }
-      side={
-        <Facts
-          of={data}
-          facts={{
-            [data === undefined ? 'Subject' : inWords(data.subject_type)]: ({ subject_type, subject_id }) => (
-              <PartyName type={subject_type} id={subject_id} link />
-            ),
-            Decision: ({ decision }) => decision && inWords(decision),
-            'Decided by': (row) =>
-              row.decided_by === 'manual' && row.decided_by_key_id !== null ? (
-                <DecidedBy id={row.decided_by_key_id} />
-              ) : (
-                row.decided_by && decidedBy(row)
-              ),
-            Reason: ({ decision_reason }) => decision_reason,
-            Decided: ({ decided_at }) => decided_at && <Instant at={decided_at} />,
-            Provider: ({ provider }) => provider,
-            Session: ({ provider_reference }) => <MaybeId id={provider_reference} label="session" />,
-            'Return URL': ({ return_url }) => return_url,
-            Started: ({ created_at }) => <Instant at={created_at} />,
-            Updated: ({ updated_at }) => <Instant at={updated_at} />,
-          }}
-        />
-      }
+      side={<VerificationFacts of={data} />}
     >
       {(row) => (
         <>
@@ -108,6 +57,71 @@ export function VerificationPage() {
         </>
       )}
     </RowPage>
+  )
+}
+
+function Acts({
+  verification: { status, decided_by, decision, failure },
+  begin,
+}: {
+  verification: Verification
+  begin: (act: VerificationAct) => void
+}) {
+  const may_decide = useMay('decideKyc')
+  const may_link = useMay('linkKyc')
+  // By hand it is decided once, also over what the provider has decided.
+  const decidable = may_decide && decided_by !== 'manual'
+  // Until a check has failed, it waits for the person or the provider.
+  const waits_for_us = !isUndecided({ status }) || failure !== null
+  return (
+    <>
+      {may_link && status === 'requires_input' && (
+        <Button leftSection={<Link2 size={14} />} onClick={() => begin('link')}>
+          Renew link
+        </Button>
+      )}
+      {decidable && decision !== 'rejected' && (
+        <Button leftSection={<X size={14} />} onClick={() => begin('reject')}>
+          Reject
+        </Button>
+      )}
+      {decidable && decision !== 'approved' && (
+        <Button
+          variant={waits_for_us ? 'filled' : 'default'}
+          leftSection={<Check size={14} />}
+          onClick={() => begin('approve')}
+        >
+          Approve
+        </Button>
+      )}
+    </>
+  )
+}
+
+function VerificationFacts({ of }: { of: Verification | undefined }) {
+  return (
+    <Facts
+      of={of}
+      facts={{
+        [of === undefined ? 'Subject' : inWords(of.subject_type)]: ({ subject_type, subject_id }) => (
+          <PartyName type={subject_type} id={subject_id} link />
+        ),
+        Decision: ({ decision }) => decision && inWords(decision),
+        'Decided by': (row) =>
+          row.decided_by === 'manual' && row.decided_by_key_id !== null ? (
+            <DecidedBy id={row.decided_by_key_id} />
+          ) : (
+            row.decided_by && decidedBy(row)
+          ),
+        Reason: ({ decision_reason }) => decision_reason,
+        Decided: ({ decided_at }) => decided_at && <Instant at={decided_at} />,
+        Provider: ({ provider }) => provider,
+        Session: ({ provider_reference }) => <MaybeId id={provider_reference} label="session" />,
+        'Return URL': ({ return_url }) => return_url,
+        Started: ({ created_at }) => <Instant at={created_at} />,
+        Updated: ({ updated_at }) => <Instant at={updated_at} />,
+      }}
+    />
   )
 }
 

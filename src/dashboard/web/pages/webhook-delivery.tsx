@@ -67,31 +67,7 @@ export function WebhookDeliveryPage() {
           </section>
         </div>
         <div>
-          <Facts
-            facts={{
-              Delivery: <Id id={id} />,
-              Event:
-                delivery &&
-                (delivery.sequence === null ? (
-                  'A test event, not in the feed'
-                ) : (
-                  <Link to={`/events/${delivery.event_id}`}>Number {delivery.sequence} of the feed</Link>
-                )),
-              Endpoint: delivery && (
-                <Link to={`/webhooks/${delivery.endpoint_id}`}>{endpoint?.url ?? delivery.endpoint_id}</Link>
-              ),
-              Attempts: delivery && attemptsOf(delivery),
-              'Next attempt':
-                delivery &&
-                (delivery.next_attempt_at === null ? null : (
-                  <>
-                    {formatInstant(delivery.next_attempt_at)} (<Instant at={delivery.next_attempt_at} />)
-                  </>
-                )),
-              Delivered: delivery && delivery.delivered_at !== null && <Instant at={delivery.delivered_at} />,
-              Created: delivery && <Instant at={delivery.created_at} />,
-            }}
-          />
+          <DeliveryFacts id={id} delivery={delivery} endpoint_url={endpoint?.url} />
           <section className="section">
             <h2 className="side-title">What is sent</h2>
             {delivery?.payload === null ? (
@@ -102,26 +78,83 @@ export function WebhookDeliveryPage() {
           </section>
         </div>
       </div>
-      <ConfirmDialog
+      <ReplayDialog
         opened={replaying}
         onClose={() => setReplaying(false)}
-        title="Replay this delivery?"
-        action="Replay"
-        does={
-          <>
-            The same event is sent again to <span className="mono">{endpoint?.url ?? 'its endpoint'}</span>,
-            which may have received it already.
-          </>
-        }
-        act={(idempotency_key) => acted(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
-        onDone={() => invalidate(path)}
-        outcome={(asked) => (
-          <ActedOutcome of={asked} also_accepted>
-            It is on its way. The attempt appears on this page.
-          </ActedOutcome>
-        )}
+        id={id}
+        endpoint_url={endpoint?.url}
       />
     </>
+  )
+}
+
+function DeliveryFacts({
+  id,
+  delivery,
+  endpoint_url,
+}: {
+  id: string
+  delivery: WebhookDeliveryDetail | undefined
+  endpoint_url: string | undefined
+}) {
+  return (
+    <Facts
+      facts={{
+        Delivery: <Id id={id} />,
+        Event:
+          delivery &&
+          (delivery.sequence === null ? (
+            'A test event, not in the feed'
+          ) : (
+            <Link to={`/events/${delivery.event_id}`}>Number {delivery.sequence} of the feed</Link>
+          )),
+        Endpoint: delivery && (
+          <Link to={`/webhooks/${delivery.endpoint_id}`}>{endpoint_url ?? delivery.endpoint_id}</Link>
+        ),
+        Attempts: delivery && attemptsOf(delivery),
+        'Next attempt':
+          delivery &&
+          (delivery.next_attempt_at === null ? null : (
+            <>
+              {formatInstant(delivery.next_attempt_at)} (<Instant at={delivery.next_attempt_at} />)
+            </>
+          )),
+        Delivered: delivery && delivery.delivered_at !== null && <Instant at={delivery.delivered_at} />,
+        Created: delivery && <Instant at={delivery.created_at} />,
+      }}
+    />
+  )
+}
+
+function ReplayDialog({
+  id,
+  endpoint_url,
+  ...dialog
+}: {
+  opened: boolean
+  onClose: () => void
+  id: string
+  endpoint_url: string | undefined
+}) {
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title="Replay this delivery?"
+      action="Replay"
+      does={
+        <>
+          The same event is sent again to <span className="mono">{endpoint_url ?? 'its endpoint'}</span>,
+          which may have received it already.
+        </>
+      }
+      act={(idempotency_key) => acted(sluice.webhookDeliveries.replay(id, {}, { idempotency_key }))}
+      onDone={() => invalidate(`/v1/webhook_deliveries/${id}`)}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          It is on its way. The attempt appears on this page.
+        </ActedOutcome>
+      )}
+    />
   )
 }
 

@@ -52,8 +52,7 @@ const DELIVERIES = defineList({
 
 export function WebhookEndpointPage() {
   const id = usePathParam('id')
-  const navigate = useNavigate()
-  const [search, change] = useAddressSearch()
+  const [search] = useAddressSearch()
   const path = `/v1/webhook_endpoints/${id}` as const
   const query = useAnswer<WebhookEndpoint>(path, undefined, { every_ms: 10_000 })
   const { data: endpoint, error, refetch } = query
@@ -108,22 +107,40 @@ export function WebhookEndpointPage() {
       </section>
       {endpoint && (
         <div key={opening}>
-          <TestDialog {...props('test')} endpoint={endpoint} />
-          <RotateSecretDialog {...props('rotate')} endpoint={endpoint} />
-          <SwitchDialog {...props('switch')} endpoint={endpoint} pending={stats.data?.pending} />
-          <EditEndpointDialog {...props('edit')} endpoint={endpoint} />
-          <RecoverDialog
-            {...props('recover')}
-            endpoint={endpoint}
-            onBegun={(recovery) => change({ recovery }, { replace: true })}
-          />
-          <DeleteEndpointDialog
-            {...props('delete')}
-            endpoint={endpoint}
-            onDeleted={() => void navigate({ to: '/webhooks' })}
-          />
+          <EndpointDialogs props={props} endpoint={endpoint} pending={stats.data?.pending} />
         </div>
       )}
+    </>
+  )
+}
+
+function EndpointDialogs({
+  props,
+  endpoint,
+  pending,
+}: {
+  props: ReturnType<typeof useDialogs<Act>>['props']
+  endpoint: WebhookEndpoint
+  pending: number | undefined
+}) {
+  const navigate = useNavigate()
+  const [, change] = useAddressSearch()
+  return (
+    <>
+      <TestDialog {...props('test')} endpoint={endpoint} />
+      <RotateSecretDialog {...props('rotate')} endpoint={endpoint} />
+      <SwitchDialog {...props('switch')} endpoint={endpoint} pending={pending} />
+      <EditEndpointDialog {...props('edit')} endpoint={endpoint} />
+      <RecoverDialog
+        {...props('recover')}
+        endpoint={endpoint}
+        onBegun={(recovery) => change({ recovery }, { replace: true })}
+      />
+      <DeleteEndpointDialog
+        {...props('delete')}
+        endpoint={endpoint}
+        onDeleted={() => void navigate({ to: '/webhooks' })}
+      />
     </>
   )
 }

@@ -81,18 +81,36 @@ export function EditDialog<T extends object, Update extends object>({
               data-autofocus={at === 0 || undefined}
             />
           ))}
-          <Textarea
-            label="Metadata"
-            description="Any JSON, up to 16 KiB."
-            classNames={{ input: 'mono' }}
-            rows={4}
+          <MetadataField
             value={shown(METADATA)}
             error={metadata === undefined ? 'This is not valid JSON.' : errorOf(METADATA)}
-            onChange={(event) => set(METADATA, event.currentTarget.value)}
+            onChange={(text) => set(METADATA, text)}
           />
         </>
       )}
     </ConfirmDialog>
+  )
+}
+
+function MetadataField({
+  value,
+  error,
+  onChange,
+}: {
+  value: string
+  error: string | undefined
+  onChange: (text: string) => void
+}) {
+  return (
+    <Textarea
+      label="Metadata"
+      description="Any JSON, up to 16 KiB."
+      classNames={{ input: 'mono' }}
+      rows={4}
+      value={value}
+      error={error}
+      onChange={(event) => onChange(event.currentTarget.value)}
+    />
   )
 }
 

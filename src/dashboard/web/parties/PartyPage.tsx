@@ -49,11 +49,14 @@ export type Party<T, Update> = {
   action?: (row: T) => ReactNode
 }
 
-export function PartyPage<T extends Customer | Merchant | Recipient, Update extends object>({
-  of: { type, answer, list, fields, facts, update, goneAt, end, section, note, action },
+type AnyParty = Customer | Merchant | Recipient
+
+export function PartyPage<T extends AnyParty, Update extends object>({
+  of: party,
 }: {
   of: Party<T, Update>
 }) {
+  const { type, answer, list, facts, update, goneAt, end, section, action } = party
   const id = usePathParam('id')
   const path = NOUN_PAGES[type].page
   const query = useAnswer<T>(answer(id))
@@ -62,7 +65,6 @@ export function PartyPage<T extends Customer | Merchant | Recipient, Update exte
   const { begin, props } = useDialogs<'edit' | 'end'>()
   const word = nounWords(type)
   const name = query.data === undefined ? word : partyName(query.data)
-  const ended = end.verb === 'Delete' ? 'deleted' : 'archived'
   const EndIcon = end.verb === 'Delete' ? Trash2 : Archive
   const all_facts: Record<string, Shown<T>> = {
     ...facts,
@@ -96,12 +98,7 @@ export function PartyPage<T extends Customer | Merchant | Recipient, Update exte
       }
       main={
         <>
-          {query.data && goneAt(query.data) === null && note?.(query.data)}
-          {query.data && goneAt(query.data) !== null && (
-            <Note status={ended}>
-              {end.verb}d <Instant at={goneAt(query.data)} />. {end.gone}
-            </Note>
-          )}
+          {query.data && <PartyNote of={party} row={query.data} />}
           <section>
             <Facts of={query.data} facts={all_facts} />
           </section>
@@ -115,29 +112,61 @@ export function PartyPage<T extends Customer | Merchant | Recipient, Update exte
         </>
       }
     >
-      {(row) => (
-        <>
-          <EditDialog
-            {...props('edit')}
-            title={`Edit ${name}`}
-            action={`Save ${type}`}
-            fields={fields}
-            row={row}
-            send={(changes) => update.send(id, changes)}
-            onDone={() => invalidate(`/v1${path}`)}
-          />
-          <ConfirmDialog
-            {...props('end')}
-            title={`${end.verb} ${name}?`}
-            action={`${end.verb} ${type}`}
-            tone="bad"
-            does={end.does}
-            act={(idempotency_key) => acted(end.send(id, { idempotency_key }))}
-            onDone={() => invalidate(`/v1${path}`, '/v1/compliance')}
-            outcome={(result) => <ActedOutcome of={result}>{end.outcome}</ActedOutcome>}
-          />
-        </>
-      )}
+      {(row) => <PartyDialogs of={party} id={id} row={row} props={props} />}
     </RowPage>
+  )
+}
+
+/** What is to be known of it, or that it was deleted or archived. */
+function PartyNote<T, Update>({
+  of: { end, goneAt, note },
+  row,
+}: {
+  of: Pick<Party<T, Update>, 'end' | 'goneAt' | 'note'>
+  row: T
+}) {
+  if (goneAt(row) === null) return note?.(row)
+  return (
+    <Note status={end.verb === 'Delete' ? 'deleted' : 'archived'}>
+      {end.verb}d <Instant at={goneAt(row)} />. {end.gone}
+    </Note>
+  )
+}
+
+function PartyDialogs<T extends AnyParty, Update extends object>({
+  of: { type, fields, update, end },
+  id,
+  row,
+  props,
+}: {
+  of: Party<T, Update>
+  id: string
+  row: T
+  props: ReturnType<typeof useDialogs<'edit' | 'end'>>['props']
+}) {
+  const path = NOUN_PAGES[type].page
+  const name = partyName(row)
+  return (
+    <>
+      <EditDialog
+        {...props('edit')}
+        title={`Edit ${name}`}
+        action={`Save ${type}`}
+        fields={fields}
+        row={row}
+        send={(changes) => update.send(id, changes)}
+        onDone={() => invalidate(`/v1${path}`)}
+      />
+      <ConfirmDialog
+        {...props('end')}
+        title={`${end.verb} ${name}?`}
+        action={`${end.verb} ${type}`}
+        tone="bad"
+        does={end.does}
+        act={(idempotency_key) => acted(end.send(id, { idempotency_key }))}
+        onDone={() => invalidate(`/v1${path}`, '/v1/compliance')}
+        outcome={(result) => <ActedOutcome of={result}>{end.outcome}</ActedOutcome>}
+      />
+    </>
   )
 }

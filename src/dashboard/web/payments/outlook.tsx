@@ -80,21 +80,13 @@ export function jobSaid({
   const last = story.entries.findLast(
     ({ kind, details, outcome }) => kind === 'attempt' && details['job_id'] === job.id && outcome !== null,
   )?.outcome
-  const link = is_operator && (
-    <>
-      {' '}
-      <Link to="/ops/jobs/$id" params={{ id: job.id }}>
-        See the job
-      </Link>
-    </>
-  )
   const say = (tone: Tone, words: string): Said => ({
     key: job.id,
     tone,
     words: (
       <>
         {words}
-        {link}
+        {is_operator && <JobLink id={job.id} />}
       </>
     ),
   })
@@ -125,6 +117,17 @@ export function jobSaid({
       `${at} did not ${to_do} yet, and nothing happened. It is retried${due}. You need not do anything.`,
     )
   return say('going', `${doing} is waiting for a worker and is due${due}.`)
+}
+
+function JobLink({ id }: { id: string }) {
+  return (
+    <>
+      {' '}
+      <Link to="/ops/jobs/$id" params={{ id }}>
+        See the job
+      </Link>
+    </>
+  )
 }
 
 /** What a payment waits for, or how it ended. `who_may`: the roles that can act on it, where the reader's cannot. */

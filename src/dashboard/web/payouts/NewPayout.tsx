@@ -2,7 +2,7 @@
 import { Select, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { SluiceError, type Payout, type Recipient } from '#sdk/index.ts'
+import { SluiceError, type CreatePayout, type Payout, type Recipient } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
 import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
 import { ConfirmDialog } from '../kit/ConfirmDialog.tsx'
@@ -36,22 +36,6 @@ export function NewPayout({
     setChosen(undefined)
   }
 
-  async function pay(idempotency_key: string): Promise<Made> {
-    const body = {
-      amount_minor: amount_minor ?? 0,
-      currency: paid?.currency ?? '',
-      recipient_id: paid?.id ?? '',
-      description: typed.description.trim() || null,
-    }
-    try {
-      return { asked: await acted(sluice.payouts.create(body, { idempotency_key, wait_s: 10 })) }
-    } catch (error) {
-      const payout_id = error instanceof SluiceError ? Object(error.context)['payout_id'] : undefined
-      if (!(error instanceof SluiceError) || typeof payout_id !== 'string') throw error
-      return { refused: error, payout_id }
-    }
-  }
-
   const bad_amount = paid !== undefined && typed.amount.trim() !== '' && !amount_minor
   return (
     <ConfirmDialog
@@ -67,7 +51,17 @@ export function NewPayout({
       action="Create payout"
       does="The amount is reserved at once, and leaves your balance when the processor has paid it."
       ready={Boolean(amount_minor)}
-      act={pay}
+      act={(idempotency_key) =>
+        pay(
+          {
+            amount_minor: amount_minor ?? 0,
+            currency: paid?.currency ?? '',
+            recipient_id: paid?.id ?? '',
+            description: typed.description.trim() || null,
+          },
+          idempotency_key,
+        )
+      }
       about={paid && `payout ${paid.id}`}
       onSettled={() => invalidate('/v1/payouts', '/v1/wallet')}
       outcome={(made) => <Outcome made={made} />}
@@ -77,22 +71,16 @@ export function NewPayout({
           {recipient === undefined && (
             <RecipientField chosen={chosen} choose={setChosen} error={errorOf('recipient_id')} />
           )}
-          <TextInput
-            label={paid === undefined ? 'Amount' : `Amount in ${paid.currency.toUpperCase()}`}
-            aria-label="Amount"
-            inputMode="decimal"
-            disabled={paid === undefined}
+          <AmountField
+            currency={paid?.currency}
             value={typed.amount}
             error={
               bad_amount
                 ? `This is not an amount in ${paid.currency.toUpperCase()}${inSteps(paid.currency, 'payout')}.`
                 : (errorOf('amount_minor') ?? errorOf('currency'))
             }
-            onChange={(event) => {
-              const amount = event.currentTarget.value
-              setTyped((now) => ({ ...now, amount }))
-            }}
-            data-autofocus={recipient !== undefined || undefined}
+            onChange={(amount) => setTyped((now) => ({ ...now, amount }))}
+            autofocus={recipient !== undefined}
           />
           <TextInput
             label="Description"
@@ -114,6 +102,34 @@ export function NewPayout({
         </>
       )}
     </ConfirmDialog>
+  )
+}
+
+/** `currency` undefined: nobody is chosen yet. */
+function AmountField({
+  currency,
+  value,
+  error,
+  onChange,
+  autofocus,
+}: {
+  currency: string | undefined
+  value: string
+  error: string | undefined
+  onChange: (amount: string) => void
+  autofocus: boolean
+}) {
+  return (
+    <TextInput
+      label={currency === undefined ? 'Amount' : `Amount in ${currency.toUpperCase()}`}
+      aria-label="Amount"
+      inputMode="decimal"
+      disabled={currency === undefined}
+      value={value}
+      error={error}
+      onChange={(event) => onChange(event.currentTarget.value)}
+      data-autofocus={autofocus || undefined}
+    />
   )
 }
 
@@ -169,6 +185,16 @@ function RecipientField({
       data-autofocus
     />
   )
+}
+
+async function pay(body: CreatePayout, idempotency_key: string): Promise<Made> {
+  try {
+    return { asked: await acted(sluice.payouts.create(body, { idempotency_key, wait_s: 10 })) }
+  } catch (error) {
+    const payout_id = error instanceof SluiceError ? Object(error.context)['payout_id'] : undefined
+    if (!(error instanceof SluiceError) || typeof payout_id !== 'string') throw error
+    return { refused: error, payout_id }
+  }
 }
 
 function Outcome({ made }: { made: Made }) {

@@ -1,7 +1,7 @@
 // The keyboard of every page.
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
-import { moveRow } from '../kit/DataTable.tsx'
+import { moveRow } from '../kit/row-focus.ts'
 import { OPERATOR_PAGES, TENANT_PAGES } from '../nav.ts'
 import { useSession } from '../session.tsx'
 

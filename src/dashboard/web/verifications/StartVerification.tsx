@@ -67,28 +67,10 @@ export function StartVerification({
       {(errorOf) => (
         <>
           {subject === undefined && (
-            <>
-              <NativeSelect
-                label="Subject type"
-                data={TYPES}
-                value={type}
-                error={errorOf('subject_type')}
-                onChange={(event) => {
-                  const chosen = event.currentTarget.value
-                  if (chosen === 'customer' || chosen === 'recipient' || chosen === 'merchant')
-                    setType(chosen)
-                }}
-              />
-              <TextInput
-                label="Subject id"
-                description={`The id of the ${type}, as its page shows it.`}
-                classNames={{ input: 'mono' }}
-                value={id}
-                error={errorOf('subject_id')}
-                onChange={(event) => setId(event.currentTarget.value)}
-                data-autofocus
-              />
-            </>
+            <SubjectFields
+              {...{ type, setType, id, setId }}
+              errors={{ type: errorOf('subject_type'), id: errorOf('subject_id') }}
+            />
           )}
           <TextInput
             label="Return URL"
@@ -102,6 +84,44 @@ export function StartVerification({
         </>
       )}
     </ConfirmDialog>
+  )
+}
+
+function SubjectFields({
+  type,
+  setType,
+  id,
+  setId,
+  errors,
+}: {
+  type: KycSubjectType
+  setType: (type: KycSubjectType) => void
+  id: string
+  setId: (id: string) => void
+  errors: { type: string | undefined; id: string | undefined }
+}) {
+  return (
+    <>
+      <NativeSelect
+        label="Subject type"
+        data={TYPES}
+        value={type}
+        error={errors.type}
+        onChange={(event) => {
+          const chosen = event.currentTarget.value
+          if (chosen === 'customer' || chosen === 'recipient' || chosen === 'merchant') setType(chosen)
+        }}
+      />
+      <TextInput
+        label="Subject id"
+        description={`The id of the ${type}, as its page shows it.`}
+        classNames={{ input: 'mono' }}
+        value={id}
+        error={errors.id}
+        onChange={(event) => setId(event.currentTarget.value)}
+        data-autofocus
+      />
+    </>
   )
 }
 

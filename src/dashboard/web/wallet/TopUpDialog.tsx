@@ -2,7 +2,7 @@
 import { NativeSelect, TextInput } from '@mantine/core'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { SluiceError, type TopUp } from '#sdk/index.ts'
+import { SluiceError, type CreateTopUp, type TopUp } from '#sdk/index.ts'
 import { sluice, wordsOf } from '../api.ts'
 import { DECIMALS } from '../generated/currencies.ts'
 import { acted, ActedOutcome, type Acted } from '../kit/Acted.tsx'
@@ -33,22 +33,6 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
     setChosen(undefined)
   }
 
-  async function topUp(idempotency_key: string): Promise<ToppedUp> {
-    const body = {
-      amount_minor: amount_minor ?? 0,
-      currency,
-      source: typed.source.trim() || null,
-      description: typed.description.trim() || null,
-    }
-    try {
-      return { asked: await acted(sluice.wallet.topUps.create(body, { idempotency_key, wait_s: 10 })) }
-    } catch (error) {
-      const top_up_id = error instanceof SluiceError ? Object(error.context)['top_up_id'] : undefined
-      if (!(error instanceof SluiceError) || typeof top_up_id !== 'string') throw error
-      return { refused: error, top_up_id }
-    }
-  }
-
   const bad_amount = typed.amount.trim() !== '' && !amount_minor
   return (
     <ConfirmDialog
@@ -58,7 +42,17 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
       action="Top up"
       does="Adds money to your balance through the processor, which can take days. It is available when it arrives."
       ready={Boolean(amount_minor)}
-      act={topUp}
+      act={(idempotency_key) =>
+        topUp(
+          {
+            amount_minor: amount_minor ?? 0,
+            currency,
+            source: typed.source.trim() || null,
+            description: typed.description.trim() || null,
+          },
+          idempotency_key,
+        )
+      }
       about={`top up ${tenant?.id ?? ''}`}
       onSettled={() => invalidate('/v1/wallet')}
       outcome={(became) => <Outcome became={became} />}
@@ -77,13 +71,7 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
             onChange={(event) => set({ amount: event.currentTarget.value })}
             data-autofocus
           />
-          <NativeSelect
-            label="Currency"
-            data={currencyOptions(known)}
-            value={currency}
-            error={errorOf('currency')}
-            onChange={(event) => setChosen(event.currentTarget.value)}
-          />
+          <CurrencyField known={known} value={currency} error={errorOf('currency')} onChange={setChosen} />
           <TextInput
             label="Source"
             description="A token of the processor. Leave empty to use the platform's bank account."
@@ -106,6 +94,16 @@ export function TopUpDialog({ opened, onClose }: { opened: boolean; onClose: () 
   )
 }
 
+async function topUp(body: CreateTopUp, idempotency_key: string): Promise<ToppedUp> {
+  try {
+    return { asked: await acted(sluice.wallet.topUps.create(body, { idempotency_key, wait_s: 10 })) }
+  } catch (error) {
+    const top_up_id = error instanceof SluiceError ? Object(error.context)['top_up_id'] : undefined
+    if (!(error instanceof SluiceError) || typeof top_up_id !== 'string') throw error
+    return { refused: error, top_up_id }
+  }
+}
+
 function Outcome({ became }: { became: ToppedUp }) {
   if ('refused' in became)
     return (
@@ -126,11 +124,30 @@ function Outcome({ became }: { became: ToppedUp }) {
 }
 
 /** First those in which there is something, then all others. */
-function currencyOptions(known: string[]) {
+function CurrencyField({
+  known,
+  value,
+  error,
+  onChange,
+}: {
+  known: string[]
+  value: string
+  error: string | undefined
+  onChange: (currency: string) => void
+}) {
   const all = Object.keys(DECIMALS).map((code) => code.toLowerCase())
   const names = new Intl.DisplayNames(undefined, { type: 'currency' })
-  return [...new Set([...known, 'usd', 'eur', 'gbp', ...all])].map((code) => {
+  const options = [...new Set([...known, 'usd', 'eur', 'gbp', ...all])].map((code) => {
     const upper = code.toUpperCase()
     return { value: code, label: `${upper} ${names.of(upper) ?? ''}` }
   })
+  return (
+    <NativeSelect
+      label="Currency"
+      data={options}
+      value={value}
+      error={error}
+      onChange={(event) => onChange(event.currentTarget.value)}
+    />
+  )
 }

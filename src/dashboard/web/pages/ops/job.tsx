@@ -91,17 +91,7 @@ export function JobPage() {
           )
         })}
       />
-      {job && (
-        <p className="job-story">
-          {job.delivery === null ? (
-            storyOf(job, now)
-          ) : (
-            <>
-              {attemptStory(job, job.delivery, now)} <DeliveryLink job={job} id={job.delivery.id} />
-            </>
-          )}
-        </p>
-      )}
+      {job && <JobStory job={job} now={now} />}
       <div className="columns">
         <div>
           <section className="section">
@@ -124,29 +114,7 @@ export function JobPage() {
         <div>
           <WorksOn job={job} />
           <h2 className="side-title">Job</h2>
-          <Facts
-            facts={{
-              Queue: job && <Link to={`/ops/queues/${job.queue}`}>{job.queue}</Link>,
-              Tenant: job && (
-                <Link to="/ops/jobs" search={{ tenant: job.tenant ?? job.tenant_id, state: 'all' }}>
-                  {job.tenant ?? job.tenant_id}
-                </Link>
-              ),
-              // What comes after a delivery's attempt is another job.
-              Attempt:
-                job &&
-                (job.delivery === null ? `${job.attempt} of ${job.max_attempts}` : String(job.attempt)),
-              'Next run': job && (job.finished_at === null ? <NextRun job={job} /> : null),
-              Worker: job && (job.worker ?? null),
-              'Lease until':
-                job && (job.state === 'running' && job.lease_until ? <Instant at={job.lease_until} /> : null),
-              'Unknown since': job?.unknown_since ? <Instant at={job.unknown_since} /> : null,
-              Request:
-                job && (job.request_id === null ? null : <Id id={job.request_id} label="request id" />),
-              Created: job && <Instant at={job.created_at} />,
-              Finished: job && (job.finished_at === null ? null : <Instant at={job.finished_at} />),
-            }}
-          />
+          <JobFacts job={job} />
           <h2 className="side-title">Payload</h2>
           <Json value={job?.payload ?? {}} label="payload" />
         </div>
@@ -154,6 +122,46 @@ export function JobPage() {
       <JobActDialog target={target} close={() => setTarget(undefined)} />
       {job && <ResolveDialog job={job} opened={resolving} onClose={() => setResolving(false)} />}
     </>
+  )
+}
+
+function JobFacts({ job }: { job: JobDetails | undefined }) {
+  return (
+    <Facts
+      facts={{
+        Queue: job && <Link to={`/ops/queues/${job.queue}`}>{job.queue}</Link>,
+        Tenant: job && (
+          <Link to="/ops/jobs" search={{ tenant: job.tenant ?? job.tenant_id, state: 'all' }}>
+            {job.tenant ?? job.tenant_id}
+          </Link>
+        ),
+        // What comes after a delivery's attempt is another job.
+        Attempt:
+          job && (job.delivery === null ? `${job.attempt} of ${job.max_attempts}` : String(job.attempt)),
+        'Next run': job && (job.finished_at === null ? <NextRun job={job} /> : null),
+        Worker: job && (job.worker ?? null),
+        'Lease until':
+          job && (job.state === 'running' && job.lease_until ? <Instant at={job.lease_until} /> : null),
+        'Unknown since': job?.unknown_since ? <Instant at={job.unknown_since} /> : null,
+        Request: job && (job.request_id === null ? null : <Id id={job.request_id} label="request id" />),
+        Created: job && <Instant at={job.created_at} />,
+        Finished: job && (job.finished_at === null ? null : <Instant at={job.finished_at} />),
+      }}
+    />
+  )
+}
+
+function JobStory({ job, now }: { job: JobDetails; now: number }) {
+  return (
+    <p className="job-story">
+      {job.delivery === null ? (
+        storyOf(job, now)
+      ) : (
+        <>
+          {attemptStory(job, job.delivery, now)} <DeliveryLink job={job} id={job.delivery.id} />
+        </>
+      )}
+    </p>
   )
 }
 

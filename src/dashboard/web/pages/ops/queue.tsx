@@ -21,6 +21,7 @@ import {
   QUEUE_NAMES,
   type PauseRow,
   type PercentileRow,
+  type QueueRow,
   type QueuesAnswer,
   type SeriesAnswer,
   type TenantRow,
@@ -48,13 +49,11 @@ function KnownQueue({ queue }: { queue: string }) {
   const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
   const series = useSeries(queue, range)
   const [target, setTarget] = useState<PauseTarget>()
-  const [tenant, setTenant] = useState<TenantRow>()
   const row = queues.data?.queues.find((each) => each.queue === queue)
   if (queues.error !== null && queues.data === undefined)
     return <FailedPage title={queue} above={ABOVE} error={queues.error} retry={queues.refetch} />
   const mine = pauses.filter((pause) => pause.queue === queue || pause.queue === null)
   const act = mine.some((pause) => pause.tenant_id === null) ? 'Resume' : 'Pause'
-  const last_hour = row?.out_by_minute
   return (
     <>
       <PageHeader
@@ -80,58 +79,8 @@ function KnownQueue({ queue }: { queue: string }) {
           </>
         }
       />
-      <div className="figures-row">
-        <Figure
-          name="Oldest due"
-          value={row && formatSeconds(row.oldest_due_s)}
-          line={known(series.data?.points.map(({ oldest_due_s }) => oldest_due_s))}
-          over={`last ${range.label}`}
-        />
-        <Figure
-          name="Due"
-          value={row && row.due.toLocaleString()}
-          line={known(series.data?.points.map(({ due }) => due))}
-          over={row ? `${row.running} running, ${row.later.toLocaleString()} scheduled` : '…'}
-        />
-        <Figure
-          name="Out"
-          value={row && formatRate(row.out_per_s_1m)}
-          {...(last_hour && { line: last_hour })}
-          over={row ? `in ${formatRate(row.in_per_s_1m)}; line: last hour` : '…'}
-        />
-        <Figure
-          name="Failed"
-          value={
-            row && (
-              <Link to="/ops/jobs" search={{ queue, state: 'failed' }}>
-                {row.failed_1h.toLocaleString()}
-              </Link>
-            )
-          }
-          line={known(series.data?.points.map(({ failed }) => failed))}
-          over="last hour"
-        />
-      </div>
-      <p className="further">
-        <Link to="/ops/jobs" search={{ queue }}>
-          Jobs of this queue
-        </Link>
-        {(row?.retrying ?? 0) > 0 && (
-          <Link to="/ops/jobs" search={{ queue, state: 'retrying' }}>
-            {row?.retrying} retrying, for up to {formatSeconds(row?.oldest_retrying_s ?? 0)}
-          </Link>
-        )}
-        {(row?.unknown ?? 0) > 0 && (
-          <Link to="/ops/jobs" search={{ queue, state: 'unknown' }}>
-            {row?.unknown} with unknown effect
-          </Link>
-        )}
-        {(row?.parked ?? 0) > 0 && (
-          <Link to="/ops/jobs" search={{ queue, state: 'parked' }}>
-            {row?.parked} parked
-          </Link>
-        )}
-      </p>
+      <QueueFigures queue={queue} row={row} points={series.data?.points} range={range.label} />
+      <JobLinks queue={queue} row={row} />
       <section className="section">
         <div className="section-head">
           <h2>Over time</h2>
@@ -157,24 +106,115 @@ function KnownQueue({ queue }: { queue: string }) {
         <h2>Tenants by share</h2>
         <TenantShares queue={queue} window={range.value} />
       </section>
-      <section className="section">
-        <h2>Pauses</h2>
-        <PauseList pauses={mine} />
-        <form
-          className="filters pause-tenant"
-          onSubmit={(event) => {
-            event.preventDefault()
-            if (tenant) setTarget({ act: 'Pause', queue, tenant })
-          }}
-        >
-          <TenantField chosen={tenant} choose={setTenant} />
-          <Button type="submit" disabled={tenant === undefined}>
-            Pause tenant
-          </Button>
-        </form>
-      </section>
+      <Pauses queue={queue} pauses={mine} pause={setTarget} />
       <PauseDialog target={target} close={() => setTarget(undefined)} />
     </>
+  )
+}
+
+/** The headline figures. `points` draw their lines over `range`. */
+function QueueFigures({
+  queue,
+  row,
+  points,
+  range,
+}: {
+  queue: string
+  row: QueueRow | undefined
+  points: SeriesAnswer['points'] | undefined
+  range: string
+}) {
+  const last_hour = row?.out_by_minute
+  return (
+    <div className="figures-row">
+      <Figure
+        name="Oldest due"
+        value={row && formatSeconds(row.oldest_due_s)}
+        line={known(points?.map(({ oldest_due_s }) => oldest_due_s))}
+        over={`last ${range}`}
+      />
+      <Figure
+        name="Due"
+        value={row && row.due.toLocaleString()}
+        line={known(points?.map(({ due }) => due))}
+        over={row ? `${row.running} running, ${row.later.toLocaleString()} scheduled` : '…'}
+      />
+      <Figure
+        name="Out"
+        value={row && formatRate(row.out_per_s_1m)}
+        {...(last_hour && { line: last_hour })}
+        over={row ? `in ${formatRate(row.in_per_s_1m)}; line: last hour` : '…'}
+      />
+      <Figure
+        name="Failed"
+        value={
+          row && (
+            <Link to="/ops/jobs" search={{ queue, state: 'failed' }}>
+              {row.failed_1h.toLocaleString()}
+            </Link>
+          )
+        }
+        line={known(points?.map(({ failed }) => failed))}
+        over="last hour"
+      />
+    </div>
+  )
+}
+
+/** The ways to the jobs of the queue: to all, and to those in which something is wrong. */
+function JobLinks({ queue, row }: { queue: string; row: QueueRow | undefined }) {
+  return (
+    <p className="further">
+      <Link to="/ops/jobs" search={{ queue }}>
+        Jobs of this queue
+      </Link>
+      {(row?.retrying ?? 0) > 0 && (
+        <Link to="/ops/jobs" search={{ queue, state: 'retrying' }}>
+          {row?.retrying} retrying, for up to {formatSeconds(row?.oldest_retrying_s ?? 0)}
+        </Link>
+      )}
+      {(row?.unknown ?? 0) > 0 && (
+        <Link to="/ops/jobs" search={{ queue, state: 'unknown' }}>
+          {row?.unknown} with unknown effect
+        </Link>
+      )}
+      {(row?.parked ?? 0) > 0 && (
+        <Link to="/ops/jobs" search={{ queue, state: 'parked' }}>
+          {row?.parked} parked
+        </Link>
+      )}
+    </p>
+  )
+}
+
+/** The pauses that hold here, and the form that pauses a tenant. */
+function Pauses({
+  queue,
+  pauses,
+  pause,
+}: {
+  queue: string
+  pauses: PauseRow[]
+  pause: (target: PauseTarget) => void
+}) {
+  const [tenant, setTenant] = useState<TenantRow>()
+  return (
+    <section className="section">
+      <h2>Pauses</h2>
+      <PauseList pauses={pauses} />
+      <form
+        className="filters pause-tenant"
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (tenant) pause({ act: 'Pause', queue, tenant })
+        }}
+      >
+        <TenantField chosen={tenant} choose={setTenant} />
+        <Button type="submit" disabled={tenant === undefined}>
+          Pause tenant
+        </Button>
+      </form>
+    </section>
   )
 }
 

@@ -20,53 +20,35 @@ import { useAnswer } from '../../queries.ts'
 /** Due for longer is late. */
 const LATE_S = 10
 
+const COLUMNS: TableColumn<QueueRow>[] = [
+  {
+    title: 'Queue',
+    cell: ({ queue }) => <strong>{queue}</strong>,
+  },
+  { title: 'Oldest due', cell: (row) => <OldestDue row={row} /> },
+  { title: 'Due', align: 'end', cell: (row) => <Due row={row} /> },
+  { title: 'Retrying', align: 'end', cell: (row) => <Retrying row={row} /> },
+  { title: 'Running', align: 'end', cell: ({ running }) => running.toLocaleString() },
+  { title: 'In /s', align: 'end', cell: ({ in_per_s_1m }) => formatPerSecond(in_per_s_1m) },
+  { title: 'Out /s', align: 'end', cell: ({ out_per_s_1m }) => formatPerSecond(out_per_s_1m) },
+  { title: 'Wait p50', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p50_ms" /> },
+  { title: 'Wait p95', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p95_ms" /> },
+  { title: 'Failed, 1 h', align: 'end', cell: (row) => <FailedLink row={row} /> },
+  {
+    title: 'Finished',
+    cell: ({ queue, out_by_minute }) => (
+      <div className="cell-spark">
+        <Sparkline values={out_by_minute} height={24} label={`${queue}: jobs finished, last hour`} />
+      </div>
+    ),
+  },
+]
+
 export function QueuesPage() {
   const query = useAnswer<QueuesAnswer>('/ops/queues', undefined, { every_ms: 10_000 })
   const { data: pauses = [] } = useAnswer<PauseRow[]>('/ops/pauses', undefined, { every_ms: 5_000 })
   const [target, setTarget] = useState<PauseTarget>()
   const list = wholeList(query, query.data?.queues, query.data?.as_of)
-  const columns: TableColumn<QueueRow>[] = [
-    {
-      title: 'Queue',
-      cell: ({ queue }) => <strong>{queue}</strong>,
-    },
-    { title: 'Oldest due', cell: (row) => <OldestDue row={row} /> },
-    { title: 'Due', align: 'end', cell: (row) => <Due row={row} /> },
-    { title: 'Retrying', align: 'end', cell: (row) => <Retrying row={row} /> },
-    { title: 'Running', align: 'end', cell: ({ running }) => running.toLocaleString() },
-    { title: 'In /s', align: 'end', cell: ({ in_per_s_1m }) => formatPerSecond(in_per_s_1m) },
-    { title: 'Out /s', align: 'end', cell: ({ out_per_s_1m }) => formatPerSecond(out_per_s_1m) },
-    { title: 'Wait p50', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p50_ms" /> },
-    { title: 'Wait p95', align: 'end', cell: ({ wait }) => <Wait wait={wait} of="p95_ms" /> },
-    { title: 'Failed, 1 h', align: 'end', cell: (row) => <FailedLink row={row} /> },
-    {
-      title: 'Finished',
-      cell: ({ queue, out_by_minute }) => (
-        <div className="cell-spark">
-          <Sparkline values={out_by_minute} height={24} label={`${queue}: jobs finished, last hour`} />
-        </div>
-      ),
-    },
-    {
-      title: '',
-      align: 'end',
-      cell: ({ queue, paused, due }) => {
-        const held = pauses.some((pause) => pause.queue === queue && pause.tenant_id === null)
-        const act = held || paused ? 'Resume' : 'Pause'
-        const Icon = act === 'Pause' ? CirclePause : CirclePlay
-        return (
-          <Button
-            size="compact-sm"
-            leftSection={<Icon size={14} />}
-            {...(act === 'Resume' && { variant: 'filled' })}
-            onClick={() => setTarget({ act, queue, due })}
-          >
-            {act}
-          </Button>
-        )
-      },
-    },
-  ]
   const worst = oldestOf(query.data?.queues ?? [])
   const retrying = (query.data?.queues ?? []).reduce((sum, row) => sum + row.retrying, 0)
   const is_current = query.data?.counting === 'current'
@@ -88,7 +70,14 @@ export function QueuesPage() {
       <DataTable
         label="Queues"
         list={list}
-        columns={columns}
+        columns={[
+          ...COLUMNS,
+          {
+            title: '',
+            align: 'end',
+            cell: (row) => <PauseButton row={row} pauses={pauses} pause={setTarget} />,
+          },
+        ]}
         rowKey={({ queue }) => queue}
         to={({ queue }) => `/ops/queues/${queue}`}
         paged={false}
@@ -114,6 +103,31 @@ export function QueuesPage() {
       </section>
       <PauseDialog target={target} close={() => setTarget(undefined)} />
     </>
+  )
+}
+
+/** Pauses the queue, or resumes it. */
+function PauseButton({
+  row: { queue, paused, due },
+  pauses,
+  pause,
+}: {
+  row: QueueRow
+  pauses: PauseRow[]
+  pause: (target: PauseTarget) => void
+}) {
+  const held = pauses.some((pause) => pause.queue === queue && pause.tenant_id === null)
+  const act = held || paused ? 'Resume' : 'Pause'
+  const Icon = act === 'Pause' ? CirclePause : CirclePlay
+  return (
+    <Button
+      size="compact-sm"
+      leftSection={<Icon size={14} />}
+      {...(act === 'Resume' && { variant: 'filled' })}
+      onClick={() => pause({ act, queue, due })}
+    >
+      {act}
+    </Button>
   )
 }
 

@@ -1,12 +1,12 @@
 // Settings, Email: the domains that the tenant's email may be from; operators add and remove them.
 import { Button, TextInput } from '@mantine/core'
 import { Plus } from 'lucide-react'
-import { useState } from 'react'
+import { useState, type ReactNode } from 'react'
 import type { Answers } from '../../generated/answers.ts'
 import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { wholeList, type TableList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
@@ -28,26 +28,6 @@ export function EmailTab() {
   const has_list = data !== undefined && data.domains !== null
   const standard =
     data === undefined || data.of_installation.length === 0 ? ANY : atDomains(data.of_installation)
-  const columns: TableColumn<string>[] = [
-    { title: 'Domain', cell: (domain) => <span className="mono">{domain}</span> },
-    {
-      title: '',
-      align: 'end',
-      cell: (domain) =>
-        is_operator && (
-          <Button
-            size="compact-xs"
-            aria-label={`Remove ${domain}`}
-            onClick={() => {
-              setRemoved(domain)
-              setOpen('remove')
-            }}
-          >
-            Remove
-          </Button>
-        ),
-    },
-  ]
   return (
     <>
       <div className="filters">
@@ -64,12 +44,8 @@ export function EmailTab() {
           </div>
         )}
       </div>
-      <DataTable
-        label="Domains"
+      <DomainsTable
         list={wholeList(query, data?.domains ?? (data && []))}
-        columns={columns}
-        rowKey={(domain) => domain}
-        paged={false}
         empty={
           has_list ? (
             <EmptyState title="No domains">
@@ -79,38 +55,87 @@ export function EmailTab() {
             <EmptyState title="No list of its own">Email of this tenant may be from {standard}.</EmptyState>
           )
         }
+        remove={(domain) => {
+          setRemoved(domain)
+          setOpen('remove')
+        }}
       />
       <AddDialog opened={open === 'add'} onClose={close} has_list={has_list} />
-      <ConfirmDialog
-        opened={open === 'remove'}
-        onClose={close}
-        title={`Remove ${removed}?`}
-        action="Remove"
-        tone="bad"
-        does={`Email of this tenant may no longer be from addresses at ${removed}. ${COUNTS} Email that may not be sent any more fails.`}
-        act={() => askActed('POST', '/email-domains/remove', { domain: removed })}
-        onDone={() => invalidate('/email-domains')}
-        outcome={(asked) => (
-          <ActedOutcome of={asked} also_accepted>
-            {removed} is removed.
-          </ActedOutcome>
-        )}
-      />
-      <ConfirmDialog
-        opened={open === 'default'}
-        onClose={close}
-        title="Use the default?"
-        action="Use the default"
-        does={`The list of this tenant is removed: its email may be from ${standard}. ${COUNTS}`}
-        act={() => askActed('POST', '/email-domains/default', {})}
-        onDone={() => invalidate('/email-domains')}
-        outcome={(asked) => (
-          <ActedOutcome of={asked} also_accepted>
-            The default counts.
-          </ActedOutcome>
-        )}
-      />
+      <RemoveDialog opened={open === 'remove'} onClose={close} domain={removed} />
+      <DefaultDialog opened={open === 'default'} onClose={close} standard={standard} />
     </>
+  )
+}
+
+function DomainsTable({
+  list,
+  empty,
+  remove,
+}: {
+  list: TableList<string>
+  empty: ReactNode
+  remove: (domain: string) => void
+}) {
+  const { is_operator } = useSession()
+  const columns: TableColumn<string>[] = [
+    { title: 'Domain', cell: (domain) => <span className="mono">{domain}</span> },
+    {
+      title: '',
+      align: 'end',
+      cell: (domain) =>
+        is_operator && (
+          <Button size="compact-xs" aria-label={`Remove ${domain}`} onClick={() => remove(domain)}>
+            Remove
+          </Button>
+        ),
+    },
+  ]
+  return (
+    <DataTable
+      label="Domains"
+      list={list}
+      columns={columns}
+      rowKey={(domain) => domain}
+      paged={false}
+      empty={empty}
+    />
+  )
+}
+
+function RemoveDialog({ domain, ...dialog }: { opened: boolean; onClose: () => void; domain: string }) {
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title={`Remove ${domain}?`}
+      action="Remove"
+      tone="bad"
+      does={`Email of this tenant may no longer be from addresses at ${domain}. ${COUNTS} Email that may not be sent any more fails.`}
+      act={() => askActed('POST', '/email-domains/remove', { domain })}
+      onDone={() => invalidate('/email-domains')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          {domain} is removed.
+        </ActedOutcome>
+      )}
+    />
+  )
+}
+
+function DefaultDialog({ standard, ...dialog }: { opened: boolean; onClose: () => void; standard: string }) {
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title="Use the default?"
+      action="Use the default"
+      does={`The list of this tenant is removed: its email may be from ${standard}. ${COUNTS}`}
+      act={() => askActed('POST', '/email-domains/default', {})}
+      onDone={() => invalidate('/email-domains')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          The default counts.
+        </ActedOutcome>
+      )}
+    />
   )
 }
 

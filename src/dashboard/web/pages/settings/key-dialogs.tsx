@@ -19,7 +19,6 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
   const [name, setName] = useState('')
   const [scopes, setScopes] = useState<string[]>([])
   const [day, setDay] = useState('')
-  const { key_scopes, role } = useSession()
 
   function close(): void {
     onClose()
@@ -57,37 +56,7 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
         onChange={(event) => setName(event.currentTarget.value)}
         data-autofocus
       />
-      <Checkbox.Group label="Scopes" value={scopes} onChange={setScopes}>
-        <div className="line scopes-choose">
-          <Button size="compact-xs" onClick={() => setScopes(key_scopes)}>
-            All
-          </Button>
-          <Button
-            size="compact-xs"
-            onClick={() => setScopes(key_scopes.filter((scope) => scope.endsWith(':read')))}
-          >
-            Read only
-          </Button>
-          <Button size="compact-xs" onClick={() => setScopes([])}>
-            None
-          </Button>
-        </div>
-        <div className="scopes">
-          {Object.entries(SCOPE_WORDS).map(([scope, words]) => (
-            <Checkbox
-              key={scope}
-              value={scope}
-              label={scope}
-              description={
-                key_scopes.includes(scope)
-                  ? words
-                  : `${words}; your role, ${role}, may not do all of this, so you cannot grant it`
-              }
-              disabled={!key_scopes.includes(scope)}
-            />
-          ))}
-        </div>
-      </Checkbox.Group>
+      <ScopesField value={scopes} onChange={setScopes} />
       <TextInput
         type="date"
         label="Expires"
@@ -96,6 +65,43 @@ export function CreateKeyDialog({ opened, onClose }: { opened: boolean; onClose:
         onChange={(event) => setDay(event.currentTarget.value)}
       />
     </ConfirmDialog>
+  )
+}
+
+function ScopesField({ value, onChange }: { value: string[]; onChange: (scopes: string[]) => void }) {
+  const { key_scopes, role } = useSession()
+  return (
+    <Checkbox.Group label="Scopes" value={value} onChange={onChange}>
+      <div className="line scopes-choose">
+        <Button size="compact-xs" onClick={() => onChange(key_scopes)}>
+          All
+        </Button>
+        <Button
+          size="compact-xs"
+          onClick={() => onChange(key_scopes.filter((scope) => scope.endsWith(':read')))}
+        >
+          Read only
+        </Button>
+        <Button size="compact-xs" onClick={() => onChange([])}>
+          None
+        </Button>
+      </div>
+      <div className="scopes">
+        {Object.entries(SCOPE_WORDS).map(([scope, words]) => (
+          <Checkbox
+            key={scope}
+            value={scope}
+            label={scope}
+            description={
+              key_scopes.includes(scope)
+                ? words
+                : `${words}; your role, ${role}, may not do all of this, so you cannot grant it`
+            }
+            disabled={!key_scopes.includes(scope)}
+          />
+        ))}
+      </div>
+    </Checkbox.Group>
   )
 }
 

@@ -110,3 +110,63 @@ export function ChangeRoleDialog({
     </ConfirmDialog>
   )
 }
+
+export function RemoveMemberDialog({
+  member,
+  ...dialog
+}: {
+  opened: boolean
+  onClose: () => void
+  member: MemberRow | undefined
+}) {
+  const { tenant } = useSession()
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title={`Remove ${member?.name ?? 'this member'}?`}
+      action="Remove"
+      tone="bad"
+      does={
+        <>
+          {member?.email} loses access to {tenant?.name ?? 'this tenant'} at once. Keys that they created keep
+          working.
+        </>
+      }
+      act={() => askActed('DELETE', `/members/${member?.user_id ?? ''}`)}
+      onDone={() => invalidate('/members')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          {member?.name} is no longer a member.
+        </ActedOutcome>
+      )}
+    />
+  )
+}
+
+export function RevokeInvitationDialog({
+  id = '',
+  email = 'this person',
+  ...dialog
+}: {
+  opened: boolean
+  onClose: () => void
+  id: string | undefined
+  email: string | undefined
+}) {
+  return (
+    <ConfirmDialog
+      {...dialog}
+      title={`Revoke the invitation for ${email}?`}
+      action="Revoke"
+      tone="bad"
+      does="Its link stops working. You can invite them again."
+      act={() => askActed('POST', `/members/invitations/${id}/revoke`, {})}
+      onDone={() => invalidate('/members')}
+      outcome={(asked) => (
+        <ActedOutcome of={asked} also_accepted>
+          The invitation is revoked.
+        </ActedOutcome>
+      )}
+    />
+  )
+}

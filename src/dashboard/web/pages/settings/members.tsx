@@ -4,15 +4,19 @@ import { UserPlus } from 'lucide-react'
 import { useState } from 'react'
 import type { Answers } from '../../generated/answers.ts'
 import { useDialogs } from '../../dialogs.ts'
-import { askActed, ActedOutcome } from '../../kit/Acted.tsx'
-import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { wholeList, type TableList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
-import { invalidate, useAnswer } from '../../queries.ts'
+import { useAnswer } from '../../queries.ts'
 import { useMay, useRolesThatMay, useSession } from '../../session.tsx'
-import { ChangeRoleDialog, InviteDialog, type MemberRow } from './member-dialogs.tsx'
+import {
+  ChangeRoleDialog,
+  InviteDialog,
+  RemoveMemberDialog,
+  RevokeInvitationDialog,
+  type MemberRow,
+} from './member-dialogs.tsx'
 
 type MembersAnswer = Answers['GET /members']
 type InvitationRow = MembersAnswer['invitations'][number]
@@ -20,13 +24,64 @@ type InvitationRow = MembersAnswer['invitations'][number]
 export function MembersTab() {
   const may_manage = useMay('members.manage')
   const who_may = useRolesThatMay('members.manage')
-  const { user, roles_to_give, tenant } = useSession()
+  const { tenant } = useSession()
   const query = useAnswer<MembersAnswer>('/members')
   const { opening, begin, props } = useDialogs<'invite' | 'role' | 'remove' | 'revoke'>()
   const [member, setMember] = useState<MemberRow>()
   const [invitation, setInvitation] = useState<InvitationRow>()
-  const mayChange = (role: MemberRow['role']) => roles_to_give.includes(role)
+  return (
+    <>
+      <div className="filters">
+        <p className="dim">
+          {may_manage
+            ? `Who can see ${tenant?.name ?? 'this tenant'}, and what they can do.`
+            : `Only an ${who_may} can change members.`}
+        </p>
+        {may_manage && (
+          <div className="filters-end">
+            <Button variant="filled" leftSection={<UserPlus size={14} />} onClick={() => begin('invite')}>
+              Invite
+            </Button>
+          </div>
+        )}
+      </div>
+      <MembersTable
+        list={wholeList(query, query.data?.members)}
+        begin={(act, row) => {
+          setMember(row)
+          begin(act)
+        }}
+      />
+      {query.data !== undefined && query.data.invitations.length > 0 && (
+        <section className="section">
+          <h2>Open invitations</h2>
+          <InvitationsTable
+            list={wholeList(query, query.data.invitations)}
+            revoke={(row) => {
+              setInvitation(row)
+              begin('revoke')
+            }}
+          />
+        </section>
+      )}
+      <div key={opening}>
+        <InviteDialog {...props('invite')} />
+        {member && <ChangeRoleDialog {...props('role')} member={member} />}
+        <RemoveMemberDialog {...props('remove')} member={member} />
+        <RevokeInvitationDialog {...props('revoke')} email={invitation?.email} id={invitation?.id} />
+      </div>
+    </>
+  )
+}
 
+function MembersTable({
+  list,
+  begin,
+}: {
+  list: TableList<MemberRow>
+  begin: (act: 'role' | 'remove', row: MemberRow) => void
+}) {
+  const { user, roles_to_give } = useSession()
   const columns: TableColumn<MemberRow>[] = [
     {
       title: 'Name',
@@ -56,33 +111,43 @@ export function MembersTab() {
       title: '',
       align: 'end',
       cell: (row) =>
-        mayChange(row.role) && (
+        roles_to_give.includes(row.role) && (
           <span className="row-buttons">
             <Button
               size="compact-xs"
               aria-label={`Change role of ${row.email}`}
-              onClick={() => {
-                setMember(row)
-                begin('role')
-              }}
+              onClick={() => begin('role', row)}
             >
               Change role
             </Button>
-            <Button
-              size="compact-xs"
-              aria-label={`Remove ${row.email}`}
-              onClick={() => {
-                setMember(row)
-                begin('remove')
-              }}
-            >
+            <Button size="compact-xs" aria-label={`Remove ${row.email}`} onClick={() => begin('remove', row)}>
               Remove
             </Button>
           </span>
         ),
     },
   ]
-  const open: TableColumn<InvitationRow>[] = [
+  return (
+    <DataTable
+      label="Members"
+      list={list}
+      columns={columns}
+      rowKey={({ user_id }) => user_id}
+      paged={false}
+      empty={<EmptyState title="No members" />}
+    />
+  )
+}
+
+function InvitationsTable({
+  list,
+  revoke,
+}: {
+  list: TableList<InvitationRow>
+  revoke: (row: InvitationRow) => void
+}) {
+  const { roles_to_give } = useSession()
+  const columns: TableColumn<InvitationRow>[] = [
     { title: 'Email', cell: ({ email }) => <strong>{email}</strong>, clip: true },
     { title: 'Role', cell: ({ role }) => role },
     { title: 'Invited by', cell: ({ invited_by }) => invited_by ?? '–', clip: true },
@@ -92,94 +157,21 @@ export function MembersTab() {
       title: '',
       align: 'end',
       cell: (row) =>
-        mayChange(row.role) && (
-          <Button
-            size="compact-xs"
-            onClick={() => {
-              setInvitation(row)
-              begin('revoke')
-            }}
-          >
+        roles_to_give.includes(row.role) && (
+          <Button size="compact-xs" onClick={() => revoke(row)}>
             Revoke
           </Button>
         ),
     },
   ]
-
   return (
-    <>
-      <div className="filters">
-        <p className="dim">
-          {may_manage
-            ? `Who can see ${tenant?.name ?? 'this tenant'}, and what they can do.`
-            : `Only an ${who_may} can change members.`}
-        </p>
-        {may_manage && (
-          <div className="filters-end">
-            <Button variant="filled" leftSection={<UserPlus size={14} />} onClick={() => begin('invite')}>
-              Invite
-            </Button>
-          </div>
-        )}
-      </div>
-      <DataTable
-        label="Members"
-        list={wholeList(query, query.data?.members)}
-        columns={columns}
-        rowKey={({ user_id }) => user_id}
-        paged={false}
-        empty={<EmptyState title="No members" />}
-      />
-      {query.data !== undefined && query.data.invitations.length > 0 && (
-        <section className="section">
-          <h2>Open invitations</h2>
-          <DataTable
-            label="Open invitations"
-            list={wholeList(query, query.data.invitations)}
-            columns={open}
-            rowKey={({ id }) => id}
-            paged={false}
-            empty={null}
-          />
-        </section>
-      )}
-      <div key={opening}>
-        <InviteDialog {...props('invite')} />
-        {member && <ChangeRoleDialog {...props('role')} member={member} />}
-        <ConfirmDialog
-          {...props('remove')}
-          title={`Remove ${member?.name ?? 'this member'}?`}
-          action="Remove"
-          tone="bad"
-          does={
-            <>
-              {member?.email} loses access to {tenant?.name ?? 'this tenant'} at once. Keys that they created
-              keep working.
-            </>
-          }
-          act={() => askActed('DELETE', `/members/${member?.user_id ?? ''}`)}
-          onDone={() => invalidate('/members')}
-          outcome={(asked) => (
-            <ActedOutcome of={asked} also_accepted>
-              {member?.name} is no longer a member.
-            </ActedOutcome>
-          )}
-        />
-        <ConfirmDialog
-          {...props('revoke')}
-          title={`Revoke the invitation for ${invitation?.email ?? 'this person'}?`}
-          action="Revoke"
-          tone="bad"
-          does="Its link stops working. You can invite them again."
-          act={() => askActed('POST', `/members/invitations/${invitation?.id ?? ''}/revoke`, {})}
-          onDone={() => invalidate('/members')}
-          outcome={(asked) => (
-            <ActedOutcome of={asked} also_accepted>
-              The invitation is revoked.
-            </ActedOutcome>
-          )}
-        />
-      </div>
-    </>
+    <DataTable
+      label="Open invitations"
+      list={list}
+      columns={columns}
+      rowKey={({ id }) => id}
+      paged={false}
+      empty={null}
+    />
   )
 }

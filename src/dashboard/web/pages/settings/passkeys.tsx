@@ -25,6 +25,29 @@ const CAN =
 /** Browsers know passkeys by the name of a host, never by its number. */
 const BY_NUMBER = /^[\d.]+$|^\[/.test(location.hostname)
 
+const columnsOf = (act: (name: 'rename' | 'remove', row: Passkey) => void): TableColumn<Passkey>[] => [
+  { title: 'Name', cell: (row) => <strong>{nameOf(row)}</strong>, clip: true },
+  {
+    title: 'Stored',
+    cell: ({ deviceType }) => (deviceType === 'multiDevice' ? 'On all your devices' : 'On one device'),
+  },
+  { title: 'Added', cell: ({ createdAt }) => <Instant at={createdAt} /> },
+  {
+    title: '',
+    align: 'end',
+    cell: (row) => (
+      <span className="row-buttons">
+        <Button size="compact-xs" aria-label={`Rename ${nameOf(row)}`} onClick={() => act('rename', row)}>
+          Rename
+        </Button>
+        <Button size="compact-xs" aria-label={`Remove ${nameOf(row)}`} onClick={() => act('remove', row)}>
+          Remove
+        </Button>
+      </span>
+    ),
+  },
+]
+
 export function Passkeys() {
   const query = useAnswer<Passkey[]>(LIST)
   const { opening, begin, props } = useDialogs<'add' | 'rename' | 'remove'>()
@@ -33,28 +56,6 @@ export function Passkeys() {
     setPasskey(row)
     begin(name)
   }
-  const columns: TableColumn<Passkey>[] = [
-    { title: 'Name', cell: (row) => <strong>{nameOf(row)}</strong>, clip: true },
-    {
-      title: 'Stored',
-      cell: ({ deviceType }) => (deviceType === 'multiDevice' ? 'On all your devices' : 'On one device'),
-    },
-    { title: 'Added', cell: ({ createdAt }) => <Instant at={createdAt} /> },
-    {
-      title: '',
-      align: 'end',
-      cell: (row) => (
-        <span className="row-buttons">
-          <Button size="compact-xs" aria-label={`Rename ${nameOf(row)}`} onClick={() => act('rename', row)}>
-            Rename
-          </Button>
-          <Button size="compact-xs" aria-label={`Remove ${nameOf(row)}`} onClick={() => act('remove', row)}>
-            Remove
-          </Button>
-        </span>
-      ),
-    },
-  ]
   return (
     <section>
       <h2>Passkeys</h2>
@@ -68,7 +69,7 @@ export function Passkeys() {
         <DataTable
           label="Passkeys"
           list={wholeList(query, query.data)}
-          columns={columns}
+          columns={columnsOf(act)}
           rowKey={({ id }) => id}
           paged={false}
           empty={<EmptyState title="No passkeys" />}

@@ -6,7 +6,7 @@ import { askActed, noteActed } from '../../kit/Acted.tsx'
 import { ConfirmDialog } from '../../kit/ConfirmDialog.tsx'
 import { DataTable, type TableColumn } from '../../kit/DataTable.tsx'
 import { Instant } from '../../kit/Instant.tsx'
-import { wholeList } from '../../kit/list.ts'
+import { wholeList, type TableList } from '../../kit/list.ts'
 import { EmptyState } from '../../kit/states.tsx'
 import { invalidate, useAnswer } from '../../queries.ts'
 import { useSession } from '../../session.tsx'
@@ -34,49 +34,18 @@ export function Sessions() {
       Number(b.id === session_id) - Number(a.id === session_id) || b.updatedAt.localeCompare(a.updatedAt),
   )
   const others = (rows?.length ?? 1) - 1
-  const columns: TableColumn<OwnSession>[] = [
-    {
-      title: 'Browser',
-      cell: ({ id, userAgent }) => (
-        <span title={userAgent ?? undefined}>
-          <strong>{browserOf(userAgent)}</strong> {id === session_id && <span className="dim">this one</span>}
-        </span>
-      ),
-      clip: true,
-    },
-    { title: 'Address', cell: ({ ipAddress }) => <span className="mono">{ipAddress || '–'}</span> },
-    { title: 'Signed in', cell: ({ createdAt }) => <Instant at={createdAt} /> },
-    { title: 'Expires', cell: ({ expiresAt }) => <Instant at={expiresAt} /> },
-    {
-      title: '',
-      align: 'end',
-      cell: (row) =>
-        row.id !== session_id && (
-          <Button
-            size="compact-xs"
-            onClick={() => {
-              setEnded(row)
-              begin('one')
-            }}
-          >
-            End session
-          </Button>
-        ),
-    },
-  ]
   return (
     <section>
       <h2>Sessions</h2>
       <p className="dim">
         Where you are signed in. End any that you do not recognize, then change your password.
       </p>
-      <DataTable
-        label="Sessions"
+      <SessionsTable
         list={wholeList(query, rows)}
-        columns={columns}
-        rowKey={({ id }) => id}
-        paged={false}
-        empty={<EmptyState title="No sessions" />}
+        end={(row) => {
+          setEnded(row)
+          begin('one')
+        }}
       />
       <Button disabled={others === 0} onClick={() => begin('others')}>
         End all other sessions
@@ -108,6 +77,44 @@ export function Sessions() {
         />
       </div>
     </section>
+  )
+}
+
+function SessionsTable({ list, end }: { list: TableList<OwnSession>; end: (session: OwnSession) => void }) {
+  const { session_id } = useSession()
+  const columns: TableColumn<OwnSession>[] = [
+    {
+      title: 'Browser',
+      cell: ({ id, userAgent }) => (
+        <span title={userAgent ?? undefined}>
+          <strong>{browserOf(userAgent)}</strong> {id === session_id && <span className="dim">this one</span>}
+        </span>
+      ),
+      clip: true,
+    },
+    { title: 'Address', cell: ({ ipAddress }) => <span className="mono">{ipAddress || '–'}</span> },
+    { title: 'Signed in', cell: ({ createdAt }) => <Instant at={createdAt} /> },
+    { title: 'Expires', cell: ({ expiresAt }) => <Instant at={expiresAt} /> },
+    {
+      title: '',
+      align: 'end',
+      cell: (row) =>
+        row.id !== session_id && (
+          <Button size="compact-xs" onClick={() => end(row)}>
+            End session
+          </Button>
+        ),
+    },
+  ]
+  return (
+    <DataTable
+      label="Sessions"
+      list={list}
+      columns={columns}
+      rowKey={({ id }) => id}
+      paged={false}
+      empty={<EmptyState title="No sessions" />}
+    />
   )
 }
 

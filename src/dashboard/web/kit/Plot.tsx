@@ -1,0 +1,167 @@
+// The drawing of a chart: its axes, its lines, and the moment that is read.
+import type { KeyboardEvent } from 'react'
+
+/** One line: its name (`p95`) and a value for each moment. Null: not known. A chart has at most five. */
+export type ChartSeries = { name: string; values: (number | null)[] }
+
+export const HEIGHT = 180
+const [LEFT, RIGHT, TOP] = [48, 8, 8]
+/** Room for the labels of the first and the last moment. */
+export const BOTTOM = 22
+
+/** Maps points to pixels. `top` is the value at the upper end. */
+type Scale = { x: (index: number) => number; y: (value: number) => number; top: number; right: number }
+
+function scaleOf(series: ChartSeries[], moments: number, width: number): Scale {
+  const top = niceTop(Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0))))
+  const inner = Math.max(0, width - LEFT - RIGHT)
+  return {
+    x: (index) => LEFT + (index / Math.max(1, moments - 1)) * inner,
+    y: (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM),
+    top,
+    right: width - RIGHT,
+  }
+}
+
+/** `shown` is the index of the moment that is read, and `choose` changes it. */
+export function Plot({
+  label,
+  moments,
+  series,
+  formatAxis,
+  width,
+  shown,
+  choose,
+}: {
+  label: string
+  moments: string[]
+  series: ChartSeries[]
+  formatAxis: (value: number) => string
+  width: number
+  shown: number | undefined
+  choose: (index: number | undefined) => void
+}) {
+  const scale = scaleOf(series, moments.length, width)
+  const last = moments.length - 1
+  const chooseWithin = (index: number) => choose(Math.min(last, Math.max(0, index)))
+
+  function moveReadout(event: KeyboardEvent): void {
+    const by = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key]
+    if (by === undefined || moments.length === 0) return
+    event.preventDefault()
+    chooseWithin((shown ?? last) + by)
+  }
+
+  return (
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- its readout moves by arrow keys
+    <svg
+      height={HEIGHT}
+      role="img"
+      aria-label={label}
+      // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- the same
+      tabIndex={0}
+      onKeyDown={moveReadout}
+      onBlur={() => choose(undefined)}
+      onPointerLeave={() => choose(undefined)}
+      onPointerMove={(event) => {
+        const from = event.currentTarget.getBoundingClientRect().left
+        const part = (event.clientX - from - LEFT) / Math.max(1, width - LEFT - RIGHT)
+        chooseWithin(Math.round(part * last))
+      }}
+    >
+      <Axes
+        {...{ scale, moments, formatAxis }}
+        is_known={series.some(({ values }) => values.some(isKnown))}
+      />
+      {shown !== undefined && (
+        <line
+          className="chart-cursor"
+          x1={scale.x(shown)}
+          x2={scale.x(shown)}
+          y1={TOP}
+          y2={HEIGHT - BOTTOM}
+        />
+      )}
+      {series.map(({ name, values }, line) => (
+        <path key={name} className={`chart-line series-${line + 1}`} d={linePath(values, scale)} />
+      ))}
+    </svg>
+  )
+}
+
+const isKnown = (value: number | null) => value !== null
+
+/** The grid with its values, and the first and the last moment. */
+function Axes({
+  scale: { x, y, top, right },
+  moments,
+  formatAxis,
+  is_known,
+}: {
+  scale: Scale
+  moments: string[]
+  formatAxis: (value: number) => string
+  is_known: boolean
+}) {
+  return (
+    <>
+      {(is_known ? [0, 0.5, 1] : [0]).map((part) => (
+        <g key={part}>
+          <line
+            className="chart-grid"
+            x1={LEFT}
+            x2={Math.max(LEFT, right)}
+            y1={y(top * part)}
+            y2={y(top * part)}
+          />
+          <text x={LEFT - 8} y={y(top * part) + 4} textAnchor="end">
+            {formatAxis(top * part)}
+          </text>
+        </g>
+      ))}
+      {!is_known && (
+        <text x={(LEFT + right) / 2} y={HEIGHT / 2} textAnchor="middle">
+          No data
+        </text>
+      )}
+      {[0, moments.length - 1].map(
+        (index) =>
+          index >= 0 && (
+            <text key={index} x={x(index)} y={HEIGHT - 4} textAnchor={index === 0 ? 'start' : 'end'}>
+              {axisTime(moments, index)}
+            </text>
+          ),
+      )}
+    </>
+  )
+}
+
+/** A line with a gap where nothing is known. */
+function linePath(values: (number | null)[], { x, y }: Scale): string {
+  return values
+    .map((value, index) => {
+      if (value === null) return ''
+      const before = values[index - 1] ?? null
+      // One between gaps is a dash, or nothing would be seen of it.
+      if (before === null && (values[index + 1] ?? null) === null)
+        return `M${(x(index) - 2).toFixed(1)} ${y(value).toFixed(1)}h4`
+      const begins = before === null
+      return `${begins ? 'M' : 'L'}${x(index).toFixed(1)} ${y(value).toFixed(1)}`
+    })
+    .join('')
+}
+
+/** The least of 1, 2 and 5 times a power of ten that is not below. */
+function niceTop(most: number): number {
+  if (most <= 0) return 1
+  const power = 10 ** Math.floor(Math.log10(most))
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= most) ?? most
+}
+
+function axisTime(moments: string[], index: number): string {
+  const days = Date.parse(moments.at(-1)!) - Date.parse(moments[0]!) > 129_600_000
+  return new Date(moments[index]!).toLocaleString(
+    undefined,
+    days ? { month: 'short', day: 'numeric' } : { hour: '2-digit', minute: '2-digit' },
+  )
+}
