@@ -1,7 +1,7 @@
--- Tenants, their API keys, and what every table shares.
+-- Tenants, their API keys, and the functions that tables share.
 
--- Milliseconds from the clock, microseconds from a sequence: two rows of one millisecond differ, so that
--- `before=<created_at>` is an exact cursor. A unique index on each table is the proof.
+-- Milliseconds come from the clock and microseconds from a sequence. Two rows of one millisecond differ, so
+-- `before=<created_at>` is an exact cursor. Each table has a unique index on it.
 create sequence created_at_microseconds as smallint minvalue 0 maxvalue 999 start 0 cycle;
 
 create function unique_now() returns timestamptz language sql volatile as $$
@@ -17,10 +17,17 @@ create table tenants (
   id uuid primary key,
   slug text not null unique check (slug ~ '^[a-z0-9-]{1,40}$'),
   name text not null,
+  -- Receives email about what the tenant has to act on.
+  contact_email text check (length(contact_email) between 3 and 320),
+  -- The domains from which the tenant may send email; null: those of the installation.
+  email_domains text[] check (cardinality(email_domains) <= 100),
+  -- The numbers, messaging services and names from which the tenant may send SMS; the first is the default. Null: any,
+  -- and the installation's default.
+  sms_senders text[] check (cardinality(sms_senders) <= 100),
   created_at timestamptz not null default now()
 );
 
--- Owns jobs that belong to no tenant: notifications before they are matched, maintenance.
+-- Owns jobs without a tenant: maintenance, and notifications that are not matched yet.
 insert into tenants (id, slug, name) values ('00000000-0000-7000-8000-000000000000', 'system', 'Sluice itself');
 
 create table api_keys (

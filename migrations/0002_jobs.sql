@@ -1,4 +1,4 @@
--- The queue of record: jobs, their attempts, the provider calls they make, and what pauses them.
+-- The queue of record: jobs with their provider calls, their attempts, their history, and pauses.
 
 create table jobs (
   id uuid primary key,
@@ -7,7 +7,8 @@ create table jobs (
   name text not null,
   subject_id uuid,
   payload jsonb not null,
-  state text not null default 'ready' check (state in ('ready', 'running', 'succeeded', 'failed', 'unknown', 'discarded')),
+  state text not null default 'ready'
+    check (state in ('ready', 'running', 'succeeded', 'failed', 'unknown', 'discarded')),
   priority smallint not null default 0,
   run_at timestamptz not null default now(),
   rung_at timestamptz,
@@ -17,22 +18,60 @@ create table jobs (
   lease_until timestamptz,
   unknown_since timestamptz,
   last_error jsonb,
-  result jsonb,
   dedupe_key text,
-  trace_context text,
+  request_id text,
   created_at timestamptz not null default now(),
+  -- `worker` and `started_at` belong to the attempt that is under way, or that ended the job; `outcome` says how it
+  -- did.
   started_at timestamptz,
   finished_at timestamptz,
+  worker text,
+  outcome text,
+  -- The number of failed attempts since the last one that got an answer.
+  failures integer not null default 0,
+  -- Since when every attempt has failed; null while none has, or the last one succeeded. A claim does not change it,
+  -- and neither does a job that succeeds at its first attempt.
+  failing_since timestamptz,
+  -- The provider call. `key` belongs to this generation; a rotation keeps the previous key in its attempt.
+  operation text,
+  generation integer,
+  key text,
+  first_sent_at timestamptz,
+  last_sent_at timestamptz,
+  -- Fingerprints of the credentials under which the call of this generation was sent, separated by blanks.
+  sent_with text,
+  -- An attempt may have reached the provider, and its answer is unknown.
+  in_doubt boolean not null default false,
+  -- Since when each attempt was refused before it had an effect; null when the last one was not.
+  refused_since timestamptz,
+  -- When the provider's complete list showed no effect, long enough after the last sending.
+  absent_since timestamptz,
+  provider_reference text,
+  -- It does not change while the job is worked on. As the last column it is not part of what a claim logs.
+  request jsonb,
   check ((state = 'running') = (lease_token is not null)),
-  check ((state in ('succeeded', 'failed', 'discarded')) = (finished_at is not null))
-) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.02);
+  check ((state in ('succeeded', 'failed', 'discarded')) = (finished_at is not null)),
+  constraint jobs_running_attempt check (state <> 'running' or (worker is not null and started_at is not null)),
+  constraint jobs_whole_call check (num_nulls(operation, generation, key, request) in (0, 4))
+) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02);
 
+-- A claim changes no column of any of these indexes, so it writes no index.
 create unique index jobs_dedupe on jobs (queue, dedupe_key) where dedupe_key is not null;
--- The open jobs of a queue, by turns of the tenants. Nothing in it changes when a job is claimed, so a claim writes no index.
+-- The open jobs of a queue, from which tenants are served in turn.
 create index jobs_open on jobs (queue, tenant_id, priority, run_at) where finished_at is null;
 create index jobs_subject on jobs (tenant_id, subject_id);
+create index jobs_finished on jobs (finished_at, id) where finished_at is not null;
+create index jobs_unknown on jobs (tenant_id, subject_id) where finished_at is null and unknown_since is not null;
+create index jobs_retrying on jobs (name, failing_since) where finished_at is null and failing_since is not null;
+create index jobs_retrying_of_tenant on jobs (tenant_id, name, failing_since)
+  where finished_at is null and failing_since is not null;
+-- For operators. A job leaves `jobs_newest` once, when it ends, and enters `jobs_parked` only when it is parked.
+create index jobs_newest on jobs (created_at, id) where finished_at is null;
+create index jobs_parked on jobs (created_at, id) where finished_at is null and run_at = 'infinity';
 
+-- The attempts that did not end their job: a job that succeeds at once writes none.
 create table job_attempts (
+  tenant_id uuid not null,
   job_id uuid not null,
   attempt integer not null,
   worker text not null,
@@ -40,30 +79,80 @@ create table job_attempts (
   ended_at timestamptz,
   outcome text,
   error jsonb,
+  -- After a rotation: the call whose key was used up.
+  generation integer,
+  key text,
+  first_sent_at timestamptz,
+  last_sent_at timestamptz,
+  provider_reference text,
   primary key (job_id, attempt)
 ) with (fillfactor = 70);
 
--- Written with the job, before any call is made; `outcome` is null while the call may still be made under this key.
-create table provider_calls (
-  job_id uuid not null,
-  generation integer not null default 1,
-  key text not null,
-  operation text not null,
-  request jsonb not null,
-  first_sent_at timestamptz,
-  last_sent_at timestamptz,
-  outcome text,
-  provider_reference text,
-  primary key (job_id, generation)
-) with (fillfactor = 60);
+-- Finished jobs leave the tables that hot statements use. Partitions by time make forgetting a drop of a table. The
+-- attempts and the notification of a job are partitioned by when the job finished, too.
+create table job_history (like jobs) partition by range (finished_at);
+alter table job_history alter column finished_at set not null, add primary key (id, finished_at);
+create table job_history_default partition of job_history default;
+create index job_history_subject on job_history (tenant_id, subject_id) where subject_id is not null;
+create index job_history_finished_at on job_history (finished_at);
+create index job_history_tenant on job_history (tenant_id, finished_at);
+create index job_history_failed on job_history (finished_at) where state in ('failed', 'discarded');
+
+create table job_attempt_history (finished_at timestamptz not null, like job_attempts) partition by range (finished_at);
+alter table job_attempt_history add primary key (job_id, attempt, finished_at);
+create table job_attempt_history_default partition of job_attempt_history default;
+
+-- All jobs, attempts and calls, present and past. A reader needs the rights to both tables. No secrets are among them.
+create view all_jobs with (security_invoker = true) as
+  select tenant_id, id, queue, name, subject_id, payload, state, attempt, last_error, created_at, finished_at,
+    worker, started_at, outcome, operation, generation, first_sent_at, last_sent_at, provider_reference
+  from jobs
+  union all
+  select tenant_id, id, queue, name, subject_id, payload, state, attempt, last_error, created_at, finished_at,
+    worker, started_at, outcome, operation, generation, first_sent_at, last_sent_at, provider_reference
+  from job_history;
+create view all_job_attempts with (security_invoker = true) as
+  select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempts
+  union all
+  -- While an attempt is under way, its job has the error of the previous one.
+  select tenant_id, id, attempt, worker, started_at, finished_at, outcome,
+    case when state <> 'running' then last_error end
+  from jobs where worker is not null
+  union all
+  select tenant_id, job_id, attempt, worker, started_at, ended_at, outcome, error from job_attempt_history
+  union all
+  select tenant_id, id, attempt, worker, started_at, finished_at, outcome, last_error
+  from job_history where worker is not null;
+create view all_provider_calls with (security_invoker = true) as
+  select tenant_id, id as job_id, generation, key, operation, first_sent_at, last_sent_at, refused_since,
+    case state when 'succeeded' then 'done' when 'failed' then 'declined' when 'discarded' then 'discarded'
+    end as outcome, provider_reference
+  from jobs where operation is not null
+  union all
+  select j.tenant_id, j.id, a.generation, a.key, j.operation, a.first_sent_at, a.last_sent_at, null, 'rotated',
+    a.provider_reference
+  from jobs j join job_attempts a on a.tenant_id = j.tenant_id and a.job_id = j.id and a.generation is not null
+  union all
+  select tenant_id, id, generation, key, operation, first_sent_at, last_sent_at, refused_since,
+    case state when 'succeeded' then 'done' when 'failed' then 'declined' when 'discarded' then 'discarded'
+    end, provider_reference
+  from job_history where operation is not null
+  union all
+  select j.tenant_id, j.id, a.generation, a.key, j.operation, a.first_sent_at, a.last_sent_at, null, 'rotated',
+    a.provider_reference
+  from job_history j
+  join job_attempt_history a on a.tenant_id = j.tenant_id and a.job_id = j.id and a.finished_at = j.finished_at
+    and a.generation is not null;
 
 create table pauses (
   queue text,
   tenant_id uuid,
   reason text,
+  who text check (length(who) between 1 and 320),
   created_at timestamptz not null default now(),
   check (queue is not null or tenant_id is not null),
-  unique nulls not distinct (queue, tenant_id)
+  unique nulls not distinct (queue, tenant_id),
+  constraint pauses_tenant foreign key (tenant_id) references tenants (id)
 );
 
 create table idempotency_keys (
@@ -77,4 +166,42 @@ create table idempotency_keys (
   created_at timestamptz not null default now(),
   primary key (tenant_id, key, scope)
 );
-create index idempotency_keys_created_at on idempotency_keys using brin (created_at);
+-- A B-tree, because rows come and go: a block range that is reused would span all times.
+create index idempotency_keys_created_at on idempotency_keys (created_at);
+
+-- What operators did to jobs.
+create table job_interventions (
+  tenant_id uuid not null,
+  id uuid primary key,
+  job_id uuid not null,
+  at timestamptz not null default clock_timestamp(),
+  who text not null,
+  act text not null check (act in ('retry', 'discard', 'resolve', 'run_now')),
+  reason text not null check (length(reason) between 1 and 1000),
+  before text not null,
+  after text not null
+);
+create index job_interventions_job on job_interventions (job_id, at);
+create trigger job_interventions_are_final before update or delete or truncate on job_interventions
+  for each statement execute function refuse_change();
+
+-- Work that repeats by the clock. Each kind has one row, and one worker at a time does it.
+create table recurring_work (
+  name text primary key,
+  due_at timestamptz not null,
+  lease_token uuid,
+  lease_until timestamptz,
+  -- Where the next run begins.
+  position jsonb,
+  -- What the last run found.
+  result jsonb,
+  started_at timestamptz,
+  ended_at timestamptz,
+  -- The worker of the present or last run, and how long the last run took that ended.
+  worker text,
+  duration_ms double precision,
+  -- Why the last run failed, since when every run has failed, and how many did.
+  failure text,
+  failing_since timestamptz,
+  failed_runs integer not null default 0
+);

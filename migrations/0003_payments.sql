@@ -1,4 +1,4 @@
--- Customers, payments and refunds, the ledger, and the events of all of them.
+-- Customers, merchants (on whose behalf payments are taken), payments and refunds.
 
 create table customers (
   tenant_id uuid not null,
@@ -8,16 +8,49 @@ create table customers (
   email text check (length(email) <= 320),
   phone text check (length(phone) <= 32),
   external_id text check (length(external_id) <= 255),
+  -- The status of the latest verification, and its id. A foreign key would lock two more rows for each verification.
+  kyc_status text not null default 'none',
+  kyc_id uuid,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
   deleted_at timestamptz,
   primary key (tenant_id, id),
   constraint customers_created_at unique (tenant_id, created_at),
-  constraint customers_idempotency unique (tenant_id, idempotency_key)
+  constraint customers_idempotency unique (tenant_id, idempotency_key),
+  constraint customers_kyc_status
+    check (kyc_status in ('none', 'pending', 'requires_input', 'processing', 'approved', 'rejected'))
 );
 create index customers_email on customers (tenant_id, email, created_at) where email is not null;
 create index customers_external_id on customers (tenant_id, external_id, created_at) where external_id is not null;
+-- For the audit of `kyc_status`.
+create index customers_verified on customers (tenant_id, id) where kyc_status <> 'none';
+
+-- Merchants are archived and never deleted, because payments name them.
+create table merchants (
+  tenant_id uuid not null,
+  id uuid not null,
+  idempotency_key text not null check (length(idempotency_key) between 1 and 255),
+  legal_name text not null check (length(legal_name) between 1 and 256),
+  display_name text not null check (length(display_name) between 1 and 256),
+  country text not null check (country ~ '^[A-Z]{2}$'),
+  support_email text not null check (length(support_email) between 1 and 320),
+  url text check (length(url) <= 2048),
+  -- As in `customers`.
+  kyc_status text not null default 'none',
+  kyc_id uuid,
+  archived_at timestamptz,
+  metadata jsonb not null default '{}',
+  created_at timestamptz not null default unique_now(),
+  updated_at timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, id),
+  constraint merchants_created_at unique (tenant_id, created_at),
+  constraint merchants_idempotency unique (tenant_id, idempotency_key),
+  constraint merchants_kyc_status
+    check (kyc_status in ('none', 'pending', 'requires_input', 'processing', 'approved', 'rejected'))
+);
+create index merchants_archived on merchants (tenant_id, created_at) where archived_at is not null;
+create index merchants_verified on merchants (tenant_id, id) where kyc_status <> 'none';
 
 create table payments (
   tenant_id uuid not null,
@@ -31,6 +64,7 @@ create table payments (
   currency text not null check (currency ~ '^[A-Z]{3}$'),
   method text not null check (method in ('card')),
   customer_id uuid,
+  merchant_id uuid,
   description text check (length(description) <= 1000),
   return_url text,
   amount_capturable_minor bigint not null default 0,
@@ -41,6 +75,9 @@ create table payments (
   processor_reference text,
   client_secret text,
   failure jsonb,
+  -- When the attempt began that brought the last decline, or when the decline arrived. An answer of an earlier attempt
+  -- that arrives later changes nothing.
+  told_as_of timestamptz,
   cancellation_reason text,
   cancel_requested_at timestamptz,
   capture_before timestamptz,
@@ -48,6 +85,9 @@ create table payments (
   authorized_at timestamptz,
   captured_at timestamptz,
   canceled_at timestamptz,
+  -- The latest dispute as answers show it, written by the statement that writes the dispute. Nearly no payment has one,
+  -- and reading payments must not look for it.
+  dispute jsonb,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
   updated_at timestamptz not null default clock_timestamp(),
@@ -56,18 +96,25 @@ create table payments (
   constraint payments_idempotency unique (tenant_id, idempotency_key),
   constraint payments_processor_reference unique (processor, processor_reference),
   foreign key (tenant_id, customer_id) references customers (tenant_id, id),
+  constraint payments_merchant foreign key (tenant_id, merchant_id) references merchants (tenant_id, id),
   constraint payments_captured_within_authorized check (amount_captured_minor between 0 and amount_minor),
   constraint payments_refunded_within_captured check
     (amount_refunded_minor >= 0 and amount_refunded_minor <= amount_refund_reserved_minor
       and amount_refund_reserved_minor <= amount_captured_minor),
   constraint payments_capturable_while_held check
-    (amount_capturable_minor = 0 or (status in ('authorized', 'capturing', 'canceling') and amount_capturable_minor <= amount_minor)),
+    (amount_capturable_minor = 0 or
+      (status in ('authorized', 'capturing', 'canceling') and amount_capturable_minor <= amount_minor)),
   constraint payments_captured_has_amount check ((status = 'captured') = (amount_captured_minor > 0))
 ) with (fillfactor = 60);
 create index payments_customer on payments (tenant_id, customer_id, created_at) where customer_id is not null;
--- `open` changes once in a payment's life, so the steps between write no index.
+create index payments_merchant on payments (tenant_id, merchant_id, created_at) where merchant_id is not null;
+-- `open` changes once in a payment's life, so the steps in between write no index.
 create index payments_open on payments (tenant_id, created_at) where open;
 create index payments_capture_before on payments (capture_before) where open and capture_before is not null;
+create index payments_unwarned on payments (capture_before)
+  where open and capture_before is not null and capture_expiry_warned_at is null;
+-- A payment has a client secret only while it waits for its buyer.
+create index payments_awaiting_buyer on payments (created_at) where open and client_secret is not null;
 
 create table refunds (
   tenant_id uuid not null,
@@ -82,6 +129,11 @@ create table refunds (
   status text not null default 'pending' check (status in ('pending', 'succeeded', 'failed')),
   processor text not null,
   processor_reference text,
+  -- The furthest state that the processor is known to have reached: it may have made a refund that was resolved as
+  -- failed.
+  processor_status text check (processor_status in ('pending', 'succeeded', 'failed')),
+  -- What was posted and has not come back.
+  out_minor bigint not null default 0,
   failure jsonb,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
@@ -91,99 +143,11 @@ create table refunds (
   constraint refunds_created_at unique (tenant_id, created_at),
   constraint refunds_idempotency unique (tenant_id, idempotency_key),
   constraint refunds_processor_reference unique (processor, processor_reference),
-  foreign key (tenant_id, payment_id) references payments (tenant_id, id)
+  foreign key (tenant_id, payment_id) references payments (tenant_id, id),
+  constraint refunds_out check (out_minor in (0, amount_minor)),
+  constraint refunds_succeeded_is_out check (status <> 'succeeded' or out_minor = amount_minor),
+  constraint refunds_pending_is_not_out check (status <> 'pending' or out_minor = 0)
 ) with (fillfactor = 70);
 create index refunds_payment on refunds (tenant_id, payment_id, created_at);
-
-create table ledger_accounts (
-  tenant_id uuid not null,
-  currency text not null check (currency ~ '^[A-Z]{3}$'),
-  name text not null check (name in ('available', 'processor_clearing', 'fees')),
-  balance_minor bigint not null default 0,
-  reserved_minor bigint not null default 0 check (reserved_minor >= 0),
-  primary key (tenant_id, currency, name)
-) with (fillfactor = 50);
-
-create table ledger_transactions (
-  tenant_id uuid not null,
-  id uuid not null,
-  kind text not null check (kind in
-    ('capture', 'refund', 'refund_failed', 'top_up', 'payout_paid', 'payout_returned', 'dispute_withdrawn', 'dispute_reinstated', 'fee', 'correction')),
-  subject_id uuid not null,
-  created_at timestamptz not null default clock_timestamp(),
-  primary key (tenant_id, id),
-  -- What happened once is posted once, whoever reports it.
-  constraint ledger_transactions_once unique (tenant_id, subject_id, kind)
-);
-
-create table ledger_entries (
-  tenant_id uuid not null,
-  transaction_id uuid not null,
-  account text not null,
-  currency text not null,
-  amount_minor bigint not null check (amount_minor <> 0),
-  -- That the transaction exists is checked by `post_entries`, for a whole statement at once; it can never go away.
-  primary key (tenant_id, transaction_id, account)
-);
-
--- Entries balance within the statement that writes them, and carry the balances with them: an account can be
--- neither forgotten nor written apart from its entries. Accounts are locked in their own order, last of all locks.
-create function post_entries() returns trigger language plpgsql as $$
-begin
-  if exists (select from posted group by tenant_id, transaction_id, currency having sum(amount_minor) <> 0) then
-    raise exception 'a ledger transaction does not sum to zero' using errcode = 'check_violation';
-  end if;
-  -- `offset 0` keeps it a look-up for each entry: as an anti-join, planned while the table is empty, it would scan for ever.
-  if exists (
-    select from posted p left join lateral (
-      select true as found from ledger_transactions t where t.tenant_id = p.tenant_id and t.id = p.transaction_id offset 0
-    ) t on true
-    where t.found is null
-  ) then
-    raise exception 'a ledger entry belongs to no transaction' using errcode = 'foreign_key_violation';
-  end if;
-  insert into ledger_accounts as a (tenant_id, currency, name, balance_minor)
-    select tenant_id, currency, account, sum(amount_minor) from posted
-    group by tenant_id, currency, account order by tenant_id, currency, account
-    on conflict (tenant_id, currency, name) do update set balance_minor = a.balance_minor + excluded.balance_minor;
-  return null;
-end $$;
-
-create trigger post_entries after insert on ledger_entries referencing new table as posted
-  for each statement execute function post_entries();
-create trigger ledger_entries_are_final before update or delete or truncate on ledger_entries
-  for each statement execute function refuse_change();
-create trigger ledger_transactions_are_final before update or delete or truncate on ledger_transactions
-  for each statement execute function refuse_change();
-
--- What happened, for integrators. `sequence` is assigned after the commit, by one sequencer per tenant.
-create table events (
-  tenant_id uuid not null,
-  id uuid not null default gen_random_uuid(),
-  type text not null,
-  subject_id uuid not null,
-  data jsonb not null,
-  sequence bigint,
-  created_at timestamptz not null default clock_timestamp(),
-  primary key (tenant_id, id)
-);
-create index events_subject on events (tenant_id, subject_id);
-
--- What providers told us. The tenant is unknown until the notification has been matched.
-create table notifications (
-  id uuid primary key,
-  provider text not null,
-  account text not null default '',
-  event_id text not null,
-  kind text not null,
-  object_id text,
-  payload jsonb not null,
-  state text not null default 'received' check (state in ('received', 'applied', 'parked', 'ignored')),
-  tenant_id uuid,
-  subject_id uuid,
-  received_at timestamptz not null default clock_timestamp(),
-  applied_at timestamptz,
-  constraint notifications_once unique (provider, account, event_id)
-) with (fillfactor = 80);
-create index notifications_subject on notifications (tenant_id, subject_id) where subject_id is not null;
-create index notifications_parked on notifications (provider, object_id) where state = 'parked';
+-- For reconciliation.
+create index refunds_pending on refunds (tenant_id, created_at) where status = 'pending';

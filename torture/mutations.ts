@@ -126,9 +126,9 @@ export const MUTATIONS: Mutation[] = [
         to: 'id: derivedId(provider, account, event_id, String(performance.now()))',
       },
       {
-        file: 'migrations/0003_payments.sql',
-        from: 'applied_at timestamptz,\n  constraint notifications_once unique (provider, account, event_id)',
-        to: 'applied_at timestamptz',
+        file: 'migrations/0007_notifications.sql',
+        from: 'constraint notifications_once unique (provider, account, event_id),\n',
+        to: '',
       },
       {
         file: 'migrations/0002_jobs.sql',
@@ -157,15 +157,16 @@ export const MUTATIONS: Mutation[] = [
     faults: ['slow-commits'],
     patches: [
       {
-        file: 'migrations/0027_events_out.sql',
-        from: 'alter table events alter column sequenced set default false;',
-        to: `alter table events alter column sequenced set default false;
-create sequence event_numbers;
-alter table events alter column sequence set default nextval('event_numbers');`,
+        file: 'migrations/0011_events.sql',
+        from: 'create table unsequenced_events',
+        to: `create sequence event_numbers;
+grant usage on sequence event_numbers to public;
+alter table events alter column sequence set default nextval('event_numbers');
+create table unsequenced_events`,
       },
       {
-        file: 'migrations/0027_events_out.sql',
-        from: 'set sequenced = true, sequence = a.last_sequence - p.of_tenant + p.nth',
+        file: 'migrations/0011_events.sql',
+        from: 'set sequenced = true, sequence = ((select n.sequences from numbered n) ->> e.id::text)::bigint',
         to: 'set sequenced = true',
       },
     ],

@@ -1,40 +1,44 @@
--- Messages: email and SMS, their templates, and the addresses that get none. Whom a message goes to and what it says is
--- sealed; addresses are found by their hashes under a key that the database does not know.
+-- Messages (email and SMS), their templates, and suppressed addresses. Recipients and texts are sealed; addresses are
+-- found by hashes under a key that the database does not know.
 
 create table messages (
   tenant_id uuid not null,
   id uuid not null,
-  idempotency_key text not null check (length(idempotency_key) between 1 and 255),
+  -- Null for a received SMS: no request of a tenant made it.
+  idempotency_key text check (length(idempotency_key) between 1 and 255),
   channel text not null check (channel in ('email', 'sms')),
-  status text not null check (status in ('scheduled', 'queued', 'sending', 'unknown', 'sent', 'delivered',
-    'undelivered', 'failed', 'canceled', 'suppressed')),
-  -- Indexes look at these and not at the status, so that a step between open states writes no index.
+  status text not null check (status in ('scheduled', 'queued', 'sending', 'unknown',
+    'sent', 'delivered', 'undelivered', 'failed', 'canceled', 'suppressed', 'received')),
+  -- Indexes use these and not the status, so that a step between open states writes no index.
   open boolean not null generated always as (status in ('scheduled', 'queued', 'sending', 'unknown')) stored,
   ended_badly boolean not null generated always as
     (status in ('undelivered', 'failed', 'canceled', 'suppressed')) stored,
-  -- Sealed JSON: who, to whom, about what. It stays.
+  -- Sealed JSON: sender, recipients and subject. It stays.
   envelope text not null,
-  -- Sealed JSON: what it says. Null once it is older than texts are kept.
+  -- Sealed JSON: the text. Null once it is older than texts are kept.
   content text,
   redacted_at timestamptz,
   -- The hash of the number or messaging service that an SMS is from.
   sender text check (length(sender) <= 64),
-  -- For each recipient, in the order of the envelope: the hash of the address, what became of it and why.
+  -- For each recipient, in the order of the envelope: the hash of the address, the outcome and its reason.
   recipients jsonb not null,
-  -- What lists filter by, hashed with the tenant: recipients and tags.
+  -- The filters of lists, hashed with the tenant: recipients and tags.
   terms text[] not null default '{}',
   tags text[] not null default '{}',
   provider text not null,
+  -- For a received SMS: the provider's id of it.
   provider_reference text check (length(provider_reference) <= 255),
-  -- The last that the provider said of an SMS.
+  -- The provider's last status of an SMS.
   provider_status text check (length(provider_status) <= 64),
   failure jsonb,
   segments integer check (segments > 0),
   encoding text check (encoding in ('GSM-7', 'UCS-2')),
   price jsonb,
   send_at timestamptz,
+  -- When its sending last began. An SMS from a person answers the last message that had left by then.
+  begun_at timestamptz,
   sent_at timestamptz,
-  -- When the provider is next asked what has become of an SMS; null: not any more.
+  -- When the provider is next asked for the status of an SMS; null: never again.
   ask_at timestamptz,
   delivered_at timestamptz,
   metadata jsonb not null default '{}',
@@ -42,11 +46,12 @@ create table messages (
   updated_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, id),
   constraint messages_created_at unique (tenant_id, created_at),
-  -- Each channel has a route of its own.
+  -- Each channel has its own route.
   constraint messages_idempotency unique (tenant_id, idempotency_key, channel),
-  -- Who notifies us names the message alone.
+  -- Status callbacks name the message without the tenant.
   constraint messages_id unique (id),
   constraint messages_provider_reference unique (provider, provider_reference),
+  constraint messages_key check (idempotency_key is not null or status = 'received'),
   constraint messages_recipients check (jsonb_typeof(recipients) = 'array' and jsonb_array_length(recipients) > 0),
   constraint messages_sms check (
     (channel = 'sms') = (segments is not null) and (channel = 'sms') = (encoding is not null)),
@@ -56,17 +61,17 @@ create table messages (
   constraint messages_failure check (status not in ('failed', 'undelivered') or failure is not null)
 ) with (fillfactor = 80);
 create index messages_open on messages (tenant_id, created_at) where open;
--- Few among all, and whom somebody looks at.
+-- Few end badly, and people look at those.
 create index messages_ended_badly on messages (tenant_id, created_at) where ended_badly;
 create index messages_terms on messages using gin (terms);
--- Who wrote to a number: an opt-out of it is for each of them.
+-- Finds the tenants that wrote to a number: an opt-out from it concerns each of them.
 create index messages_sms_to on messages ((recipients -> 0 ->> 'address'), sender) where channel = 'sms';
--- SMS of whose delivery or price nothing was heard.
+-- SMS without a reported delivery or price.
 create index messages_unheard on messages (ask_at) where ask_at is not null;
 create index messages_content on messages (created_at)
   where content is not null and (not open or status = 'unknown');
 
--- Stored once, sealed; they go with the content.
+-- Each is stored once, sealed, and deleted with the content.
 create table message_attachments (
   tenant_id uuid not null,
   message_id uuid not null,
@@ -96,18 +101,22 @@ create table templates (
 );
 create unique index templates_name on templates (tenant_id, name) where deleted_at is null;
 
--- Who gets nothing any more. One that was deleted stays as a row without the address.
+-- Addresses that receive nothing. An address may have several reasons at once; each stands until it is lifted by
+-- itself.
 create table suppressions (
   tenant_id uuid not null,
   id uuid not null,
   idempotency_key text check (length(idempotency_key) between 1 and 255),
   channel text not null check (channel in ('email', 'sms')),
-  -- The hash, and the address sealed.
+  -- The hash, and the address sealed. The events of a lifted suppression name its address, and this is the only copy:
+  -- it is erased when they are no longer kept.
   address text not null check (length(address) <= 64),
   sealed text,
   reason text not null check (reason in ('hard_bounce', 'complaint', 'opt_out', 'manual')),
-  -- The message that brought it about.
+  -- The message that caused it.
   message_id uuid,
+  -- When its cause was received; null: when the row was made.
+  happened_at timestamptz,
   deleted_at timestamptz,
   metadata jsonb not null default '{}',
   created_at timestamptz not null default unique_now(),
@@ -115,11 +124,30 @@ create table suppressions (
   primary key (tenant_id, id),
   constraint suppressions_created_at unique (tenant_id, created_at),
   constraint suppressions_idempotency unique (tenant_id, idempotency_key),
-  constraint suppressions_sealed check ((sealed is null) = (deleted_at is not null))
+  constraint suppressions_sealed check (sealed is not null or deleted_at is not null)
 );
-create unique index suppressions_address on suppressions (tenant_id, channel, address) where deleted_at is null;
+create unique index suppressions_address on suppressions (tenant_id, channel, address, reason) where deleted_at is null;
+-- A bounce or complaint that is older than the lifting of its suppression does not bring it back.
+create index suppressions_lifted on suppressions (tenant_id, channel, address, reason, deleted_at)
+  where deleted_at is not null;
+create index suppressions_to_erase on suppressions (deleted_at) where sealed is not null and deleted_at is not null;
 
--- How many messages were accepted in the present minute of a tenant, and in the present hour of a destination of it.
+-- The last opt-out or opt-in of a number: by a person, or by the tenant that lifted an opt-out. An earlier one that is
+-- processed later changes nothing.
+create table last_opt_words (
+  tenant_id uuid not null,
+  channel text not null check (channel in ('email', 'sms')),
+  -- The hash.
+  address text not null check (length(address) <= 64),
+  opts_out boolean not null,
+  received_at timestamptz not null,
+  -- The notification that brought it, or the suppression that was lifted. Of two at one time the greater id counts.
+  fact_id uuid not null,
+  primary key (tenant_id, channel, address)
+) with (fillfactor = 80);
+
+-- The number of messages accepted in the present minute of a tenant, and in the present hour of one of its
+-- destinations.
 create table message_limits (
   tenant_id uuid not null,
   -- `minute`, or the hash of the destination.
@@ -129,17 +157,3 @@ create table message_limits (
   primary key (tenant_id, scope)
 ) with (fillfactor = 50);
 create index message_limits_old on message_limits (window_start);
-
-do $$
-declare
-  each record;
-begin
-  for each in
-    select a.attrelid::regclass as name, a.attname as column_name
-    from pg_attribute a join pg_class c on c.oid = a.attrelid
-    where c.relnamespace = current_schema()::regnamespace and a.attnum > 0 and not a.attisdropped
-      and c.relname in ('messages', 'message_attachments', 'templates', 'suppressions', 'message_limits')
-  loop
-    execute format('alter table %s alter column %I set statistics 10', each.name, each.column_name);
-  end loop;
-end $$;

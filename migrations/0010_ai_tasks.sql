@@ -1,4 +1,5 @@
--- AI tasks. What a task was asked may be personal: it is not here but, sealed, in the request of its job, which loses it when it is over.
+-- AI tasks. A prompt may be personal: it is not stored here but, sealed, in the request of its job until the job is
+-- over.
 
 create table ai_tasks (
   tenant_id uuid not null,
@@ -9,7 +10,7 @@ create table ai_tasks (
   model text check (length(model) between 1 and 255),
   max_output_tokens integer check (max_output_tokens between 1 and 32768),
   output jsonb,
-  -- It was there, and is older than outputs are kept.
+  -- There was an output, and it is older than outputs are kept.
   output_erased boolean not null default false,
   usage jsonb,
   failure jsonb,
@@ -28,17 +29,6 @@ create table ai_tasks (
   constraint ai_tasks_finished check ((status in ('succeeded', 'failed', 'canceled')) = (finished_at is not null))
 );
 create index ai_tasks_open on ai_tasks (tenant_id, created_at) where status in ('queued', 'running');
--- Few among all, and whom somebody looks at.
+-- Few fail, and people look at those.
 create index ai_tasks_failed on ai_tasks (tenant_id, created_at) where status = 'failed';
 create index ai_tasks_output on ai_tasks (finished_at) where output is not null;
-
-do $$
-declare
-  each text;
-begin
-  for each in
-    select attname from pg_attribute where attrelid = 'ai_tasks'::regclass and attnum > 0 and not attisdropped
-  loop
-    execute format('alter table ai_tasks alter column %I set statistics 10', each);
-  end loop;
-end $$;

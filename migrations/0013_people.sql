@@ -1,12 +1,13 @@
--- People: users of the dashboard, what they sign in with, the tenants they are members of, and a record of what they did.
+-- People: users of the dashboard, what they sign in with, the tenants they are members of, and the audit log of their
+-- acts.
 
--- Columns are those that better-auth reads and writes; it gets the ids from us.
+-- better-auth reads and writes these columns; we generate the ids.
 create table users (
   id uuid primary key,
   name text not null check (length(name) between 1 and 255),
   -- In lower case.
   email text not null unique check (length(email) <= 320),
-  -- Whether somebody has shown that they read what is sent there.
+  -- Whether the user has proved to read email sent to it.
   email_verified boolean not null default false,
   image text,
   two_factor_enabled boolean not null default false,
@@ -42,7 +43,7 @@ create table user_sessions (
   expires_at timestamptz not null,
   ip_address text,
   user_agent text,
-  -- Whose pages the session shows; null: none was chosen yet.
+  -- The tenant whose pages the session shows; null: none was chosen yet.
   shown_tenant_id uuid references tenants (id),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
@@ -70,7 +71,7 @@ create table user_two_factors (
   verified boolean default true,
   failed_verification_count integer default 0,
   locked_until timestamptz,
-  -- The time step of the last code that was taken: no code is taken twice.
+  -- The time step of the last accepted code: no code is accepted twice.
   last_step bigint
 );
 
@@ -89,7 +90,7 @@ create table user_passkeys (
 );
 create index user_passkeys_user on user_passkeys (user_id);
 
--- Wrong passwords, by account and by address, in windows of five minutes.
+-- Wrong passwords by account and by address, in windows of five minutes.
 create table sign_in_failures (
   scope text not null check (scope in ('account', 'address')),
   key text not null,
@@ -112,11 +113,11 @@ create table invitations (
   id uuid not null,
   email text not null,
   role text not null check (role in ('owner', 'admin', 'developer', 'support', 'read-only')),
-  -- SHA-256 of what stands in the link.
+  -- SHA-256 of the token in the link.
   token_hash bytea not null unique,
   -- Null: by command.
   invited_by uuid references users (id) on delete set null,
-  -- Whether the link went to the address by email; else it was shown to who invited.
+  -- Whether the link was sent to the address by email; otherwise the inviting user was shown it.
   mailed boolean not null,
   created_at timestamptz not null default now(),
   expires_at timestamptz not null,
@@ -128,24 +129,29 @@ create unique index invitations_open on invitations (tenant_id, email) where acc
 create index invitations_tenant on invitations (tenant_id, created_at);
 create index invitations_email on invitations (email, created_at);
 
--- What people did. Each entry has the hash of the one before, so that none can be changed or left out without breaking the chain.
+-- The audit log. Each entry has the hash of the previous one, so that none can be changed or left out without breaking
+-- the chain. Entries are bounded, because they are never deleted and the log's pages read all of them.
 create table audit_entries (
   seq bigint primary key,
   at timestamptz not null,
-  -- Null where it is about no tenant in particular.
+  -- Null: it concerns no tenant in particular.
   tenant_id uuid references tenants (id),
   actor_id uuid,
   actor text not null,
   action text not null,
   subject text,
   subject_id text,
-  -- Of the answer to what was asked for: the entry that asked.
+  -- Of an outcome: the entry of its request.
   answers bigint,
   details jsonb not null,
   request_id text,
   address text,
   previous bytea not null,
-  hash bytea not null
+  hash bytea not null,
+  constraint audit_entries_bounded check (
+    jsonb_typeof(details) = 'object' and octet_length(details::text) <= 16384 and length(action) <= 100
+    and length(subject_id) <= 255 and length(address) <= 100 and length(request_id) <= 100
+  )
 );
 create index audit_entries_tenant on audit_entries (tenant_id, seq);
 create index audit_entries_at on audit_entries (at);
@@ -163,15 +169,17 @@ create table audit_head (
 );
 insert into audit_head (seq, hash) values (0, sha256('sluice'));
 
--- What the hash of an entry covers. The time as a number: as text it depends on the zone of the session.
+-- The hash of an entry. The time is a number, because as text it depends on the session's time zone.
 create function audit_hash(entry audit_entries) returns bytea language sql immutable as $$
   select sha256(entry.previous || convert_to(jsonb_build_array(
-    entry.seq, (extract(epoch from entry.at) * 1000000)::bigint, entry.tenant_id, entry.actor_id, entry.actor, entry.action, entry.subject,
-    entry.subject_id, entry.answers, entry.details, entry.request_id, entry.address)::text, 'UTF8'))
+    entry.seq, (extract(epoch from entry.at) * 1000000)::bigint, entry.tenant_id, entry.actor_id, entry.actor,
+    entry.action, entry.subject, entry.subject_id, entry.answers, entry.details, entry.request_id,
+    entry.address)::text, 'UTF8'))
 $$;
 
--- Appends an entry and answers its number. Whoever appends waits for those who append before, until they commit.
-create function append_audit_entry(given jsonb) returns bigint language plpgsql as $$
+-- Appends an entry and returns its number. Appends wait for each other until they commit. Runs with the owner's rights:
+-- no process may write entries otherwise.
+create function append_audit_entry(given jsonb) returns bigint language plpgsql security definer as $$
 declare
   caller name := coalesce(nullif(current_setting('role'), 'none'), session_user);
   head audit_head;
@@ -179,11 +187,12 @@ declare
 begin
   select * into strict head from audit_head for update;
   entry := jsonb_populate_record(null::audit_entries, given - array['seq', 'at', 'previous', 'hash']);
-  -- The name of whoever acts is not the caller's to say.
+  -- The caller does not choose the name of the actor.
   if entry.actor_id is not null then
     select email || case when email_verified then '' else ' (not verified)' end into strict entry.actor
       from users where id = entry.actor_id;
-  -- Commands run as the owner, whose rights these are. A process acts for a user, or not at all: any text could pass for a name.
+  -- Commands run as the owner, whose rights these are. A process acts for a user, or not at all: any text could pass
+  -- for a name.
   elsif not pg_has_role(caller, current_user, 'member')
     or exists (select from users where email = split_part(entry.actor, ' ', 1)) then
     raise insufficient_privilege using message = 'an entry in the name of a user needs actor_id';
@@ -197,8 +206,3 @@ begin
   update audit_head set seq = entry.seq, hash = entry.hash;
   return entry.seq;
 end $$;
--- With the owner's rights: no process may write entries otherwise. Who may call it says roles.sql.
-do $$ begin
-  execute format('alter function append_audit_entry(jsonb) security definer set search_path = %I, pg_temp', current_schema());
-end $$;
-revoke all on function append_audit_entry(jsonb) from public;

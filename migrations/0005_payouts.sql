@@ -1,0 +1,90 @@
+-- Recipients, and payouts to them.
+
+-- Recipients are archived and never deleted, because payouts name them.
+create table recipients (
+  tenant_id uuid not null,
+  id uuid not null,
+  idempotency_key text not null check (length(idempotency_key) between 1 and 255),
+  name text not null check (length(name) between 1 and 256),
+  email text check (length(email) <= 320),
+  type text not null check (type in ('bank_account', 'card', 'account')),
+  currency text not null check (currency ~ '^[a-z]{3}$'),
+  country text not null check (country ~ '^[A-Z]{2}$'),
+  -- A token of the processor, never an account or card number. The API refuses those; the constraint is the last
+  -- defence.
+  destination text not null,
+  -- As in `customers`.
+  kyc_status text not null default 'none',
+  kyc_id uuid,
+  archived_at timestamptz,
+  metadata jsonb not null default '{}',
+  created_at timestamptz not null default unique_now(),
+  updated_at timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, id),
+  constraint recipients_created_at unique (tenant_id, created_at),
+  constraint recipients_idempotency unique (tenant_id, idempotency_key),
+  constraint recipients_destination check (length(destination) <= 255 and destination ~ case type
+    when 'bank_account' then '^ba_[0-9_]*[A-Za-z][A-Za-z0-9_]*$'
+    when 'card' then '^card_[0-9_]*[A-Za-z][A-Za-z0-9_]*$'
+    else '^acct_[0-9_]*[A-Za-z][A-Za-z0-9_]*$' end),
+  constraint recipients_kyc_status
+    check (kyc_status in ('none', 'pending', 'requires_input', 'processing', 'approved', 'rejected'))
+);
+create index recipients_email on recipients (tenant_id, email, created_at) where email is not null;
+-- Few recipients are archived, and these have a list of their own.
+create index recipients_archived on recipients (tenant_id, created_at) where archived_at is not null;
+create index recipients_verified on recipients (tenant_id, id) where kyc_status <> 'none';
+
+-- While a payout is open, its amount is reserved on the tenant's account.
+create table payouts (
+  tenant_id uuid not null,
+  id uuid not null,
+  idempotency_key text not null check (length(idempotency_key) between 1 and 255),
+  status text not null default 'pending' check (status in ('pending', 'processing', 'paid', 'failed', 'canceled')),
+  open boolean not null generated always as (status in ('pending', 'processing')) stored,
+  amount_minor bigint not null check (amount_minor between 1 and 9007199254740991),
+  currency text not null check (currency ~ '^[a-z]{3}$'),
+  recipient_id uuid not null,
+  description text check (length(description) <= 1000),
+  processor text not null,
+  processor_reference text,
+  -- The furthest state that the processor is known to have reached: it may pay a payout that was failed by hand.
+  processor_status text check (processor_status in ('processing', 'paid', 'failed', 'canceled')),
+  -- When the attempt began that brought the last arrival date, or when the date arrived. An answer of an earlier
+  -- attempt that arrives later changes nothing.
+  told_as_of timestamptz,
+  -- The amounts posted: paid, and returned.
+  paid_minor bigint not null default 0,
+  returned_minor bigint not null default 0,
+  out_minor bigint not null generated always as (paid_minor - returned_minor) stored,
+  -- When a call began that may have created it at the processor. Null: certainly none has.
+  call_started_at timestamptz,
+  -- A cancellation is under way, or follows as soon as the processor has the payout.
+  cancel_requested_at timestamptz,
+  -- It is to fail by hand once no money can leave any more. Until then it stays open, and its amount reserved.
+  fail_requested_at timestamptz,
+  arrival_date text check (arrival_date ~ '^\d{4}-\d{2}-\d{2}$'),
+  failure jsonb,
+  processing_at timestamptz,
+  paid_at timestamptz,
+  failed_at timestamptz,
+  canceled_at timestamptz,
+  metadata jsonb not null default '{}',
+  created_at timestamptz not null default unique_now(),
+  updated_at timestamptz not null default clock_timestamp(),
+  primary key (tenant_id, id),
+  constraint payouts_created_at unique (tenant_id, created_at),
+  constraint payouts_idempotency unique (tenant_id, idempotency_key),
+  constraint payouts_processor_reference unique (processor, processor_reference),
+  foreign key (tenant_id, recipient_id) references recipients (tenant_id, id),
+  constraint payouts_posted check (0 <= returned_minor and returned_minor <= paid_minor
+    and paid_minor in (0, amount_minor)),
+  constraint payouts_paid_is_posted check (status <> 'paid' or paid_minor = amount_minor),
+  constraint payouts_open_is_not_posted check (status not in ('pending', 'processing') or paid_minor = 0),
+  constraint payouts_failure check
+    ((failure is not null)
+      = (status = 'failed' or (status in ('pending', 'processing') and fail_requested_at is not null)))
+) with (fillfactor = 70);
+create index payouts_recipient on payouts (tenant_id, recipient_id, created_at);
+-- Also payouts that have ended here and not at the processor.
+create index payouts_open on payouts (tenant_id, created_at) where open or processor_status = 'processing';

@@ -1,0 +1,118 @@
+-- What providers report: their notifications, drifts between their books and ours, their accounts and failures.
+
+-- `subject` and `subject_id` name the row to which a notification belongs. No foreign key: it would lock that row for
+-- each of its notifications. The audit checks that the row exists and has the same tenant.
+create table notifications (
+  id uuid primary key,
+  provider text not null,
+  account text not null default '',
+  event_id text not null,
+  kind text not null,
+  object_id text,
+  payload jsonb not null,
+  -- `waiting`: a change under way will probably bring the same; when due, the notification is compared with our row
+  -- again.
+  state text not null default 'received' check (state in ('received', 'waiting', 'applied', 'parked', 'ignored')),
+  tenant_id uuid,
+  subject text,
+  subject_id uuid,
+  received_at timestamptz not null default clock_timestamp(),
+  applied_at timestamptz,
+  -- While it waits: what it reports of its object, and when it is due.
+  said jsonb,
+  due_at timestamptz,
+  -- While it is parked: why, since when, and the provider's id of what must become known, or change, first. The step
+  -- that brings that resumes it.
+  reason text,
+  waits_for text,
+  parked_at timestamptz,
+  constraint notifications_once unique (provider, account, event_id),
+  -- It is matched to a row of one tenant, or to nothing.
+  constraint notifications_matched check ((tenant_id is null) = (subject_id is null)
+    and (subject is null) = (subject_id is null)),
+  constraint notifications_waiting_until check ((state = 'waiting') = (due_at is not null)
+    and (state = 'waiting') = (said is not null)),
+  constraint notifications_parked_why check (state <> 'parked' or (reason is not null and parked_at is not null))
+) with (fillfactor = 80);
+create index notifications_subject on notifications (tenant_id, subject_id) where subject_id is not null;
+create index notifications_parked on notifications (provider, waits_for) where state = 'parked';
+-- For counting. Its condition differs, so that no lookup of a parked notification is planned as a scan of it.
+create index notifications_parked_reason on notifications (reason) where parked_at is not null;
+create index notifications_parked_at on notifications (parked_at, id) where parked_at is not null;
+create index notifications_waiting on notifications (due_at) where state = 'waiting';
+-- Finds another notification of the same object that has a job.
+create index notifications_received on notifications (provider, object_id) where state = 'received';
+create index notifications_received_at on notifications (received_at);
+
+create table notification_history (finished_at timestamptz not null, like notifications)
+  partition by range (finished_at);
+alter table notification_history add primary key (id, finished_at);
+create table notification_history_default partition of notification_history default;
+create index notification_history_subject on notification_history (tenant_id, subject_id) where subject_id is not null;
+
+create view all_notifications with (security_invoker = true) as
+  select id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at, subject
+  from notifications
+  union all
+  select id, provider, event_id, kind, object_id, state, tenant_id, subject_id, received_at, applied_at, subject
+  from notification_history;
+
+-- Known differences between our books and the processor's.
+create table drifts (
+  tenant_id uuid not null,
+  id uuid not null,
+  subject text not null,
+  subject_id uuid not null,
+  -- Null: the difference belongs to no payment.
+  payment_id uuid,
+  -- unknown: it is not known whether a call took effect; stale: under way for too long; differs: both are settled,
+  -- differently.
+  state text not null check (state in ('unknown', 'stale', 'differs')),
+  ours jsonb not null,
+  -- Null until the processor has answered.
+  theirs jsonb,
+  detail text,
+  since timestamptz not null,
+  checked_at timestamptz,
+  created_at timestamptz not null default unique_now(),
+  mended_at timestamptz,
+  primary key (tenant_id, id),
+  constraint drifts_created_at unique (tenant_id, created_at),
+  foreign key (tenant_id, payment_id) references payments (tenant_id, id)
+);
+create unique index drifts_open on drifts (tenant_id, subject, subject_id) where mended_at is null;
+create index drifts_listed on drifts (tenant_id, created_at) where mended_at is null;
+create index drifts_of_all on drifts (created_at, id) where mended_at is null;
+-- Tells whether a drift of a row was closed lately.
+create index drifts_of_row on drifts (tenant_id, subject, subject_id);
+
+-- The account to which a provider's credentials belong. Another key of the same account sees the calls sent with the
+-- first.
+create table provider_accounts (
+  provider text not null,
+  -- A fingerprint.
+  credentials text not null,
+  account text not null check (length(account) between 1 and 255),
+  learnt_at timestamptz not null default clock_timestamp(),
+  primary key (provider, credentials)
+);
+
+-- Calls to providers that failed, by minute. Calls that were answered are not counted here.
+create table provider_failures (
+  provider text not null,
+  at timestamptz not null,
+  outcome text not null,
+  count integer not null,
+  primary key (provider, at, outcome)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05);
+create index provider_failures_at on provider_failures (at);
+
+-- Workers that get no answer from a provider now: a row for each, for as long as that lasts.
+create table provider_outages (
+  provider text not null,
+  worker text not null,
+  since timestamptz not null,
+  outcome text not null,
+  seen_at timestamptz not null,
+  primary key (provider, worker)
+) with (fillfactor = 50);
