@@ -80,8 +80,6 @@ begin
   for each in select * from (values
     -- Each process looks whether the database is of its version.
     ('sluice_service', 'schema_migrations', 'select (name)'),
-    -- What older versions may have written is audited less strictly.
-    ('sluice_worker', 'schema_migrations', 'select (applied_at)'),
     -- Each process says that it is there.
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
 

@@ -758,7 +758,7 @@ describe('told when the test tells it', () => {
     expect(await driftsOf(shop, id)).toEqual([])
   })
 
-  test('one that is posted has succeeded at the processor, but where an older worker may have posted it', async () => {
+  test('the audit finds a top-up that is posted and did not succeed at the processor', async () => {
     const shop = await world.clientOf()
     const { id, processor_reference } = await taken(shop)
     await settleTopUp(world, processor_reference, 'succeeded')
@@ -769,19 +769,9 @@ describe('told when the test tells it', () => {
       return report.problems.flatMap(({ subject_id, problem }) => (subject_id === id ? [problem] : []))
     }
     const wrong = ['a top-up is posted and did not succeed at the processor']
-    // The first migration came so long before 0044, to a database that older workers knew.
-    const firstCame = async (days: number) =>
-      await world.sql`
-        update schema_migrations set applied_at = applied_at - ${days} * interval '1 day' where name like '0001%'`
     for (const said of ['pending', null]) {
       await world.sql`update top_ups set processor_status = ${said} where id = ${id}`
       expect(await problems()).toEqual(wrong)
-      await firstCame(1)
-      expect(await problems()).toEqual([])
-      await world.sql`update top_ups set succeeded_at = succeeded_at + interval '2 days' where id = ${id}`
-      expect(await problems()).toEqual(wrong)
-      await world.sql`update top_ups set succeeded_at = succeeded_at - interval '2 days' where id = ${id}`
-      await firstCame(-1)
     }
     await world.sql`update top_ups set processor_status = 'succeeded' where id = ${id}`
     expect(await problems()).toEqual([])

@@ -3,9 +3,6 @@ import { unionAll, type Fragment, type Sql, type Tx } from '#core/db.ts'
 import { postedFor, type AuditScope, type Checks } from './checks.ts'
 import { announcedOnce } from './events.ts'
 
-/** Workers of an older version run no longer than this beside newer ones. */
-const OLDER_WORKERS_FOR = '1 day'
-
 function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
   const posted = sql`
     select finding.problem, p.tenant_id, 'top_up' as subject, p.id as subject_id, p.id::text as id, p.status as what,
@@ -23,8 +20,7 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
       ('a top-up succeeded at the processor and is not posted',
         p.processor_status in ('succeeded', 'reversed') and p.came_minor = 0, p.amount_minor, p.came_minor),
       ('a top-up is posted and did not succeed at the processor',
-        coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.came_minor > 0
-          and not ${mayBeOfOlderWorker(sql)}, 0, p.came_minor),
+        coalesce(p.processor_status, 'pending') not in ('succeeded', 'reversed') and p.came_minor > 0, 0, p.came_minor),
       -- The drift is opened soon after.
       ('a top-up has ended here, its money has come, and no drift says so',
         p.status in ('failed', 'canceled') and p.came_minor > p.reversed_minor
@@ -39,18 +35,6 @@ function top_ups(sql: Sql | Tx, scope: AuditScope): Fragment {
     union all select 'top_up.reversed' where p.succeeded_at is not null and p.status = 'failed'
     union all select 'top_up.' || p.status where p.succeeded_at is null and p.status in ('failed', 'canceled')`
   return unionAll(sql, [posted, announcedOnce(sql, scope, 'top_up', expected)])
-}
-
-/**
- * Whether a worker of a version before 0044 may have posted the top-up `p`: it leaves what the processor said.
- * A database to which 0044 was applied with the first migration has known no such worker.
- */
-function mayBeOfOlderWorker(sql: Sql | Tx): Fragment {
-  return sql`exists (
-    select from schema_migrations m
-    where coalesce(p.processor_status, 'pending') = 'pending' and m.name = '0044_facts_in_order.sql'
-      and m.applied_at > (select min(applied_at) from schema_migrations)
-      and coalesce(p.succeeded_at, p.created_at) < m.applied_at + ${OLDER_WORKERS_FOR}::interval)`
 }
 
 export const checksOfTopUps: Checks = { top_ups }
