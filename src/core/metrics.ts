@@ -193,11 +193,6 @@ export const metrics = {
     labelNames: ['table'],
     registers,
   }),
-  sealedUnbound: new Counter({
-    name: 'sluice_sealed_unbound_opened_total',
-    help: 'Sealed values of earlier versions, not bound to their row, that were opened',
-    registers,
-  }),
   notificationsWaited: new Counter({
     name: 'sluice_notifications_waited_total',
     help: 'Notifications that had waited, by what became of them: applied (no news by then), received (a job applies it)',

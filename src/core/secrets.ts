@@ -1,6 +1,5 @@
 // Encrypts secrets that are stored: AES-256-GCM with the keys of ENCRYPTION_KEY.
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
-import { metrics } from './metrics.ts'
 
 /**
  * The column and row that a sealed text is bound to. It opens nowhere else, so that nobody can copy it into another
@@ -19,11 +18,8 @@ export type Vault = {
 /** A sealed text cannot be opened. The message says why and reveals nothing of the text. */
 export class SealError extends Error {}
 
-/**
- * Texts that are bound to a place begin with this. Those of earlier versions begin with the name of their key and
- * open anywhere.
- */
-const BOUND = '2'
+/** The format of sealed texts, which begin with it. */
+const FORMAT = '2'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
@@ -41,12 +37,11 @@ export function createVault(keys: string): Vault {
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(boundTo(place))
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
-      return `${BOUND}.${name}.${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64')}`
+      return `${FORMAT}.${name}.${Buffer.concat([nonce, cipher.getAuthTag(), body]).toString('base64')}`
     },
     open(sealed, place) {
-      const parts = sealed.split('.')
-      const bound = parts[0] === BOUND
-      const [name = '', body = ''] = bound ? parts.slice(1) : parts
+      const [format, name = '', body = ''] = sealed.split('.')
+      if (format !== FORMAT) throw new SealError('it is not a sealed text')
       const key = byName.get(name)
       if (key === undefined)
         throw new SealError(`sealed with the key ${name}, which is not in ENCRYPTION_KEY`)
@@ -55,12 +50,10 @@ export function createVault(keys: string): Vault {
         const decipher = createDecipheriv('aes-256-gcm', key, raw.subarray(0, NONCE_BYTES), {
           authTagLength: TAG_BYTES,
         })
-        if (bound) decipher.setAAD(boundTo(place))
+        decipher.setAAD(boundTo(place))
         decipher.setAuthTag(raw.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
         const text = decipher.update(raw.subarray(NONCE_BYTES + TAG_BYTES))
-        const opened = Buffer.concat([text, decipher.final()]).toString('utf8')
-        if (!bound) metrics.sealedUnbound.inc()
-        return opened
+        return Buffer.concat([text, decipher.final()]).toString('utf8')
       } catch (cause) {
         throw new SealError('it was changed, or sealed for another place', { cause })
       }

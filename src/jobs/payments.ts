@@ -28,8 +28,6 @@ export const authorizePayment = defineJob({
       return_url: z.string().nullable(),
       /** Tokens, each sealed for its place; removed when the call is over. */
       sealed: z.object({ payment_method: z.string().optional() }).optional(),
-      /** Unencrypted: only in rows that an earlier version wrote. */
-      payment_method: z.string().nullish(),
       metadata: z.record(z.string(), z.string()),
     }),
   },

@@ -6,10 +6,7 @@ export function clientSecretPlace(tenant_id: string, payment_id: string): Sealed
   return { tenant_id, table: 'payments', row: payment_id, column: 'client_secret' }
 }
 
-/**
- * The place of the token in an authorization's request. The table is one of earlier versions: what they sealed must
- * still open.
- */
+/** The place of the token in an authorization's request. */
 export function paymentMethodPlace(tenant_id: string, job_id: string): SealedPlace {
-  return { tenant_id, table: 'provider_calls', row: job_id, column: 'request.sealed.payment_method' }
+  return { tenant_id, table: 'jobs', row: job_id, column: 'request.sealed.payment_method' }
 }

@@ -87,11 +87,11 @@ async function send(
   { tenant_id, id, call }: AuthorizeJob,
   key: string,
 ): Promise<Outcome<ProcessorPayment>> {
-  const { sealed, payment_method: clear = null, ...request } = call.request
+  const { sealed, ...request } = call.request
   try {
     const payment_method =
       sealed?.payment_method === undefined
-        ? clear
+        ? null
         : vault.open(sealed.payment_method, paymentMethodPlace(tenant_id, id))
     return await processor.authorize({ ...request, payment_method }, key)
   } catch (error) {
@@ -122,8 +122,8 @@ async function search(
 function authorized(context: WorkerContext, job: AuthorizeJob, found: ProcessorPayment): Decision {
   if (found.status === 'processing')
     return retry(STILL_WORKING, { reference: found.reference, answered: true })
-  const { payment_method, sealed } = job.call.request
-  const by_card = payment_method != null || sealed?.payment_method !== undefined
+  const { sealed } = job.call.request
+  const by_card = sealed?.payment_method !== undefined
   const declined = found.status === 'requires_action' && found.failure !== null
   // The card that we sent was declined. (A buyer who failed to authenticate may try again, so that is no refusal.)
   if (by_card && declined && found.failure?.may_retry !== true)
