@@ -1,19 +1,13 @@
 // The fingerprint of a request: two requests with one idempotency key are the same when their fingerprints are equal.
 import { hash } from 'node:crypto'
 
-const VERSION = 'v2:'
-
 /**
  * A hash of a validated body without its key. Neither the order of keys nor null for a field that may be absent
  * matters.
  */
 export function fingerprint(body: object): string {
-  return VERSION + hashOf(canonical(body, (value) => value != null))
-}
-
-/** Whether a stored fingerprint is that of `body`. Fingerprints of the first version are still accepted. */
-export function isFingerprintOf(body: object, remembered: string): boolean {
-  return remembered === (remembered.startsWith(VERSION) ? fingerprint(body) : hashOf(body))
+  const content = canonical(body, (value) => value != null)
+  return hash('sha256', JSON.stringify(content), 'base64')
 }
 
 // With sorted keys, and at the top only the fields for which `counts` holds.
@@ -26,8 +20,4 @@ function canonical(value: unknown, counts: (field: unknown) => boolean = () => t
     if (counts(field)) sorted[key] = canonical(field)
   }
   return sorted
-}
-
-function hashOf(value: unknown): string {
-  return hash('sha256', JSON.stringify(value), 'base64')
 }

@@ -6,7 +6,7 @@ import { violatedConstraint } from '#core/db.ts'
 import type { IdempotentRequest, SentKey } from '#domain/idempotency.ts'
 import { idempotencyKey } from './body.ts'
 import type { ApiContext } from './context.ts'
-import { fingerprint, isFingerprintOf } from './fingerprint.ts'
+import { fingerprint } from './fingerprint.ts'
 
 type Body = { idempotency_key?: string | undefined }
 
@@ -14,8 +14,6 @@ type Body = { idempotency_key?: string | undefined }
 export type RequestKey = {
   tenant_id: string
   key: string | null
-  /** The header in quotes that the key came in. Earlier versions stored the key with these. */
-  quoted?: string
   /** With its path parameters. */
   route: string
   request_id: string
@@ -30,13 +28,12 @@ type Taken<T, R> = { kind: 'taken'; value: T } | { kind: 'replayed'; remembered:
 /**
  * Makes the accepting step of a request once. A key that this process saw lately is looked up before the step, because
  * the request is probably a replay; any other key after it, when `step` returned `known`, its guard refused
- * (undefined) or it threw a refusal: what is said now to a new request is no answer to one that was taken before. A key that
- * came in quotes is looked up with these first. Throws
- * `idempotency_key_reused` when the key was used with other content.
+ * (undefined) or it threw a refusal: what is said now to a new request is no answer to one that was taken before.
+ * Throws `idempotency_key_reused` when the key was used with other content.
  */
 export async function takeOnce<T extends object | string, R extends { fingerprint: string }>(
   { recent_keys }: Pick<ApiContext, 'recent_keys'>,
-  { tenant_id, key, quoted, route, request_id }: RequestKey,
+  { tenant_id, key, route, request_id }: RequestKey,
   content: object,
   step: (asked: IdempotentRequest & { tenant_id: string }) => Promise<T | 'known' | undefined>,
   find: (sent: SentKey) => Promise<R | undefined>,
@@ -49,8 +46,8 @@ export async function takeOnce<T extends object | string, R extends { fingerprin
     request_id,
   }
   const name = `${tenant_id} ${route} ${key}`
-  let remembered = quoted === undefined ? undefined : await find({ tenant_id, key: quoted, route })
-  if (key !== null && recent_keys.has(name)) remembered ??= await find({ tenant_id, key, route })
+  let remembered: R | undefined
+  if (key !== null && recent_keys.has(name)) remembered = await find({ tenant_id, key, route })
   let refusal: AppError | undefined
   const value =
     remembered === undefined
@@ -63,8 +60,7 @@ export async function takeOnce<T extends object | string, R extends { fingerprin
   if (value !== undefined && value !== 'known') return { kind: 'taken', value }
   if (key === null) return { kind: 'refused' }
   remembered ??= await find({ tenant_id, key, route })
-  if (remembered !== undefined && isFingerprintOf(content, remembered.fingerprint))
-    return { kind: 'replayed', remembered }
+  if (remembered?.fingerprint === asked.fingerprint) return { kind: 'replayed', remembered }
   if (remembered === undefined && refusal !== undefined) throw refusal
   if (remembered === undefined && value === undefined) return { kind: 'refused' }
   throw new AppError('idempotency_key_reused', {
@@ -78,11 +74,9 @@ export async function takeOnce<T extends object | string, R extends { fingerprin
 /** The key of a request, with its route. Throws `invalid_request` when the key is missing or malformed. */
 export function requestKey(request: FastifyRequest, { idempotency_key }: Body): RequestKey {
   const { tenant_id } = request.credentials
-  const header = String(request.headers['idempotency-key'] ?? '')
   return {
     tenant_id,
     key: keyOf(request, idempotency_key),
-    ...(unquoted(header) !== header && { quoted: header }),
     route: routeOf(request),
     request_id: request.id,
   }
