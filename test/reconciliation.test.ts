@@ -309,51 +309,6 @@ describe.concurrent('a drift', () => {
     await mended(id)
   })
 
-  test('of an authorization without a job is shown while the processor works on it, and closed when it ends', async () => {
-    const ask = async () =>
-      (
-        await createPayment(client, {
-          payment_method: 'pm_card_authenticationRequired',
-          return_url: 'https://shop.example.com/back',
-        })
-      ).body
-    const [left, given_up] = [await ask(), await ask()]
-    const working = await fault(world, {
-      match: {
-        method: 'GET',
-        path: `payment_intents/(${left.processor_reference}|${given_up.processor_reference})`,
-      },
-      times: 1000,
-      fault: 'still_processing',
-    })
-    // An earlier version closed the job when the processor had taken it in, and wrote nothing of the payment.
-    for (const { id } of [left, given_up])
-      await world.sql`
-        update payments set status = 'pending', client_secret = null, processor_reference = null,
-          updated_at = now() - interval '10 seconds' where id = ${id}`
-    const canceled = await client.post(`/v1/payments/${given_up.id}/cancel`, undefined, ASYNC)
-    expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
-    for (const { id } of [left, given_up]) {
-      expect(await onlyDrift(byPayment(id))).toMatchObject({
-        state: 'stale',
-        ours: { status: 'pending' },
-        theirs: { status: 'processing' },
-      })
-      const { problems } = await auditEverything(world.sql, { stuck_after_s: 30 })
-      expect(problems).toContainEqual(expect.objectContaining({ check: 'in_flight', subject_id: id }))
-    }
-    await working.remove()
-    // The next look is due a minute after it came to stand so.
-    for (const { id } of [left, given_up])
-      await world.sql`update payments set updated_at = now() - interval '2 minutes' where id = ${id}`
-    expect(await paymentIn(client, left.id, 'requires_action')).toMatchObject({
-      client_secret: expect.any(String),
-    })
-    await paymentIn(client, given_up.id, 'canceled')
-    for (const { id } of [left, given_up]) await mended(id)
-    await client.post(`/v1/payments/${left.id}/cancel`)
-  })
-
   test('of a payment that is settled differently there shows both sides, and is closed when they agree', async () => {
     const { id, processor_reference } = await heldPayment(client)
     await world.sql`update payments set status = 'failed', amount_capturable_minor = 0 where id = ${id}`

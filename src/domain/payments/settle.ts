@@ -56,13 +56,11 @@ export const nothingReportedOfPayment: Omit<PaymentTold, 'tenant_id' | 'payment_
 }
 
 /**
- * The settlement of a job with what it was told of a payment, and with the notification that brought this, if one
- * did. `orphaned`: the payment is under way and no job of its own works on it.
+ * The settlement of a job with what it was told of a payment, and with the notification that brought this, if one did.
  */
 export type PaymentSettlement = Settlement & {
   told: PaymentTold
   notification_id: string | null
-  orphaned?: boolean
 }
 
 /**
@@ -107,8 +105,8 @@ export async function settlePayments(sql: Sql | Tx, settlements: PaymentSettleme
 }
 
 /** The settlement as its statement takes it, with the ids of what it may write. */
-function changeOf({ told, notification_id, orphaned = false, ...settlement }: PaymentSettlement) {
-  const { from, event } = stepOf(told, notification_id !== null && !orphaned)
+function changeOf({ told, notification_id, ...settlement }: PaymentSettlement) {
+  const { from, event } = stepOf(told, notification_id !== null)
   const ids = { event_id: newId(), transfer_id: newId(), follow_up_job_id: newId() }
   return { ...settlement, change: { ...told, notification_id, to: told.status, from, event, ...ids } }
 }

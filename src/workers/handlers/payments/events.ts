@@ -3,7 +3,6 @@ import type { StoredNotification } from '#domain/notifications/notification.ts'
 import { storeNotifications } from '#domain/notifications/store.ts'
 import type { KnownPayment } from '#domain/payments/find.ts'
 import { disagreement } from '#domain/reconciliation/compare.ts'
-import { findOurs } from '#domain/reconciliation/drift.ts'
 import { lookAt } from '#domain/reconciliation/looks.ts'
 import type { News } from '#providers/news.ts'
 import type { ProcessorPayment } from '#providers/payments.ts'
@@ -68,8 +67,7 @@ async function applyPayment(
   if (is_look && differs?.passing === true && patient)
     return parkFor(context, notification, 'refunds_differ', { waits_for: reference, of: filedUnder(of) })
   const told = paymentTold(context, of, record)
-  const orphaned = payment.status === 'pending' && (await isOrphaned(context, of))
-  const tells = told && settlingPayment({ told, notification_id: notification.id, orphaned })
+  const tells = told && settlingPayment({ told, notification_id: notification.id })
   if (!is_look && differs === null && !wasDrift(notification))
     return await applied(notification, filedUnder(of), { tells })
   // A payment that is settled here may differ there, and then no notification will change it.
@@ -84,14 +82,4 @@ async function applyPayment(
     return compared
   }
   return await applied(notification, filedUnder(of), { tells, compareAfter })
-}
-
-// The job of an authorization stays open until its outcome is known, but earlier versions closed some before: those
-// payments have no job, and notifications settle them.
-async function isOrphaned(
-  { sql }: WorkerContext,
-  { tenant_id, payment_id }: { tenant_id: string; payment_id: string },
-): Promise<boolean> {
-  const found = await findOurs(sql, { tenant_id, subject: 'payment', subject_id: payment_id })
-  return found?.ours.status === 'pending' && !found.worked_on
 }
