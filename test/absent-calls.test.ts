@@ -602,16 +602,6 @@ describe('after the secret key was replaced', () => {
         created_at = created_at - interval '3 minutes', last_sent_at = last_sent_at - interval '3 minutes'`
     await eventually(async () => expect(await job()).toMatchObject(becomes))
   })
-
-  test('what an earlier version recorded without the mode is asked again for the key in use', async () => {
-    const of = async () =>
-      (await world.sql`select account from provider_accounts`).map((each) => each['account'])
-    await eventually(async () => expect(await of()).toHaveLength(1))
-    await world.sql`update provider_accounts set account = 'acct_1SluiceEmulator'`
-    const worker = await startHere('worker', world.env, createLog('silent', 'test'))
-    onTestFinished(() => worker.close())
-    await eventually(async () => expect(await of()).toEqual(['acct_1SluiceEmulator test']))
-  })
 })
 
 describe('clocks that differ', () => {
