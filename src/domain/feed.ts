@@ -15,7 +15,7 @@ export const eventSchema = z
       .meta({ description: 'The id of the event.', example: '0198f6f2-2b1a-7000-8000-123456789abc' }),
     sequence: z.int().nullable().meta({
       description:
-        "Its position in the tenant's feed, from 1 and without gaps. Null for a moment after it happened, and for events from before the feed existed.",
+        "Its position in the tenant's feed, from 1 and without gaps. Null for a moment after it happened.",
       example: 17,
     }),
     type: z.string().meta({ description: 'What happened.', example: 'payment.captured' }),

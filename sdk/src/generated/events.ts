@@ -170,10 +170,7 @@ export type FeedEvent = { [Type in EventType]: FeedEventOf<Type> }[EventType]
 export interface FeedEventOf<Type extends EventType> {
   /** The id of the event. */
   id: string
-  /**
-   * Its position in the tenant's feed, from 1 and without gaps. Null for a moment after it happened, and
-   * for events from before the feed existed.
-   */
+  /** Its position in the tenant's feed, from 1 and without gaps. Null for a moment after it happened. */
   sequence: number | null
   /** What happened. */
   type: Type

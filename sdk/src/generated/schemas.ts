@@ -560,7 +560,7 @@ export interface CustomerEventData {
   phone?: string | null
   /** Your own identifier for the customer. */
   external_id: string | null
-  kyc_status?: KycStatus
+  kyc_status: KycStatus
   metadata?: Metadata
   /** When it was created. Unique among your customers, so lists use it as their cursor. */
   created_at: string
@@ -1360,7 +1360,7 @@ export interface PaymentEventData {
   /** The customer who pays, if you named one. */
   customer_id: string | null
   /** The merchant you take the payment for, if you named one. */
-  merchant_id?: string | null
+  merchant_id: string | null
   /** A description of your own. */
   description: string | null
   /** Where the buyer returns after 3-D Secure. */
@@ -1391,7 +1391,7 @@ export interface PaymentEventData {
   /** When the hold was released. */
   canceled_at: string | null
   /** The payment's latest dispute; null if there is none. */
-  dispute?: PaymentDispute | null
+  dispute: PaymentDispute | null
   metadata: Metadata
   /** When it was created. Unique among your payments, so lists use it as their cursor. */
   created_at: string

@@ -32,12 +32,9 @@ export const customerSchema = z
 
 export type Customer = z.output<typeof customerSchema>
 
-/**
- * A customer in events. Personal data is erased from them when the customer is deleted; those of earlier versions have no
- * `kyc_status`.
- */
+/** A customer in events. Personal data is erased from them when the customer is deleted. */
 export const customerEventSchema = customerSchema
-  .partial({ name: true, email: true, phone: true, metadata: true, kyc_status: true })
+  .partial({ name: true, email: true, phone: true, metadata: true })
   .meta({
     id: 'CustomerEventData',
     description: 'The customer as it was then; without personal data once the customer is deleted.',

@@ -53,14 +53,13 @@ function openPart<Part>(
   return schema.parse(JSON.parse(vault.open(sealed, messagePlace(tenant_id, id, column))))
 }
 
-/** The recipients that an event has stored, by their addresses; null if it is of an earlier version, which stored none. */
+/** The recipients that an event has stored, by their addresses. */
 function recipientsOf(
   of_row: { address: string }[],
   envelope: MessageEnvelope,
   stored: unknown,
 ): EventRecipients {
-  const { recipients } = z.object({ recipients: z.array(storedRecipient).nullish() }).parse(stored)
-  if (recipients === undefined || recipients === null) return null
+  const { recipients } = storedMessageSchema.pick({ recipients: true }).parse(stored)
   const addresses = recipientAddresses(envelope)
   const places = new Map(of_row.map(({ address }, nth) => [address, nth]))
   return recipients.map(({ address: hash, status, code, message }) => {

@@ -117,12 +117,11 @@ export const paymentSchema = z
 export type Payment = z.output<typeof paymentSchema>
 
 /**
- * A payment in events: without the secret, which is only for the buyer's browser, and without what refunds under way give
- * back, of which they tell themselves; those of earlier versions have no `merchant_id` or `dispute`.
+ * A payment in events: without the secret, which is only for the buyer's browser, and without the amounts of pending
+ * refunds, which have their own events.
  */
 export const paymentEventSchema = paymentSchema
   .omit({ client_secret: true, amount_refund_pending_minor: true })
-  .partial({ merchant_id: true, dispute: true })
   .meta({
     id: 'PaymentEventData',
     description: 'The payment as it was then. In an event about a dispute, `dispute` is that dispute.',
