@@ -11,7 +11,7 @@ import { createWorker } from './worker.ts'
 
 export type PostgresPlace = { database_url: string; schema?: string }
 
-/** The name that earlier versions use: during a deployment both hear each other. */
+/** All versions use one name: during a deployment they hear each other. */
 const channel = 'sluice_outcomes'
 
 type PostgresQueue = Queue<BellData, void, string, BellData, void, string, PostgresQueueBackend>

@@ -18,7 +18,7 @@ import {
 } from './settings.ts'
 import { createWorker } from './worker.ts'
 
-/** The name that earlier versions use: during a deployment both hear each other. */
+/** All versions use one name: during a deployment they hear each other. */
 const channel = 'sluice:outcomes'
 
 export function openRedis(url: string, process_id: string, signals: BackendSignals): Backend {

@@ -11,11 +11,10 @@ const secretsSchema = z.looseObject({
   api_key: z.string(),
   encryption_key: z.string(),
   stripe_webhook_secret: z.string(),
-  // An earlier version made none of these.
-  address_key: z.string().default(newKey),
-  email_webhook_secret: z.string().default(newWebhookSecret),
+  address_key: z.string(),
+  email_webhook_secret: z.string(),
   /** Empty until the demo's user has one. */
-  dashboard_password: z.string().default(''),
+  dashboard_password: z.string(),
 })
 export type Secrets = z.output<typeof secretsSchema>
 
@@ -44,11 +43,7 @@ export function loadSecrets(data_dir: string, database: string | null): Secrets 
     return secrets
   }
   try {
-    const before: unknown = JSON.parse(kept)
-    const secrets = secretsSchema.parse(before)
-    if (Object.keys(secrets).some((name) => !Object.hasOwn(Object(before), name)))
-      saveSecrets(data_dir, secrets)
-    return secrets
+    return secretsSchema.parse(JSON.parse(kept))
   } catch {
     throw new ConfigError(
       `DATA_DIR: ${path} cannot be read. Restore it, or remove the folder ${data_dir}: what is sealed with its key is lost then.`,

@@ -14,7 +14,7 @@ const ROUNDS = 21
 
 /** The processor time of PostgreSQL for an accepted customer, with the feed over without it: the median of pairs of rounds. */
 export async function costOfAccepting(system: System): Promise<number> {
-  // As events were stored before there was a feed: in partitions by week, each with both indexes.
+  // Events without a feed: in partitions by week, each with both indexes.
   await system.sql.unsafe(`
     create schema plain;
     create table plain.events (like events including defaults) partition by range (created_at);

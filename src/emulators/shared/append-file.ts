@@ -23,8 +23,6 @@ const NEWLINE = 10
  */
 export async function openAppendFile(path: string, read: (value: unknown) => void): Promise<AppendFile> {
   const handle = await open(path, 'a+', 0o600)
-  // Earlier versions made the file readable by everybody.
-  await handle.chmod(0o600)
   let waiting: string[] = []
   let characters = 0
   let size = await readLines(handle, read)

@@ -157,7 +157,7 @@ function renderCharge(charge: Charge): Rendered {
     currency: charge.currency,
     customer: charge.customer,
     description: charge.description,
-    disputed: charge.disputed ?? false,
+    disputed: charge.disputed,
     failure_balance_transaction: null,
     failure_code: charge.failure?.code ?? null,
     failure_message: charge.failure?.message ?? null,

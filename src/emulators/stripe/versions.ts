@@ -75,8 +75,7 @@ export type Charge = Versioned & {
   capture_before: number | null
   failure: { code: string; message: string; decline_code?: string } | null
   balance_transaction: string | null
-  /** Absent in journals that are older than disputes. */
-  disputed?: boolean
+  disputed: boolean
 }
 
 export type Refund = Versioned & {
