@@ -17,7 +17,7 @@ const TAGS = [
 
 /** What all documents of ours say of themselves. */
 export const INFO = {
-  version: '0.1.0',
+  version: '1.0.0',
   license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
 }
 

@@ -36,8 +36,8 @@ the [quickstart](/docs/guides/quickstart); the [guides](/docs/guides) explain ea
 JavaScript there is [an SDK](/docs/guides/sdk); for other languages generate one from this document.
 
 **Money** is an integer in the currency's smallest unit. **Timestamps** are ISO 8601 in UTC with microseconds. **Ids**
-are UUIDs. Answers may get new fields, and enums new values, at any time. From version 1.0 on, nothing is removed
-without six months' notice; until then, the changelog lists changes.
+are UUIDs. Answers may get new fields, and enums new values, at any time. Nothing is removed without six
+months' notice.
 
 ## Authentication, CORS
 
