@@ -1,17 +1,17 @@
--- Who may do what: applied after every migration, so that it also holds for new tables and for roles that were made later.
+-- All rights, granted anew after every migration, so that they also hold for new tables and for roles created later.
 --
--- A process connects as a login user that is a member of its role; none of these owns anything or can log in by itself. The
--- owner of the tables, who migrates, is none of them. Where a role is missing and cannot be made, that is said and the rest holds.
+-- A process connects as a login user that is a member of its role. No role owns anything or can log in itself. The
+-- owner of the tables, who migrates, is a member of none. A role that is missing and cannot be created is reported.
 do $roles$
 declare
   here constant text := current_schema();
   services constant text[] := array['sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard'];
-  -- `sluice_service` is what they have in common: they see every tenant, because their statements name one. The dashboard serves the
-  -- routes of the API too, so it has that role as well. `sluice_reader` is for
-  -- people and reports: `set sluice.tenant_id = '...'` says whose rows they see; unset, there are none.
+  -- `sluice_service` is their common role: it sees every tenant, because each statement names one. The dashboard also
+  -- serves the routes of the API, so it has that role, too. `sluice_reader` is for people and reports: it sees the rows
+  -- of the tenant in `set sluice.tenant_id = '...'`, and none without it.
   roles constant text[] := services || array['sluice_service', 'sluice_reader'];
-  -- What anybody could fill the disk with: large objects belong to who makes them, can be of any size and have no policies; messages go to
-  -- the write-ahead log, also those of no transaction.
+  -- Functions with which any user could fill the disk. A large object belongs to its creator, can have any size and has
+  -- no policies; a logical message goes to the write-ahead log even outside of a transaction.
   filling constant text := (
     select string_agg(format('%s', p.oid::regprocedure), ', ' order by p.proname, p.oid) from pg_proc p
     where p.pronamespace = 'pg_catalog'::regnamespace and (p.proname like 'lo\_%' or p.proname in ('loread', 'lowrite', 'pg_logical_emit_message'))
@@ -19,7 +19,8 @@ declare
   missing text[] := '{}';
   each record;
 begin
-  -- What PostgreSQL gives to everybody. With a table and a trigger of their own, a role could call what runs with the owner's rights.
+  -- PostgreSQL grants these to everybody. With a table and a trigger of its own, a role could call functions that run
+  -- with the owner's rights.
   for each in
     select p.oid::regprocedure as name from pg_proc p
     where p.pronamespace = here::regnamespace and pg_has_role(p.proowner, 'usage') and has_function_privilege('public', p.oid, 'execute')
@@ -38,7 +39,7 @@ begin
     union all
     select 'execute on function ' || filling, rolsuper from pg_roles where rolname = current_user and filling is not null
   loop
-    -- What only a superuser or the owner of the database may close is in the guide to operations.
+    -- The guide to operations lists what only a superuser or the owner of the database may revoke.
     if each.mine then execute format('revoke %s from public', each.what); end if;
   end loop;
 
@@ -46,7 +47,7 @@ begin
     begin
       execute format('create role %I nologin', each.name);
     exception
-      -- A migration of another database of this server was faster.
+      -- A migration of another database of this server created it meanwhile.
       when duplicate_object or unique_violation then null;
       when insufficient_privilege then null;
     end;
@@ -78,14 +79,14 @@ begin
   grant execute on function unique_now() to sluice_api, sluice_worker;
 
   for each in select * from (values
-    -- Each process looks whether the database is of its version.
+    -- Each process checks whether the database is migrated for its version.
     ('sluice_service', 'schema_migrations', 'select (name)'),
-    -- Each process says that it is there.
+    -- Each process reports that it runs.
     ('sluice_service', 'processes', 'select, insert (id, name, version, host, pid, queues, started_at), update (seen_at, ended_at)'),
 
     ('sluice_api', 'api_keys', 'select, update (last_used_at)'),
     ('sluice_api', 'tenants', 'select (id, email_domains, sms_senders)'),
-    -- What was verified of these three is not its to say, nor where a recipient's money goes once that was said.
+    -- It writes neither the verification of these three nor a recipient's destination after its creation.
     ('sluice_api', 'customers', 'select, insert (tenant_id, id, idempotency_key, name, email, phone, external_id, metadata),
       update (name, email, phone, external_id, metadata, updated_at, deleted_at)'),
     ('sluice_api', 'recipients', 'select,
@@ -94,7 +95,7 @@ begin
     ('sluice_api', 'merchants', 'select,
       insert (tenant_id, id, idempotency_key, legal_name, display_name, country, support_email, url, metadata),
       update (legal_name, display_name, country, support_email, url, metadata, archived_at, updated_at)'),
-    -- What it may say of a payment is what was asked for; what came of it is the worker's to say.
+    -- It writes what was requested of a payment; the worker writes the outcome.
     ('sluice_api', 'payments', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, method, customer_id, merchant_id, description, return_url,
       metadata, processor),
@@ -107,14 +108,14 @@ begin
       update (status, failure, cancel_requested_at, canceled_at, fail_requested_at, failed_at, updated_at)'),
     ('sluice_api', 'top_ups', 'select,
       insert (tenant_id, id, idempotency_key, amount_minor, currency, source, description, processor, metadata)'),
-    -- It decides by hand; what the provider says of it is the worker's to say.
+    -- It writes decisions by hand; the worker writes the provider's.
     ('sluice_api', 'verifications', 'select,
       insert (tenant_id, id, idempotency_key, subject_type, subject_id, return_url, metadata, provider),
       update (status, failure, decision, decision_reason, decided_by, decided_by_key_id, decided_at, links, links_until,
       cancel_requested_at, cancellation_reason, updated_at)'),
     ('sluice_api', 'ai_tasks', 'select, insert (tenant_id, id, idempotency_key, kind, model, max_output_tokens, metadata),
       update (status, finished_at, updated_at)'),
-    -- It seals what a message says; what came of sending it is the worker's to say.
+    -- It seals the text of a message; the worker writes the outcome of sending it.
     ('sluice_api', 'messages', 'select, insert (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
       terms, tags, provider, segments, encoding, send_at, metadata), update (status, updated_at)'),
     ('sluice_api', 'message_attachments', 'insert'),
@@ -123,25 +124,25 @@ begin
     ('sluice_api', 'last_opt_words', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_api', 'message_limits', 'select, insert, update (window_start, used)'),
     ('sluice_api', 'idempotency_keys', 'select, insert'),
-    -- It seals what a call will send, and can read none of it back.
+    -- It seals the request of a call, and cannot read it back.
     ('sluice_api', 'jobs', 'select (id, tenant_id, queue, name, subject_id, payload, state, run_at, attempt, worker, started_at, outcome, last_error,
       created_at, finished_at, operation, generation, key, first_sent_at, last_sent_at, refused_since, provider_reference),
       insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, run_at, dedupe_key, request_id, operation,
       generation, key, request)'),
     ('sluice_api', 'job_attempts', 'select'),
     ('sluice_api', 'notifications', 'select (id, provider, event_id, kind, object_id, state, tenant_id, subject, subject_id, received_at, applied_at)'),
-    -- It opens accounts, and reserves on them; it moves no balance.
+    -- It opens accounts and reserves amounts; it changes no balance.
     ('sluice_api', 'ledger_accounts', 'select, insert (tenant_id, currency, name), update (reserved_minor)'),
     ('sluice_api', 'ledger_transfers', 'select'),
-    -- The sequencer alone says where an event stands in the feed.
+    -- Only the sequencer gives an event its position in the feed.
     ('sluice_api', 'events', 'select, insert (tenant_id, id, type, subject_id, data)'),
     ('sluice_api', 'event_sequences', 'select'),
-    -- It seals their secrets and headers; whether they answer is the worker's to say.
+    -- It seals their secrets and headers; the worker writes whether they answer.
     ('sluice_api', 'webhook_endpoints', 'select, insert (tenant_id, id, idempotency_key, slot, url, types, description, headers, secrets,
       ordered, max_in_flight, rate_per_s, metadata),
       update (url, types, description, headers, secrets, ordered, max_in_flight, rate_per_s, metadata, status, disabled_reason, told_at,
       failing_since, enabled_at, deleted_at, updated_at)'),
-    -- What it adds are tests.
+    -- It inserts tests only.
     ('sluice_api', 'webhook_deliveries', 'select, insert (tenant_id, id, endpoint_id, event_id, event_created_at, type, sample, status,
       next_attempt_at)'),
     ('sluice_api', 'webhook_due', 'select'),
@@ -168,7 +169,7 @@ begin
       returned_minor)'),
     ('sluice_webhooks', 'top_ups', 'select (tenant_id, id, processor, processor_reference, status, amount_minor, currency, came_minor, reversed_minor)'),
     ('sluice_webhooks', 'drifts', 'select (tenant_id, subject, subject_id, mended_at)'),
-    -- What was told before is not taken again.
+    -- A repeated notification is not stored again.
     ('sluice_webhooks', 'notification_history', 'select (id, finished_at)'),
     ('sluice_webhooks', 'jobs', 'insert (id, tenant_id, queue, name, subject_id, payload, max_attempts, rung_at, dedupe_key, request_id),
       select (tenant_id, subject_id, state, attempt, in_doubt, generation)'),
@@ -182,7 +183,7 @@ begin
     ('sluice_worker', 'payouts', 'select, update'),
     ('sluice_worker', 'top_ups', 'select, update'),
     ('sluice_worker', 'ai_tasks', 'select, update'),
-    -- It writes emails of its own: that an endpoint was disabled.
+    -- It writes the emails that report a disabled endpoint.
     ('sluice_worker', 'messages', 'select, insert (tenant_id, id, idempotency_key, channel, status, envelope, content, sender, recipients,
       terms, tags, provider, provider_reference, segments, encoding, send_at, metadata), update'),
     ('sluice_worker', 'templates', 'select (tenant_id, id, updated_at)'),
@@ -190,7 +191,7 @@ begin
     ('sluice_worker', 'suppressions', 'select, insert, update (sealed, deleted_at, updated_at)'),
     ('sluice_worker', 'last_opt_words', 'select, insert, update (opts_out, received_at, fact_id)'),
     ('sluice_worker', 'message_limits', 'select, insert (tenant_id, scope, window_start, used), update (window_start, used), delete'),
-    -- It audits the books as well.
+    -- It audits the books.
     ('sluice_worker', 'tenants', 'select'),
     ('sluice_worker', 'customers', 'select (tenant_id, id, kyc_status, kyc_id)'),
     ('sluice_worker', 'recipients', 'select (tenant_id, id, kyc_status, kyc_id)'),
@@ -206,13 +207,13 @@ begin
     ('sluice_worker', 'webhook_due', 'select, insert, update, delete'),
     ('sluice_worker', 'webhook_recoveries', 'select, update, delete'),
     ('sluice_worker', 'webhook_stats', 'select, insert, update, delete'),
-    -- News that never arrived are stored by the reconciler.
+    -- The reconciler stores notifications that never arrived.
     ('sluice_worker', 'notifications', 'select, insert, update'),
     ('sluice_worker', 'recurring_work', 'select, insert, update'),
     ('sluice_worker', 'drifts', 'select, insert, update'),
     ('sluice_worker', 'provider_accounts', 'select, insert, update'),
     ('sluice_worker', 'idempotency_keys', 'select, insert, delete'),
-    -- Written and forgotten by the functions below only.
+    -- Only functions with the owner's rights write to and delete from the history.
     ('sluice_worker', 'job_history', 'select'),
     ('sluice_worker', 'job_attempt_history', 'select'),
     ('sluice_worker', 'notification_history', 'select'),
@@ -221,14 +222,14 @@ begin
     ('sluice_worker', 'all_provider_calls', 'select'),
     ('sluice_worker', 'all_notifications', 'select'),
     ('sluice_worker', 'partitions', 'select'),
-    -- It audits what people did, too.
+    -- It audits the log of people's acts.
     ('sluice_worker', 'audit_entries', 'select'),
     ('sluice_worker', 'audit_head', 'select'),
 
-    -- Beside what it has as the API. Jobs are not its to change.
+    -- In addition to the rights of the API. It cannot change jobs.
     ('sluice_dashboard', 'tenants', 'select, update (email_domains)'),
     ('sluice_dashboard', 'api_keys', 'insert (tenant_id, id, name, hash, last_four, scopes, expires_at), update (expires_at, revoked_at)'),
-    -- Nobody becomes an operator, or gets another address, by it.
+    -- It can neither make a user an operator nor change a user's address.
     ('sluice_dashboard', 'users', 'select, insert (id, name, email, email_verified), update (name, email_verified, two_factor_enabled, updated_at)'),
     ('sluice_dashboard', 'user_accounts', 'select, insert, update, delete'),
     ('sluice_dashboard', 'user_sessions', 'select, insert, update, delete'),
@@ -239,7 +240,7 @@ begin
     ('sluice_dashboard', 'members', 'select, insert, update, delete'),
     ('sluice_dashboard', 'invitations', 'select, insert, update (accepted_at, revoked_at)'),
     ('sluice_dashboard', 'audit_entries', 'select'),
-    -- It carries out what operators ask for, and records it.
+    -- It carries out the acts of operators and records them.
     ('sluice_worker', 'processes', 'delete'),
     ('sluice_worker', 'operator_acts', 'select, update (state, found, done, refused, more, error, started_at, updated_at, finished_at), delete'),
     ('sluice_worker', 'operator_act_items', 'select, insert, update (at, before, after, look_only, refused)'),
@@ -247,7 +248,8 @@ begin
     ('sluice_worker', 'job_interventions', 'select, insert'),
     ('sluice_worker', 'proposals', 'select, update (carried_out_at, refused, failed_at, error)'),
 
-    -- It asks; workers carry it out. Of a job it reads what the API does not, but never what a call sends.
+    -- It requests acts; workers carry them out. It reads more columns of a job than the API, but never the request of a
+    -- call.
     ('sluice_dashboard', 'operator_acts', 'select, insert (id, act, job_id, filter, who, reason, took_effect, reference, matched)'),
     ('sluice_dashboard', 'operator_act_items', 'select'),
     ('sluice_dashboard', 'operator_act_cancellations', 'select, insert (act_id, who)'),
@@ -282,11 +284,12 @@ begin
   grant execute on function make_next_partition(), drop_next_partition(text, integer), count_strays(),
     move_finished_jobs(timestamptz, uuid, integer), move_notifications(timestamptz, uuid, integer), erase_next_events(integer),
     sequence_events(integer), audit_hash(audit_entries) to sluice_worker;
-  -- Entries are written by this function only.
+  -- Only this function writes audit entries.
   grant execute on function append_audit_entry(jsonb), unique_now() to sluice_dashboard;
   grant usage on sequence created_at_microseconds to sluice_dashboard;
 
-  -- Readers read everything but secrets, what providers sent and what models answered. Partitions are read through the table that they are parts of.
+  -- Readers read everything but secrets, the payloads of providers and the outputs of models. They read partitions
+  -- through the parent table.
   for each in
     select c.relname as name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
@@ -304,7 +307,7 @@ begin
     execute format('grant select (%s) on %I.%I to sluice_reader', each.columns, here, each.name);
   end loop;
 
-  -- `using (true)` is nothing by the time a statement is planned; the owner is asked for no policy at all.
+  -- The planner drops `using (true)`, and no policy applies to the owner.
   for each in
     select c.relname as name, c.relrowsecurity as fenced, case when c.relname = 'tenants' then 'id' else 'tenant_id' end as tenant
     from pg_class c
@@ -315,7 +318,7 @@ begin
     if not exists (select from pg_policies where schemaname = here and tablename = each.name and policyname = 'services') then
       execute format('create policy services on %I.%I to sluice_service using (true) with check (true)', here, each.name);
     end if;
-    -- The webhooks host is open to the world: what it may write of these is said below.
+    -- The webhooks host is open to the world: the policies below limit what it may write to these.
     if each.name in ('jobs', 'notifications') and exists (
       select from pg_policies p where p.schemaname = here and p.tablename = each.name and p.policyname = 'services' and 'sluice_service' = any(p.roles)
     ) then
@@ -329,9 +332,9 @@ begin
     if not each.fenced then execute format('alter table %I.%I enable row level security', here, each.name); end if;
   end loop;
 
-  -- News as they come in, and the jobs that look at them: nothing that moves money by itself, and nothing large, neither
-  -- as it is stored nor as the text that is read: a number of ten bytes can have 16,000 digits. A policy that was made
-  -- from other words is made anew.
+  -- The webhooks host stores notifications and the jobs that apply them: nothing that moves money by itself, and
+  -- nothing large, neither as it is stored nor as text, because a number of ten bytes can have 16,000 digits. A policy
+  -- whose text has changed is created anew.
   for each in select * from (values
     ('notifications', 'webhooks_store', $$for insert to sluice_webhooks with check (state <> 'parked' and kind <> 'reconciliation.look'
       and (state = 'applied') = (subject_id is not null) and (state in ('applied', 'ignored')) = (applied_at is not null)
@@ -342,11 +345,11 @@ begin
       and greatest(length(provider), length(account), length(event_id), length(kind), length(object_id)) <= 255
       and pg_column_size(payload) <= 8 * 1024 * 1024 and octet_length(payload::text) <= 2 * 1024 * 1024)$$),
     ('notifications', 'webhooks_see', $$for select to sluice_webhooks using (true)$$),
-    -- Attempts by the schedule are the dispatcher's to begin.
+    -- Only the dispatcher begins scheduled attempts.
     ('jobs', 'api_asks', $$as restrictive for insert to sluice_api with check (max_attempts <= 25
       and name <> 'webhook_endpoint.deliver'
       and (queue <> 'deliveries' or name in ('webhook_endpoint.replay', 'webhook_endpoint.test')))$$),
-    -- Each process speaks for its own kind.
+    -- Each process reports only its own kind.
     ('processes', 'services_see', $$for select to sluice_service using (true)$$),
     ('processes', 'api_says', $$to sluice_api using (name = 'api')$$),
     ('processes', 'webhooks_say', $$to sluice_webhooks using (name = 'webhooks')$$),
