@@ -15,7 +15,7 @@ export async function keepAccount(
     on conflict do nothing`
 }
 
-/** Whether these credentials of a provider, by their fingerprints, are known to belong to one account and one mode of it. */
+/** Whether these credentials of a provider are known to belong to one account and one mode of it. */
 export async function areOfOneAccount(sql: Sql, provider: string, credentials: string[]): Promise<boolean> {
   const asked = [...new Set(credentials)]
   const [row] = await sql<{ known: number; accounts: number }[]>`

@@ -55,9 +55,7 @@ export const nothingReportedOfPayment: Omit<PaymentTold, 'tenant_id' | 'payment_
   failure: null,
 }
 
-/**
- * The settlement of a job with what it was told of a payment, and with the notification that brought this, if one did.
- */
+/** The settlement of a job with an update of a payment, and with the notification that brought it, if one did. */
 export type PaymentSettlement = Settlement & {
   told: PaymentTold
   notification_id: string | null
