@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { connect, type Socket } from 'node:net'
 import pino from 'pino'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { createCallerLimit, createLimit, type CallerLimit } from '#api/limit.ts'
 import { startApi } from '#api/main.ts'
 import { createSlowLane } from '#api/slow-lane.ts'
@@ -25,6 +25,7 @@ import { makeFolder } from '#test/folders.ts'
 import { signedInAs } from '#test/people.ts'
 import { until } from '#test/process.ts'
 import { memoryInUse, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
+import { postgresUrl } from '#test/suite.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 let world: World
@@ -670,7 +671,7 @@ const lookUps = async (sql: Sql) => {
 }
 
 test('a caller who guesses keys is soon refused, with few look-ups; a valid key at the same address is not', async () => {
-  const statistics = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  const statistics = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => statistics.end())
   const url = await startedApi({})
   const owner = createClient(url, world.client.key)

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import { isUnavailable } from '#core/db.ts'
 import { freePort } from '#start/ports.ts'
@@ -13,6 +13,7 @@ import { expectWhole, pay, startLoad } from '#test/load.ts'
 import { startProcess, until } from '#test/process.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { startProxy } from '#test/proxy.ts'
+import { postgresUrl } from '#test/suite.ts'
 
 const inTurn = { concurrent: false, timeout: 180_000 }
 
@@ -144,7 +145,7 @@ test('a connection that closes while the driver is about to write to it, or whil
   onTestFinished,
 }) => {
   const file = fileURLToPath(new URL('support/late-write.ts', import.meta.url))
-  const env = { DATABASE_URL: inject('postgres_url') }
+  const env = { DATABASE_URL: await postgresUrl() }
   const process = await startProcess(file, { env, ready: 'it lives' })
   onTestFinished(async () => void (await process.end()))
   expect(await process.end('SIGTERM')).toEqual({ code: 0, signal: null })
@@ -152,7 +153,7 @@ test('a connection that closes while the driver is about to write to it, or whil
 
 test('any other uncaught error ends the process', async ({ onTestFinished }) => {
   const file = fileURLToPath(new URL('support/late-write.ts', import.meta.url))
-  const env = { DATABASE_URL: inject('postgres_url'), THROWS: 'nobody expects it' }
+  const env = { DATABASE_URL: await postgresUrl(), THROWS: 'nobody expects it' }
   const process = await startProcess(file, { env, ready: 'it lives' })
   onTestFinished(async () => void (await process.end()))
   expect(await process.ended).toEqual({ code: 1, signal: null })

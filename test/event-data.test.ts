@@ -1,6 +1,6 @@
 // What events say: also what only the row has that they are about, sealed or long, until it is erased there.
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { eraseOldOutputs } from '#domain/ai-tasks/retention.ts'
@@ -11,6 +11,7 @@ import { everyRow } from '#test/databases.ts'
 import { deliveriesOf, LOOPBACK, makeEndpoint, openHook, type Arrived, type Hook } from '#test/deliveries.ts'
 import { postEmail } from '#test/messages.ts'
 import { capturedPayment, eventually } from '#test/payments.ts'
+import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -227,7 +228,7 @@ test('a page takes one more statement for each resource that completes events, a
   await shop.post('/v1/messages/email/batch', { messages })
   await capturedPayment(shop)
   await eventsOf(shop, 'message.created', 30)
-  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => server.end())
   const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
   const user = new URL(urlAs('api', world.config.DATABASE_URL!)).username

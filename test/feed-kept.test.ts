@@ -1,5 +1,5 @@
 // What is kept of the feed: the audit notices what is missing, and what was personal is erased before and after an event has its sequence.
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
@@ -13,6 +13,7 @@ import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { sequenceAll, sequencing } from '#test/feed.ts'
+import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -224,7 +225,7 @@ test.each([
   // Planned as it is once the statistics of the table were gathered, of a sample that has nothing rare.
   await world.sql`analyze`
   await add('refund.failed', shop.tenant_id, 'n % 10000 = 0')
-  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => server.end())
   const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
   const blocks = async () => {

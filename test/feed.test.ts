@@ -1,7 +1,7 @@
 // The feed: every event once and in one order for all who follow it, however late it was committed.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { queueConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -12,6 +12,7 @@ import { createClient, freshKey, type Answer, type Client } from '#test/client.t
 import { follow, sequenceAll, sequencing } from '#test/feed.ts'
 import { capturedPayment, eventually, refund } from '#test/payments.ts'
 import { startHere } from '#test/parts.ts'
+import { postgresUrl } from '#test/suite.ts'
 import { createLog } from '#core/log.ts'
 import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
@@ -292,8 +293,8 @@ describe('a list', () => {
 
 describe('who waits', () => {
   let server: Sql
-  beforeAll(() => {
-    server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  beforeAll(async () => {
+    server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   })
   afterAll(() => server.end())
 

@@ -1,5 +1,5 @@
 // Growth: finished jobs move to the history, can still be looked up, and are dropped with their partition.
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
@@ -22,6 +22,7 @@ import { freshKey } from '#test/client.ts'
 import { sequenceAll } from '#test/feed.ts'
 import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, refund } from '#test/payments.ts'
 import { deliver, listEvents, madeUp, notificationId } from '#test/stripe-events.ts'
+import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -347,7 +348,7 @@ test('sweeps and lists of what is rare read only the rows that they look for, ho
     rejectedVerifications: () => listVerifications(sql, tenant_id, { status: 'rejected', limit: 20 }),
     failedAiTasks: () => listAiTasks(sql, tenant_id, { status: 'failed', limit: 20 }),
   }
-  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => server.end())
   const database = new URL(many.config.DATABASE_URL!).pathname.slice(1)
   const blocks = async () => {

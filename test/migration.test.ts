@@ -2,9 +2,10 @@
 import { randomBytes } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import postgres from 'postgres'
-import { beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { ConfigError } from '#core/config.ts'
 import { migrate } from '#core/migrate.ts'
+import { postgresUrl } from '#test/suite.ts'
 
 let files: string[]
 beforeAll(async () => {
@@ -14,7 +15,7 @@ beforeAll(async () => {
 
 /** An empty database, with a connection to it. */
 async function emptyDatabase(): Promise<{ url: string; sql: postgres.Sql }> {
-  const server = inject('postgres_url')
+  const server = await postgresUrl()
   const name = `sluice_test_${randomBytes(6).toString('hex')}`
   const owner = postgres(server, { max: 1, onnotice: () => {} })
   await owner.unsafe(`create database ${name}`)

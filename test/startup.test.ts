@@ -5,7 +5,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { chmod, chown, link, mkdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
@@ -22,6 +22,7 @@ import { makeFolder } from '#test/folders.ts'
 import { startProcess, until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 import { PORTS } from '#test/start.ts'
+import { postgresUrl } from '#test/suite.ts'
 import { createWorld, type World } from '#test/world.ts'
 
 const START = 'src/start/main.ts'
@@ -501,7 +502,7 @@ async function emptyDatabase(): Promise<string> {
   const name = `sluice_empty_${randomBytes(6).toString('hex')}`
   await world.sql.unsafe(`create database ${name}`)
   onTestFinished(async () => void (await world.sql.unsafe(`drop database ${name} with (force)`)))
-  return Object.assign(new URL(inject('postgres_url')), { pathname: `/${name}` }).href
+  return Object.assign(new URL(await postgresUrl()), { pathname: `/${name}` }).href
 }
 
 test('an unforeseen error is told also where a library has emptied its stack', () => {

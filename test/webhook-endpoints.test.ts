@@ -2,7 +2,7 @@
 import { openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import type { Scope } from '#domain/areas.ts'
 import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -16,6 +16,7 @@ import { everyRow } from '#test/databases.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startHere } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
+import { postgresUrl } from '#test/suite.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
 import { createWorld, type World } from '#test/world.ts'
 
@@ -298,7 +299,7 @@ test('changes at the same moment all hold', async () => {
 test('a hundred changes at once are a hundred writes, and each is an event', async () => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
-  const server = connectDatabase(inject('postgres_url'), { max: 1, application_name: 'test' })
+  const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => server.end())
   const database = new globalThis.URL(world.config.DATABASE_URL!).pathname.slice(1)
   const writes = async () => {

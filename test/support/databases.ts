@@ -16,7 +16,7 @@ export async function createDatabase(
   server_url?: string,
 ): Promise<{ url: string; drop: () => Promise<void> }> {
   // Only a test has Vitest around it.
-  const server = server_url ?? (await import('vitest')).inject('postgres_url')
+  const server = server_url ?? (await (await import('./suite.ts')).postgresUrl())
   const name = `sluice_test_${randomBytes(6).toString('hex')}`
   await withConnection(server, async (sql) => {
     await makeTemplate(sql, server)

@@ -1,42 +1,57 @@
-// The servers of the whole test suite: one PostgreSQL and one Redis, started before the first test and gone after the last.
+// The PostgreSQL of the whole test suite. It starts when a test file first asks for it and ends after the last one.
+import { once } from 'node:events'
 import { rmSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import type { TestProject } from 'vitest/node'
 import { startPostgres } from '#start/postgres.ts'
-import { type EmbeddedRedis, startRedis } from '#start/redis.ts'
+import { findProgram } from '#start/processes.ts'
 import { makeFolder } from './folders.ts'
 import { installPackage } from './packages.ts'
 import { auditStatements } from './statements.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Of the superuser, in a database that holds nothing; a test file takes one of its own with `createDatabase`. */
-    postgres_url: string
-    /** Null where no Redis could be had: see `redisUrl`. */
-    redis_url: string | null
+    /** The socket on which this process answers with the URL of PostgreSQL: see `postgresUrl`. */
+    servers_socket: string
   }
 }
 
 /** The database that those of the tests are copied from: made by whoever needs the first. */
 export const TEMPLATE = 'sluice_template'
 
-/**
- * Vitest's global set-up; what it returns is the tear-down. Both servers also end by themselves when this process is killed.
- */
+type Server = { url: string; pid: number; stop: () => Promise<void> }
+
+/** Vitest's global set-up; what it returns is the tear-down. The server also ends when this process is killed. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  findRedis()
   const folder = await makeFolder()
-  const [database, redis] = await Promise.all([
-    givenPostgres() ?? startPostgres({ data_dir: join(folder.path, 'postgres'), settings: SETTINGS }),
-    startSuiteRedis(join(folder.path, 'redis')),
-  ])
-  await countStatements(database.url)
-  project.provide('postgres_url', database.url)
-  project.provide('redis_url', redis?.url ?? null)
+  let starting: Promise<Server> | undefined
+  let running: Server | undefined
+  const begin = async () => {
+    running =
+      givenPostgres() ??
+      (await startPostgres({ data_dir: join(folder.path, 'postgres'), settings: SETTINGS }))
+    await countStatements(running.url)
+    return running
+  }
+  const servers = createServer(async (connection) => {
+    connection.on('error', () => {})
+    const answer = await (starting ??= begin()).then(
+      ({ url }) => ({ url }),
+      (error: Error) => ({ error: error.message }),
+    )
+    connection.end(JSON.stringify(answer))
+  })
+  const socket = join(folder.path, 'servers.sock')
+  servers.listen(socket)
+  await once(servers, 'listening')
+  project.provide('servers_socket', socket)
+
   // When it is interrupted, Vitest leaves at once and without the tear-down: what is left can only be synchronous.
   const leave = () => {
-    for (const server of [database, redis])
-      if (server && server.pid !== 0) process.kill(server.pid, 'SIGKILL')
+    if (running && running.pid !== 0) process.kill(running.pid, 'SIGKILL')
     rmSync(folder.path, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
   }
   process.once('exit', leave)
@@ -45,17 +60,18 @@ export default async function setup(project: TestProject): Promise<() => Promise
   return async () => {
     process.off('exit', leave)
     process.off('SIGTERM', stop)
+    servers.close()
     try {
-      await audit(database.url)
+      if (running) await audit(running.url)
     } finally {
-      await Promise.all([database.stop(), redis?.stop()])
+      await running?.stop()
       await folder.remove()
     }
   }
 }
 
 /** A server of another version, to see that all works there too: an empty one with the settings below, and its superuser. */
-function givenPostgres(): { url: string; pid: number; stop: () => Promise<void> } | undefined {
+function givenPostgres(): Server | undefined {
   const url = process.env.TEST_DATABASE_URL
   return url === undefined ? undefined : { url, pid: 0, stop: () => Promise.resolve() }
 }
@@ -92,14 +108,9 @@ async function audit(url: string): Promise<void> {
   if (violations.length > 0) throw new Error(`The statement audit failed.\n\n${violations.join('\n')}`)
 }
 
-const NO_REDIS = 'No redis-server or valkey-server is on the PATH'
-
-async function startSuiteRedis(data_dir: string): Promise<EmbeddedRedis | null> {
-  const redis =
-    (await startRedis({ data_dir })) ??
-    (installPackage('redis-server', NO_REDIS) ? await startRedis({ data_dir }) : null)
-  if (!redis) {
-    console.error(`${NO_REDIS}. Install one; until then the tests that need it fail.`)
-  }
-  return redis
+/** Test files start a Redis of their own. It is installed here, once, if it is missing and that is possible. */
+function findRedis(): void {
+  const missing = 'No redis-server or valkey-server is on the PATH'
+  if (findProgram(['redis-server', 'valkey-server']) === null && !installPackage('redis-server', missing))
+    console.error(`${missing}. Install one; until then the tests that need it fail.`)
 }
