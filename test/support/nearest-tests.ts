@@ -1,0 +1,94 @@
+// Which test files are nearest to a change. Nearly every test imports nearly everything through the processes that it starts, so
+// what imports a changed file says too little: short ways count, and names.
+import { execFile } from 'node:child_process'
+import { glob, readFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { promisify } from 'node:util'
+
+const IMPORT = /(?:\bfrom|\bimport|\bimport\()\s*['"]([#.][^'"]+)['"]/g
+const SOURCES = '{src,test,sdk/src,sdk/generate,bench,fuzz,torture}/**/*.{ts,tsx}'
+/** They start whole systems or browsers, and run only if they are changed themselves. */
+const SLOW = /^test\/(?:crash-|browser-|adding-a-|fuzz|torture\.|scripts|sdk-package|startup|supervisor)/
+/** A test that imports a file that imports the changed one. */
+const LONGEST_WAY = 2
+
+/** The files that differ from origin/main, or from the last commit where there is no such branch; new ones too. */
+export async function changedFiles(root: string): Promise<string[]> {
+  const git = async (...args: string[]) =>
+    (await promisify(execFile)('git', args, { cwd: root })).stdout.split('\n').filter((line) => line !== '')
+  const [base = 'HEAD'] = await git('merge-base', 'HEAD', 'origin/main').catch(() => [])
+  const changed = await git('diff', '--name-only', '--diff-filter=d', base)
+  return [...new Set([...changed, ...(await git('ls-files', '--others', '--exclude-standard'))])]
+}
+
+/** The nearest test files, at most `most`, and how many there are in all. */
+export async function nearestTests(
+  root: string,
+  changed: readonly string[],
+  most: number,
+): Promise<{ near: string[]; count: number }> {
+  const texts = new Map<string, string>()
+  for await (const file of glob(SOURCES, { cwd: root }))
+    texts.set(file, await readFile(join(root, file), 'utf8'))
+  const tests = [...texts.keys()].filter((file) => /^test\/[^/]+\.test\.ts$/.test(file)).sort()
+  const importers = importersOf(texts, await aliases(root))
+  const scores = new Map<string, number>()
+  const score = (test: string, points: number) =>
+    scores.set(test, Math.min(points, scores.get(test) ?? Infinity))
+  for (const file of changed) {
+    if (tests.includes(file)) score(file, 0)
+    for (const [test, way] of waysFrom(file, importers)) if (tests.includes(test)) score(test, way)
+    for (const test of tests)
+      if (isNamedAfter(test, file)) score(test, 1.5)
+      else if (!/\.tsx?$/.test(file) && texts.get(test)!.includes(basename(file))) score(test, 1)
+  }
+  if (changed.some((file) => /\.tsx?$/.test(file))) score('test/architecture.test.ts', 0.5)
+  const near = [...scores.keys()].filter((test) => !SLOW.test(test) || changed.includes(test))
+  near.sort((a, b) => scores.get(a)! - scores.get(b)! || a.localeCompare(b))
+  return { near: near.slice(0, most), count: tests.length }
+}
+
+/** The folders behind the names that begin with `#`. */
+async function aliases(root: string): Promise<[alias: string, folder: string][]> {
+  const { imports } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
+    imports: Record<string, string>
+  }
+  return Object.entries(imports).map(([alias, path]) => [
+    alias.replace('*', ''),
+    path.replace(/^\.\/|\*$/g, ''),
+  ])
+}
+
+/** For each file those that import it. */
+function importersOf(texts: Map<string, string>, folders: [string, string][]): Map<string, string[]> {
+  const importers = new Map<string, string[]>()
+  for (const [file, text] of texts)
+    for (const [, target] of text.matchAll(IMPORT)) {
+      const [alias, folder] = folders.find(([name]) => target!.startsWith(name)) ?? []
+      const imported =
+        alias === undefined ? join(file, '..', target!) : join(folder!, target!.slice(alias.length))
+      importers.set(imported, [...(importers.get(imported) ?? []), file])
+    }
+  return importers
+}
+
+/** How many imports lead from each file to this one, as far as it is looked for. */
+function waysFrom(file: string, importers: Map<string, string[]>): Map<string, number> {
+  const ways = new Map<string, number>()
+  let last = [file]
+  for (let way = 1; way <= LONGEST_WAY; way += 1) {
+    last = last.flatMap((each) => importers.get(each) ?? []).filter((each) => !ways.has(each))
+    for (const each of last) ways.set(each, way)
+  }
+  return ways
+}
+
+/** Whether a test has the name of a file or of its folder: payments.test.ts of api/routes/payments/create.ts. */
+function isNamedAfter(test: string, file: string): boolean {
+  const words = file
+    .replace(/\.\w+$/, '')
+    .split('/')
+    .slice(1)
+  const name = basename(test, '.test.ts')
+  return words.some((word) => name === word || name.startsWith(`${word}-`))
+}
