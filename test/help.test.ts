@@ -1,21 +1,19 @@
-// One table of variables: what parses them is what `--help` and the README tell.
+// One table of variables: what parses them is what `--help` and docs/configuration.md describe.
 import { execFile } from 'node:child_process'
 import { glob, readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { variables, variablesAsMarkdown } from '#core/config/help.ts'
+import { variables } from '#core/config/help.ts'
 import { isReadBy } from '#core/config/readers.ts'
 import type { ProcessName } from '#core/config/row.ts'
 import { API_VERSION, EVENT_TYPES } from '#providers/stripe/news.ts'
 import { runCommand } from '#test/commands.ts'
+import { configurationPage, exampleEnvironment, misplacedVariables } from '#test/configuration.ts'
 
-const SECTION = /(?<=<!-- variables -->\n)[^]*?(?=<!-- \/variables -->)/
-
-test('the README has every variable as the table has it (npx vitest run test/help.test.ts -u writes it)', async () => {
-  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
-  await expect(readme.replace(SECTION, () => `\n${variablesAsMarkdown()}\n\n`)).toMatchFileSnapshot(
-    '../README.md',
-  )
+test('docs/configuration.md and .env.example have every variable as the table has it (npx vitest run test/help.test.ts -u writes them)', async () => {
+  expect(misplacedVariables()).toEqual([])
+  await expect(configurationPage()).toMatchFileSnapshot('../docs/configuration.md')
+  await expect(exampleEnvironment()).toMatchFileSnapshot('../.env.example')
 })
 
 test.for([

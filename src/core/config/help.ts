@@ -1,4 +1,4 @@
-// The table of variables for people: in `--help` and in the README.
+// The table of variables for people, as `--help` shows it.
 import type { z } from 'zod'
 import { isReadBy, neededBy } from './readers.ts'
 import type { ProcessName } from './row.ts'
@@ -46,15 +46,6 @@ export function describeVariables(process: ProcessName): string {
       return `  ${lines.map((line, index) => (index === 0 ? name : '').padEnd(width) + line).join('\n  ')}`
     })
     .join('\n')
-}
-
-/** The README's table. */
-export function variablesAsMarkdown(): string {
-  const rows = variables().map(
-    ({ name, about, standard }) =>
-      `| \`${name}\` | ${about.replaceAll('|', '\\|')} | ${standard === '' ? '' : `\`${standard}\``} |`,
-  )
-  return ['| variable | what it is for | default |', '|---|---|---|', ...rows].join('\n')
 }
 
 function wrapped(text: string, width: number): string[] {

@@ -26,7 +26,7 @@ export const METRICS_PORTS = {
 
 const seconds = (standard: number) => z.coerce.number().int().min(0).max(1_000_000).default(standard)
 
-/** In the order in which `--help` and the README show them. */
+/** In the order in which `--help` shows them. */
 export const VARIABLES = {
   DATABASE_URL: [
     z
