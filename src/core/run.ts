@@ -83,14 +83,19 @@ export async function runUntilStopped(start: () => Promise<Started>): Promise<vo
   }
 }
 
+/** Writes a line for people: see `writeForPeople`. */
+export function tellPeople(line: string, stream?: NodeJS.WriteStream): void {
+  writeForPeople(`${line}\n`, stream)
+}
+
 /**
- * Writes a line for people, on standard error unless told. Without a word where that cannot be: its disk may be full, or its reader gone or not
- * reading, and the work goes on.
+ * Writes a text for people, by default on standard error. It fails silently: the disk may be full, or the reader gone or not reading, and the
+ * work goes on.
  */
-export function tellPeople(line: string, stream: NodeJS.WriteStream = process.stderr): void {
+export function writeForPeople(text: string, stream: NodeJS.WriteStream = process.stderr): void {
   if (stream.writableLength > MOST_UNREAD) return
   try {
-    stream.write(`${line}\n`)
+    stream.write(text)
   } catch {
     // Files are written at once, so that an error comes from here.
   }

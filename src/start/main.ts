@@ -8,7 +8,7 @@ import { connectDatabase } from '#core/pool.ts'
 import { databaseError } from '#core/db.ts'
 import { createLog, type Log } from '#core/log.ts'
 import { migrate } from '#core/migrate.ts'
-import { run, tellPeople, type Started } from '#core/run.ts'
+import { run, tellPeople, writeForPeople, type Started } from '#core/run.ts'
 import { helpOf, serveOperations } from '#core/service.ts'
 import { checkAddresses, listenAddresses } from '#core/startup.ts'
 import { createApiKey, findCredentials } from '#domain/api-keys.ts'
@@ -29,6 +29,7 @@ import { networkNotes, programsOf } from './programs.ts'
 import { startRedis } from './redis.ts'
 import { loadSecrets, saveSecrets, type Secrets } from './secrets.ts'
 import { keepRunning } from './servers.ts'
+import { createStep, secondsSince, type StartStep } from './steps.ts'
 import { supervise, type SupervisedPart } from './supervisor.ts'
 import { createTerminal } from './terminal.ts'
 
@@ -43,6 +44,7 @@ type Start = {
   /** Tells of a part or a server that died or is back: in the log, and to whoever looks at the terminal. */
   tell: (line: string) => void
   ends: AsyncDisposableStack
+  step: StartStep
   /** Lines of the banner. */
   notes: string[]
 }
@@ -61,6 +63,10 @@ async function startAll(given: Config): Promise<Started> {
     const { api, webhooks, dashboard, metrics } = listenAddresses(given)
     const emulators = emulatorAddresses(given).map(([, address]) => address)
     await checkAddresses([api, webhooks, dashboard, ...emulators, metrics])
+    const say = (text: string) => writeForPeople(text, process.stdout)
+    say(`Starting Sluice in ${data_dir}\n`)
+    const began_at = performance.now()
+    const step = createStep(say)
     // Open until this process ends. Each part appends to it by itself: lines do not pass through this process, and none
     // is lost when it is killed.
     const log_descriptor = openOurs(log_file, 'append')
@@ -79,21 +85,25 @@ async function startAll(given: Config): Promise<Started> {
       log.info(line)
       tellPeople(line)
     }
-    const start: Start = { config, data_dir, log, tell, ends, notes: [] }
+    const start: Start = { config, data_dir, log, tell, ends, step, notes: [] }
     const { notes } = start
     void keepPagesBuilt(log, ends)
 
     await bringServers(start)
     const DATABASE_URL = config.DATABASE_URL!
-    await migrateAll(config, DATABASE_URL, log)
+    await step('Migrations', () => migrateAll(config, DATABASE_URL, log))
     // Nobody gets what is sent there but the page of the inbox.
     const contact = places.emulators.has('smtp') ? DEMO_CONTACT : null
-    const demo = await seed(DATABASE_URL, data_dir, secrets, contact)
+    const demo = await step('Demo tenant, API key and user', () =>
+      seed(DATABASE_URL, data_dir, secrets, contact),
+    )
 
     warnOfStripeSecret(start, given, places)
     config.STRIPE_WEBHOOK_SECRET ??= secrets.stripe_webhook_secret
     config.EMAIL_WEBHOOK_SECRET ??= secrets.email_webhook_secret
-    const services = await startParts(start, places, { log_descriptor, onStart: folder.record })
+    const services = await step('API, webhooks host, worker, dashboard, emulators', () =>
+      startParts(start, places, { log_descriptor, onStart: folder.record }),
+    )
     const operations = await serveOperations(
       metrics,
       () => readinessOf(services),
@@ -111,7 +121,7 @@ async function startAll(given: Config): Promise<Started> {
     writeOurs(join(data_dir, 'dev.json'), `${JSON.stringify(started, null, 2)}\n`)
     const shown = { ...started, api_url: places.api.url, webhooks_url: places.webhooks.url }
     const text = banner(shown, notes, areas.deployed, join(given.DATA_DIR, 'dev.json'))
-    tellPeople(text.trimEnd(), process.stdout)
+    say(`Started in ${secondsSince(began_at)}\n${text}`)
     const started_parts = ends.move()
     return { log, close: () => started_parts.disposeAsync() }
   } catch (error) {
@@ -120,15 +130,17 @@ async function startAll(given: Config): Promise<Started> {
 }
 
 /** Starts PostgreSQL and Redis where none is configured, and puts their addresses into the configuration. */
-async function bringServers({ config, data_dir, log, tell, ends, notes }: Start): Promise<void> {
+async function bringServers({ config, data_dir, log, tell, ends, step, notes }: Start): Promise<void> {
   if (config.DATABASE_URL === undefined) {
-    const postgres = await startPostgres({
-      data_dir: join(data_dir, 'postgres'),
-      // Each look of the autovacuum is a process of its own; every three seconds they cost more than all else of an idle
-      // PostgreSQL.
-      settings: { autovacuum_naptime: '15s' },
-      log: (line) => log.info(line),
-    })
+    const postgres = await step('PostgreSQL', () =>
+      startPostgres({
+        data_dir: join(data_dir, 'postgres'),
+        // Each run of the autovacuum is a process of its own; every three seconds they cost more than all else of an idle
+        // PostgreSQL.
+        settings: { autovacuum_naptime: '15s' },
+        log: (line) => log.info(line),
+      }),
+    )
     const restart = () => postgres.restart('immediate')
     ends.defer(keepRunning('PostgreSQL', { ...postgres, restart }, tell).end)
     config.DATABASE_URL = postgres.url
@@ -139,7 +151,9 @@ async function bringServers({ config, data_dir, log, tell, ends, notes }: Start)
     return void notes.push('Queue        BullMQ on PostgreSQL (QUEUE=postgres)')
   if (config.REDIS_URL !== undefined)
     return void notes.push('Queue        BullMQ on Redis, yours (REDIS_URL)')
-  const redis = await startRedis({ data_dir: join(data_dir, 'redis'), log: (line) => log.info(line) })
+  const redis = await step('Redis', () =>
+    startRedis({ data_dir: join(data_dir, 'redis'), log: (line) => log.info(line) }),
+  )
   if (redis !== null) {
     ends.defer(keepRunning('Redis', redis, tell).end)
     config.REDIS_URL = redis.url
@@ -151,15 +165,14 @@ async function bringServers({ config, data_dir, log, tell, ends, notes }: Start)
   else notes.push('Queue        BullMQ on PostgreSQL (no redis-server or valkey-server on the PATH)')
 }
 
-/** Applies the migrations, and makes the tables of a queue on PostgreSQL. */
+/** Migrates the database, and the queue where it is on PostgreSQL. */
 async function migrateAll(config: Config, database_url: string, log: Log): Promise<void> {
   await migrate(database_url, (text) => log.info(text)).catch((error: unknown) => {
     throw databaseError(error, database_url)
   })
-  if (config.REDIS_URL === undefined || config.QUEUE === 'postgres') {
-    const { migrateQueue } = await import('#queue/queue.ts')
-    await migrateQueue({ redis_url: null, database_url })
-  }
+  if (config.REDIS_URL !== undefined && config.QUEUE !== 'postgres') return
+  const { migrateQueue } = await import('#queue/queue.ts')
+  await migrateQueue({ redis_url: null, database_url })
 }
 
 function warnOfStripeSecret({ log, notes }: Start, given: Config, { emulators }: PartPlaces): void {

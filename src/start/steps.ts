@@ -1,0 +1,24 @@
+// What `npm start` is doing and how long it takes, for whoever looks at the terminal.
+
+/** Does a step of the start, whose name is shown when it begins and its duration when it ends. */
+export type StartStep = <T>(name: string, work: () => Promise<T>) => Promise<T>
+
+export function createStep(write: (text: string) => void): StartStep {
+  return async (name, work) => {
+    const began_at = performance.now()
+    write(`  ${`${name} `.padEnd(60, '.')} `)
+    try {
+      const result = await work()
+      write(`${secondsSince(began_at)}\n`)
+      return result
+    } catch (error) {
+      write('failed\n')
+      throw error
+    }
+  }
+}
+
+/** The time since a moment of `performance.now()`, such as `1.2 s`. */
+export function secondsSince(moment: number): string {
+  return `${((performance.now() - moment) / 1000).toFixed(1)} s`
+}
