@@ -9,7 +9,7 @@ const resultFile = process.env.SLUICE_TEST_JSON
 process.env.NODE_COMPILE_CACHE ??= resolve(import.meta.dirname, 'node_modules/.cache/node')
 
 /** Short files that run long: they start processes, and wait for leases to lapse and connections to be given up. */
-const LONG = /^(?:crash-|queues|supervisor|startup|webhook-orders)/
+const LONG = /^(?:crash-|queues|supervisor|startup|notifications-order)/
 
 /** Begins with the files that run long. Vitest takes the largest for those as long as it has measured none. */
 class LongestFirst extends BaseSequencer {
