@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { SCOPES, type Scope } from '#domain/areas.ts'
 import { createClient, freshKey } from '#test/client.ts'
 import { runCommand, type Ran } from '#test/commands.ts'
@@ -15,7 +15,7 @@ import { heldPayment } from '#test/payments.ts'
 import { startProcess, until } from '#test/process.ts'
 import { deliver, listEvents } from '#test/stripe-events.ts'
 import { asUser } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn } from '#test/world.ts'
 import { patchedCopy, type Patch } from '../torture/copy.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
@@ -163,11 +163,7 @@ const check = async (path: string, program: string, ...args: string[]): Promise<
   await runCommand(join(path, 'node_modules', program), args, {}, path)
 const typecheck = (path: string) => check(path, 'typescript/bin/tsc', '--noEmit', '--singleThreaded')
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ parts: [] })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: [] })
 
 /** A carrier that hangs up on the first call under each key, after it took the parcel; `silent`, it answers no call. It shows nothing. */
 async function startCarrier(): Promise<{ url: string; keys: string[]; silent: boolean }> {
@@ -193,7 +189,7 @@ async function startCarrier(): Promise<{ url: string; keys: string[]; silent: bo
 test(
   'its own files, a line in each of five indexes and its entries are enough',
   { timeout: 180_000 },
-  async () => {
+  async ({ world }) => {
     const path = await copyWithout()
     const carrier = await startCarrier()
     const run = (file: string, ...args: string[]) => runCommand(join(path, file), args, world.env, path)

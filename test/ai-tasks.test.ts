@@ -1,7 +1,7 @@
 // AI tasks through the front door, against the emulator: each kind, each way to fail, cancellation, and a worker that dies.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { Json } from '#core/db.ts'
 import { createVault } from '#core/secrets.ts'
 import { aiTaskInputPlace } from '#domain/ai-tasks/sealed.ts'
@@ -14,7 +14,7 @@ import { aiTaskHandlers } from '#workers/handlers/ai-tasks/jobs.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { createDeployment } from '#test/deployment.ts'
 import { eventually } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const WAIT = { prefer: 'wait=30' }
 const LABELS = ['delivery', 'billing', 'other']
@@ -25,27 +25,23 @@ const PERSON = {
   additionalProperties: false,
 }
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld()
-})
-afterAll(async () => await world?.close())
+const test = testIn()
 
 const generate = (prompt: string) => ({ kind: 'generate', input: { prompt } })
 const classify = (text: string, labels = LABELS) => ({ kind: 'classify', input: { text, labels } })
 const extract = (text: string, schema: object = PERSON) => ({ kind: 'extract', input: { text, schema } })
 
-async function start(task: object, headers: Record<string, string> = WAIT): Promise<Answer> {
+async function start(world: World, task: object, headers: Record<string, string> = WAIT): Promise<Answer> {
   return await world.client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
 }
-const look = async (id: string, client: Client = world.client) =>
+const look = async (world: World, id: string, client: Client = world.client) =>
   (await client.get(`/v1/ai/tasks/${id}`)).body
-const eventsOf = async (id: string) =>
+const eventsOf = async (world: World, id: string) =>
   (await world.sql`select type, data from events where subject_id = ${id} order by created_at`).map(
     ({ type, data }) => ({ type, data }),
   )
 /** The key of the task's call. */
-async function keyOf(id: string): Promise<string> {
+async function keyOf(world: World, id: string): Promise<string> {
   const [job] = await world.sql<{ id: string }[]>`select id from jobs where subject_id = ${id}`
   return `${job!.id}:1`
 }
@@ -55,8 +51,8 @@ test.for([
   [classify('A question about billing.'), { label: 'billing' }],
   [classify('None of these.'), { label: 'delivery' }],
   [extract('Ada was born in 1815.'), { data: { name: 'Ada', born: 1815 } }],
-] as const)('the kinds: %# succeeds', async ([task, output]) => {
-  const { status, body } = await start({ ...task, metadata: { ticket: 17 } })
+] as const)('the kinds: %# succeeds', async ([task, output], { world }) => {
+  const { status, body } = await start(world, { ...task, metadata: { ticket: 17 } })
   expect([status, body]).toMatchObject([
     201,
     {
@@ -72,15 +68,18 @@ test.for([
   ])
   expect(body.started_at <= body.finished_at).toBe(true)
   expect(body).not.toHaveProperty('input')
-  expect(await look(body.id)).toEqual(body)
-  const events = await eventsOf(body.id)
+  expect(await look(world, body.id)).toEqual(body)
+  const events = await eventsOf(world, body.id)
   expect(events.map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.succeeded'])
   expect(events[1]!.data).toMatchObject({ id: body.id, status: 'succeeded' })
   expect(events[1]!.data).not.toHaveProperty('output')
 })
 
-test('without being asked to wait it answers at once, and the model and limit go to the provider', async () => {
+test('without being asked to wait it answers at once, and the model and limit go to the provider', async ({
+  world,
+}) => {
   const { status, body } = await start(
+    world,
     { ...generate('Two words.'), model: 'other-model', max_output_tokens: 50 },
     {},
   )
@@ -96,18 +95,18 @@ test('without being asked to wait it answers at once, and the model and limit go
     },
   ])
   const done = await eventually(async () => {
-    const task = await look(body.id)
+    const task = await look(world, body.id)
     expect(task.status).toBe('succeeded')
     return task
   })
   expect(done.model).toBe('other-model')
-  expect(await world.provider('ai').effects({ idempotency_key: await keyOf(body.id) })).toMatchObject([
+  expect(await world.provider('ai').effects({ idempotency_key: await keyOf(world, body.id) })).toMatchObject([
     { effect: 'completion', model: 'other-model', format: 'text' },
   ])
 })
 
 /** Lets each next attempt of a task begin at once, until its work is over. */
-async function drainAtOnce(id: string): Promise<void> {
+async function drainAtOnce(world: World, id: string): Promise<void> {
   await eventually(async () => {
     const [job] = await world.sql`
       update jobs set run_at = least(run_at, now()) where subject_id = ${id}
@@ -115,42 +114,44 @@ async function drainAtOnce(id: string): Promise<void> {
     expect(job).toEqual({ over: true })
   })
 }
-const quarterBefore = async (id: string) =>
+const quarterBefore = async (world: World, id: string) =>
   void (await world.sql`
     update ai_tasks set started_at = started_at - interval '15 minutes' where id = ${id}`)
 
-test('trouble at the provider that passes fails no task, however many attempts it takes', async () => {
+test('trouble at the provider that passes fails no task, however many attempts it takes', async ({
+  world,
+}) => {
   const mark = freshKey()
   for (const [fault, times] of [
     ['rate_limited_429', 3],
     ['drop_before', 3],
   ] as const)
     await world.provider('ai').fault({ match: { contains: mark }, fault, times })
-  const { body } = await start(generate(mark), {})
-  await drainAtOnce(body.id)
-  expect(await look(body.id)).toMatchObject({ status: 'succeeded', attempts: 7 })
+  const { body } = await start(world, generate(mark), {})
+  await drainAtOnce(world, body.id)
+  expect(await look(world, body.id)).toMatchObject({ status: 'succeeded', attempts: 7 })
 })
 
-test('without an answer in a quarter of an hour and several attempts a task fails', async () => {
-  const { body } = await start(generate('Private words [[500]]'), {})
+test('without an answer in a quarter of an hour and several attempts a task fails', async ({ world }) => {
+  const { body } = await start(world, generate('Private words [[500]]'), {})
   const attempted = (least: number) =>
     eventually(async () => {
       await world.sql`update jobs set run_at = least(run_at, now()) where subject_id = ${body.id}`
-      const task = await look(body.id)
+      const task = await look(world, body.id)
       expect(task.attempts).toBeGreaterThanOrEqual(least)
       expect(task.status).not.toBe('failed')
     })
   await attempted(7)
-  await quarterBefore(body.id)
-  await drainAtOnce(body.id)
-  const failed = await look(body.id)
+  await quarterBefore(world, body.id)
+  await drainAtOnce(world, body.id)
+  const failed = await look(world, body.id)
   expect(failed).toMatchObject({ status: 'failed', output: null, failure: { code: 'ai_error' } })
   expect(failed.failure.message).toContain('15 minutes')
   expect(failed.failure.message).not.toContain('Private')
 })
 
-test('an answer that is cut off at its limit fails', async () => {
-  const { body } = await start({ ...generate('A long story.'), max_output_tokens: 1 })
+test('an answer that is cut off at its limit fails', async ({ world }) => {
+  const { body } = await start(world, { ...generate('A long story.'), max_output_tokens: 1 })
   expect(body).toMatchObject({
     status: 'failed',
     failure: { code: 'ai_invalid_output' },
@@ -159,18 +160,18 @@ test('an answer that is cut off at its limit fails', async () => {
   })
 })
 
-test('a replay of a task that failed answers it again', async () => {
+test('a replay of a task that failed answers it again', async ({ world }) => {
   const task = { idempotency_key: freshKey(), ...generate('[[refuse]]') }
-  const first = await start(task)
+  const first = await start(world, task)
   for (const prefer of ['wait=5', 'respond-async']) {
-    const again = await start(task, { prefer })
+    const again = await start(world, task, { prefer })
     expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
       201,
       'true',
       first.body,
     ])
   }
-  const other = await start({ ...task, ...generate('Another.') })
+  const other = await start(world, { ...task, ...generate('Another.') })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
 })
 
@@ -181,24 +182,33 @@ test.concurrent.for([
   ['[[garbage]]', generate, 'ai_invalid_output', 1],
   ['[[garbage]]', classify, 'ai_invalid_output', 1],
   ['[[garbage]]', extract, 'ai_invalid_output', 1],
-] as const)('%s fails as it says (%#)', { timeout: 180_000 }, async ([trigger, task, code, attempts]) => {
-  const text = `Private words ${trigger}`
-  const { status, body } = await start(task(text))
-  const failed = { status: 'failed', output: null, model: 'gpt-5-mini', failure: { code }, attempts }
-  expect([status, body]).toMatchObject([201, failed])
-  expect(body.failure.message).not.toContain('Private')
-  expect(body.finished_at).not.toBeNull()
-  expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.failed'])
-  const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
-  expect(asked).toHaveLength(attempts)
-})
+] as const)(
+  '%s fails as it says (%#)',
+  { timeout: 180_000 },
+  async ([trigger, task, code, attempts], { world }) => {
+    const text = `Private words ${trigger}`
+    const { status, body } = await start(world, task(text))
+    const failed = { status: 'failed', output: null, model: 'gpt-5-mini', failure: { code }, attempts }
+    expect([status, body]).toMatchObject([201, failed])
+    expect(body.failure.message).not.toContain('Private')
+    expect(body.finished_at).not.toBeNull()
+    expect((await eventsOf(world, body.id)).map(({ type }) => type)).toEqual([
+      'ai_task.created',
+      'ai_task.failed',
+    ])
+    const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
+    expect(asked).toHaveLength(attempts)
+  },
+)
 
-test.concurrent('a call that is held is shown as running, keeps its lease, and succeeds in its first attempt', async () => {
+test.concurrent('a call that is held is shown as running, keeps its lease, and succeeds in its first attempt', async ({
+  world,
+}) => {
   const mark = freshKey()
   const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
-  const { body: queued } = await start(generate(mark), {})
+  const { body: queued } = await start(world, generate(mark), {})
   await held.hit()
-  expect(await look(queued.id)).toMatchObject({ status: 'running', attempts: 1, finished_at: null })
+  expect(await look(world, queued.id)).toMatchObject({ status: 'running', attempts: 1, finished_at: null })
   const listed = (await world.client.get('/v1/ai/tasks?status=running')).body as { id: string }[]
   expect(listed.map(({ id }) => id)).toContain(queued.id)
   // Longer than a lease that nobody renews.
@@ -209,14 +219,14 @@ test.concurrent('a call that is held is shown as running, keeps its lease, and s
   })
   await held.release()
   await eventually(async () =>
-    expect(await look(queued.id)).toMatchObject({ status: 'succeeded', attempts: 1 }),
+    expect(await look(world, queued.id)).toMatchObject({ status: 'succeeded', attempts: 1 }),
   )
 })
 
-test.concurrent('[[429]] is tried again, and what is slow is awaited', async () => {
-  const { body } = await start(generate('[[429]] [[slow]]'))
+test.concurrent('[[429]] is tried again, and what is slow is awaited', async ({ world }) => {
+  const { body } = await start(world, generate('[[429]] [[slow]]'))
   expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
-  const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })
+  const asked = await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })
   expect(asked.map(({ status }) => status)).toEqual([429, 200])
 })
 
@@ -228,25 +238,25 @@ test.concurrent.for([
   ['empty_200', 2],
   ['string_ok', 2],
   ['conflict_409', 2],
-])('after %s the call is simply made again', async ([fault, attempts]) => {
+])('after %s the call is simply made again', async ([fault, attempts], { world }) => {
   const mark = freshKey()
   await world.provider('ai').fault({ match: { contains: mark }, fault })
-  const { body } = await start(generate(mark))
+  const { body } = await start(world, generate(mark))
   expect(body).toMatchObject({ status: 'succeeded', attempts })
 })
 
-test.concurrent('refused credentials fail it at once', async () => {
+test.concurrent('refused credentials fail it at once', async ({ world }) => {
   const mark = freshKey()
   await world.provider('ai').fault({ match: { contains: mark }, fault: 'refuse_401' })
-  const { body } = await start(generate(mark))
+  const { body } = await start(world, generate(mark))
   expect(body).toMatchObject({ status: 'failed', attempts: 1, failure: { code: 'ai_error' } })
   expect(body.failure.message).toContain('401')
 })
 
-test('a task is canceled before its call, which is never made', async () => {
+test('a task is canceled before its call, which is never made', async ({ world }) => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
-  const { body } = await start(generate('Never sent.'), {})
+  const { body } = await start(world, generate('Never sent.'), {})
   const key = freshKey()
   const cancel = (idempotency_key: string) =>
     world.client.post(`/v1/ai/tasks/${body.id}/cancel`, { idempotency_key })
@@ -258,8 +268,8 @@ test('a task is canceled before its call, which is never made', async () => {
   expect(canceled.body.finished_at).not.toBeNull()
   await sql`delete from pauses where queue = 'ai'`
   await world.drain()
-  expect(await look(body.id)).toEqual(canceled.body)
-  expect(await world.provider('ai').requests({ idempotency_key: await keyOf(body.id) })).toEqual([])
+  expect(await look(world, body.id)).toEqual(canceled.body)
+  expect(await world.provider('ai').requests({ idempotency_key: await keyOf(world, body.id) })).toEqual([])
   const replay = await cancel(key)
   expect([replay.status, replay.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
   const again = await cancel(freshKey())
@@ -267,35 +277,38 @@ test('a task is canceled before its call, which is never made', async () => {
     409,
     { code: 'ai_task_not_cancelable', context: { status: 'canceled' } },
   ])
-  expect((await eventsOf(body.id)).map(({ type }) => type)).toEqual(['ai_task.created', 'ai_task.canceled'])
+  expect((await eventsOf(world, body.id)).map(({ type }) => type)).toEqual([
+    'ai_task.created',
+    'ai_task.canceled',
+  ])
 })
 
-test('a cancellation during the call closes its connection, and who waits is told', async () => {
+test('a cancellation during the call closes its connection, and who waits is told', async ({ world }) => {
   const mark = freshKey()
   const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
-  const waiting = start(generate(mark))
+  const waiting = start(world, generate(mark))
   await held.hit()
   const [task] = (await world.client.get('/v1/ai/tasks?status=running&limit=1')).body
   const canceled = await world.client.post(`/v1/ai/tasks/${task.id}/cancel`)
   expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
   await eventually(async () =>
-    expect(await world.provider('ai').requests({ idempotency_key: await keyOf(task.id) })).toMatchObject([
-      { status: 0, refusal: 'the caller hung up' },
-    ]),
+    expect(
+      await world.provider('ai').requests({ idempotency_key: await keyOf(world, task.id) }),
+    ).toMatchObject([{ status: 0, refusal: 'the caller hung up' }]),
   )
   const { status, body } = await waiting
   expect([status, body]).toMatchObject([201, { id: task.id, status: 'canceled', attempts: 1 }])
   await held.remove()
   await world.drain()
-  expect((await look(task.id)).status).toBe('canceled')
-  expect(await world.provider('ai').effects({ idempotency_key: await keyOf(task.id) })).toEqual([])
+  expect((await look(world, task.id)).status).toBe('canceled')
+  expect(await world.provider('ai').effects({ idempotency_key: await keyOf(world, task.id) })).toEqual([])
 })
 
-test('what a task was asked is sealed while its job is open, and gone when it is over', async () => {
+test('what a task was asked is sealed while its job is open, and gone when it is over', async ({ world }) => {
   const mark = freshKey()
   const words = `Very private ${mark}`
   const held = await world.provider('ai').fault({ match: { contains: mark }, fault: 'hold' })
-  const { body } = await start(generate(words), {})
+  const { body } = await start(world, generate(words), {})
   await held.hit()
   const request = async () =>
     (await world.sql`select request, payload from jobs where subject_id = ${body.id}`)[0]!
@@ -308,7 +321,7 @@ test('what a task was asked is sealed while its job is open, and gone when it is
   expect((await request())['request']).toEqual({ model: null, max_output_tokens: null })
 })
 
-test('lists are filtered, newest first, page by page; no other tenant sees a task', async () => {
+test('lists are filtered, newest first, page by page; no other tenant sees a task', async ({ world }) => {
   const mine = await world.clientOf({ scopes: ['ai:read', 'ai:write'] })
   const made: string[] = []
   for (const task of [generate('a'), classify('b'), generate('[[refuse]]')]) {
@@ -343,7 +356,7 @@ test('lists are filtered, newest first, page by page; no other tenant sees a tas
   expect((await reader.post('/v1/ai/tasks', {})).body.error.message).toBe('Missing scope: ai:write')
 })
 
-test('lists leave out outputs, and an output that is too long fails its task', async () => {
+test('lists leave out outputs, and an output that is too long fails its task', async ({ world }) => {
   const mine = await world.clientOf({ scopes: ['ai:read', 'ai:write'] })
   const made = async (length: number) => {
     const schema = { type: 'string', minLength: length, maxLength: length }
@@ -365,9 +378,9 @@ test('lists leave out outputs, and an output that is too long fails its task', a
   expect(JSON.stringify(body).length).toBeLessThan(10_000)
 })
 
-test('a number that would lose digits is no output', async () => {
+test('a number that would lose digits is no output', async ({ world }) => {
   const schema = { type: 'object', properties: { n: { type: 'integer', exclusiveMinimum: 2 ** 53 - 1 } } }
-  expect((await start(extract('x', schema))).body).toMatchObject({
+  expect((await start(world, extract('x', schema))).body).toMatchObject({
     status: 'failed',
     output: null,
     failure: {
@@ -385,9 +398,15 @@ test.for([
   [{ default: { $async: true }, examples: [{ $anchor: 1 }] }, { $async: true }],
   [{ $defs: { pattern: { const: 1 }, $anchor: true }, $ref: '#/$defs/pattern' }, 1],
   [{ default: {}, patternProperties: { pattern: true }, dependentSchemas: { $ref: true } }, {}],
-] as const)('a schema may hold data and names that look like keywords (%#)', async ([schema, data]) => {
-  expect((await start(extract('x', schema))).body).toMatchObject({ status: 'succeeded', output: { data } })
-})
+] as const)(
+  'a schema may hold data and names that look like keywords (%#)',
+  async ([schema, data], { world }) => {
+    expect((await start(world, extract('x', schema))).body).toMatchObject({
+      status: 'succeeded',
+      output: { data },
+    })
+  },
+)
 
 test.for([
   [{}, 'kind'],
@@ -437,9 +456,9 @@ test.for([
   [{ kind: 'extract', input: { text: 'x', schema: true } }, 'input.schema'],
 ] as [task: object, param: string, said?: RegExp][])(
   'bad input %# is refused',
-  async ([task, param, said = /./]) => {
+  async ([task, param, said = /./], { world }) => {
     const before = await world.sql`select count(*) from ai_tasks`
-    const { status, body } = await start(task)
+    const { status, body } = await start(world, task)
     expect([status, body.error.code, body.error.param]).toEqual([400, 'invalid_request', param])
     expect(body.error.details[0]).toEqual({ param, message: expect.stringMatching(said) })
     expect(await world.sql`select count(*) from ai_tasks`).toEqual(before)
@@ -466,13 +485,13 @@ const HOSTILE = {
 }
 test.concurrent.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
   'a schema with %s fails its task and holds up nothing else',
-  async (name) => {
-    const hostile = await start(extract('x', HOSTILE[name]), {})
+  async (name, { world }) => {
+    const hostile = await start(world, extract('x', HOSTILE[name]), {})
     // The process that validates does other work meanwhile.
-    const other = await start(generate('Meanwhile.'))
+    const other = await start(world, generate('Meanwhile.'))
     expect(other.body.status).toBe('succeeded')
     await eventually(async () =>
-      expect(await look(hostile.body.id)).toMatchObject({
+      expect(await look(world, hostile.body.id)).toMatchObject({
         status: 'failed',
         failure: {
           code: 'ai_invalid_output',
@@ -483,7 +502,7 @@ test.concurrent.for(Object.keys(HOSTILE) as (keyof typeof HOSTILE)[])(
   },
 )
 
-test('a tenant whose calls last does not keep another waiting', async () => {
+test('a tenant whose calls last does not keep another waiting', async ({ world }) => {
   const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
   const mark = freshKey()
   const held = await world
@@ -500,10 +519,14 @@ test('a tenant whose calls last does not keep another waiting', async () => {
   expect(body).toMatchObject({ status: 'succeeded', attempts: 2 })
   expect(await running()).toBe(75)
   await held.remove()
-  await eventually(async () => expect((await look(asked.at(-1)!.body.id, mine)).status).toBe('succeeded'))
+  await eventually(async () =>
+    expect((await look(world, asked.at(-1)!.body.id, mine)).status).toBe('succeeded'),
+  )
 })
 
-test('many tasks whose answers cannot be checked in time do not keep another tenant waiting', async () => {
+test('many tasks whose answers cannot be checked in time do not keep another tenant waiting', async ({
+  world,
+}) => {
   const [mine, other] = await Promise.all([world.clientOf(), world.clientOf()])
   const ask = (client: typeof mine, task: object, headers = {}) =>
     client.post('/v1/ai/tasks', { idempotency_key: freshKey(), ...task }, headers)
@@ -516,7 +539,7 @@ test('many tasks whose answers cannot be checked in time do not keep another ten
   expect((await ask(other, generate('Quick.'), WAIT)).body.status).toBe('succeeded')
   await eventually(
     async () =>
-      expect(await look(hostile.at(-1)!.body.id, mine)).toMatchObject({
+      expect(await look(world, hostile.at(-1)!.body.id, mine)).toMatchObject({
         status: 'failed',
         failure: { message: 'It takes too much work to check the answer against the schema.' },
       }),
@@ -565,10 +588,10 @@ test('how busy the machine is does not change what is checked', async () => {
   }
 })
 
-test('an attempt that its worker ended is given back, however many failed before', async () => {
+test('an attempt that its worker ended is given back, however many failed before', async ({ world }) => {
   const { sql, tenant_id, config } = world
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
-  const { body } = await start(generate('Never sent.'), {})
+  const { body } = await start(world, generate('Never sent.'), {})
   await sql`update ai_tasks set started_at = now() - interval '1 hour' where id = ${body.id}`
   const [row] = await sql<{ id: string; name: string; payload: Json; call: object }[]>`
     select id, name, payload, jsonb_build_object('key', key, 'request', request) as call
@@ -619,7 +642,7 @@ test.concurrent.for<[name: string, changes: object, param: string]>([
     'response_format.json_schema.name',
   ],
   ['a format that is none', { response_format: { type: 'xml' } }, 'response_format.type'],
-])('the emulator refuses a request with %s', async ([, changes, param]) => {
+])('the emulator refuses a request with %s', async ([, changes, param], { world }) => {
   const { url, api_key } = world.provider('ai')
   const answer = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
@@ -640,10 +663,10 @@ test('the emulator keeps the latest completions, and counts all', () => {
   ])
 })
 
-test('what was stored and is no JSON sets its job aside', async () => {
+test('what was stored and is no JSON sets its job aside', async ({ world }) => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue, tenant_id) values ('ai', ${tenant_id})`
-  const { body } = await start(generate('Never sent.'), {})
+  const { body } = await start(world, generate('Never sent.'), {})
   const [job] = await sql<{ id: string }[]>`select id from jobs where subject_id = ${body.id}`
   const sealed = createVault(world.config.ENCRYPTION_KEY!).seal('{', aiTaskInputPlace(tenant_id, job!.id))
   await sql`
@@ -697,19 +720,24 @@ test(
   },
 )
 
-test('what a task answered is erased when it is as old as RETENTION_DAYS says; the task stays', async () => {
+test('what a task answered is erased when it is as old as RETENTION_DAYS says; the task stays', async ({
+  world,
+}) => {
   const idempotency_key = freshKey()
   const task = { idempotency_key, ...generate('Of Ada.') }
-  const [{ body: old }, { body: young }] = await Promise.all([start(task), start(generate('Of Grace.'))])
+  const [{ body: old }, { body: young }] = await Promise.all([
+    start(world, task),
+    start(world, generate('Of Grace.')),
+  ])
   for (const [{ id }, days] of [
     [old, 90],
     [young, 89],
   ] as const)
     await world.sql`update ai_tasks set finished_at = now() - ${days} * interval '1 day' where id = ${id}`
-  await eventually(async () => expect(await look(old.id)).toMatchObject({ output: null }))
-  const left = await look(old.id)
+  await eventually(async () => expect(await look(world, old.id)).toMatchObject({ output: null }))
+  const left = await look(world, old.id)
   expect(left).toEqual({ ...old, output: null, finished_at: left.finished_at, updated_at: left.updated_at })
-  const replayed = await start(task)
+  const replayed = await start(world, task)
   expect([replayed.status, replayed.body]).toEqual([201, left])
-  expect(await look(young.id)).toMatchObject({ output: { text: 'You said: Of Grace.' } })
+  expect(await look(world, young.id)).toMatchObject({ output: { text: 'You said: Of Grace.' } })
 })

@@ -1,6 +1,6 @@
 // Areas of the API: those that are still to come say so, and every area can be switched off.
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { CHANNELS } from '#core/addresses.ts'
 import type { Config } from '#core/config.ts'
 import { neededBy } from '#core/config/readers.ts'
@@ -19,15 +19,13 @@ import {
 } from '#domain/areas.ts'
 import { createClient, type Client } from '#test/client.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: ['api'] })
 
-test('a path near that of an area is 404, and a message sent without the scope is refused as missing_scope', async () => {
+test('a path near that of an area is 404, and a message sent without the scope is refused as missing_scope', async ({
+  world,
+}) => {
   for (const path of ['/v1/payoutsx', '/v1/message', '/v1/customers/a/b/c', '/v1/unheard-of'])
     expect((await world.client.get(path)).body.error.code).toBe('route_not_found')
   const weak = await world.clientOf({ scopes: ['customer:write'] })
@@ -74,7 +72,9 @@ function areaOf({ operation }: DocumentedRoute): Area | undefined {
   return AREA_NAMES.find((area) => Object.hasOwn(AREAS[area].tags ?? {}, tag!))
 }
 
-test('every operation stands under a heading of its area; only lookups of keys belong to none', async () => {
+test('every operation stands under a heading of its area; only lookups of keys belong to none', async ({
+  world,
+}) => {
   const operations = routesOf(await readDocument(world.client))
   const strange = operations.filter((route) => {
     const [by_path] = AREA_NAMES.filter((area) =>
@@ -91,7 +91,7 @@ test('every operation stands under a heading of its area; only lookups of keys b
 
 test.for(CAUSES)(
   '$area, $as: each of its routes answers so, and the log, /readyz and a metric tell',
-  async (cause) => {
+  async (cause, { world }) => {
     const { area, as, changes } = cause
     const lines: string[] = []
     const log = createLog('info', 'test')
@@ -144,7 +144,7 @@ test.for(
   CHANNELS.flatMap((channel) => CHANNEL_CREDENTIALS[channel].map((missing) => ({ channel, missing }))),
 )(
   'without $missing nothing is sent by $channel, which the log and /readyz tell; messages are still read',
-  async ({ channel, missing }) => {
+  async ({ channel, missing }, { world }) => {
     const lines: object[] = []
     const log = createLog('silent', 'test')
     Object.assign(log, { warn: (fields: object) => void lines.push(fields) })

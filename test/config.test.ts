@@ -3,7 +3,7 @@ import { createServer, type AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { loadConfig, needAll } from '#core/config.ts'
 import { variables } from '#core/config/help.ts'
 import { QUEUES } from '#core/config/queues.ts'
@@ -11,20 +11,16 @@ import { isReadBy } from '#core/config/readers.ts'
 import { createLog } from '#core/log.ts'
 import { runCommand } from '#test/commands.ts'
 import { makeFolder } from '#test/folders.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn } from '#test/world.ts'
 import { buildWebhooks } from '#webhooks/app.ts'
 import type { WebhooksContext } from '#webhooks/context.ts'
 
-let world: World
 /** What a process of the world needs. */
 let env: Record<string, string>
 
-beforeAll(async () => {
-  world = await createWorld({ parts: [] })
+const test = testIn({ parts: [] })
+test.beforeAll(async ({ world }) => {
   env = { ...world.env, WEBHOOKS_PORT: '0', LOG_LEVEL: 'silent' }
-})
-afterAll(async () => {
-  await world?.close()
 })
 
 test('the worker reads all that the API judges senders of email by: it judges them again', () => {
@@ -260,7 +256,9 @@ test('a process says which variable it cannot do without', async () => {
   )
 })
 
-test('the webhooks host does not believe what a word signs that the API is content with', async () => {
+test('the webhooks host does not believe what a word signs that the API is content with', async ({
+  world,
+}) => {
   for (const TWILIO_AUTH_TOKEN of ['set', `${'a'.repeat(32)},set`])
     await expect(
       buildWebhooks({

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { connect, type Socket } from 'node:net'
 import pino from 'pino'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, expect, onTestFinished, vi } from 'vitest'
 import { createCallerLimit, createLimit, type CallerLimit } from '#api/limit.ts'
 import { startApi } from '#api/main.ts'
 import { createSlowLane } from '#api/slow-lane.ts'
@@ -26,20 +26,16 @@ import { signedInAs } from '#test/people.ts'
 import { until } from '#test/process.ts'
 import { memoryInUse, openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
 import { postgresUrl } from '#test/suite.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, testIn, type World } from '#test/world.ts'
 
-let world: World
 const parts: Part[] = []
 
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-})
+const test = testIn({ parts: ['api'] })
 afterAll(async () => {
   for (const part of parts) await part.close()
-  await world?.close()
 })
 
-test('a valid x-request-id comes back, also in errors; any other is replaced', async () => {
+test('a valid x-request-id comes back, also in errors; any other is replaced', async ({ world }) => {
   const given = await world.client.get('/v1/customers', { 'x-request-id': 'order-17.a_B' })
   expect(given.headers.get('x-request-id')).toBe('order-17.a_B')
   const refused = await world.client.get('/v1/nope', { 'x-request-id': 'order-18' })
@@ -52,7 +48,7 @@ test('a valid x-request-id comes back, also in errors; any other is replaced', a
   expect(outside.headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-test('every answer of /v1 says what the limit is and what is left of it', async () => {
+test('every answer of /v1 says what the limit is and what is left of it', async ({ world }) => {
   const answers = [
     await world.client.get('/v1/customers'),
     await world.client.get('/v1/nope'),
@@ -66,8 +62,10 @@ test('every answer of /v1 says what the limit is and what is left of it', async 
   }
 })
 
-test('a key over its rate limit is told when to come back, and other keys are not limited', async () => {
-  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
+test('a key over its rate limit is told when to come back, and other keys are not limited', async ({
+  world,
+}) => {
+  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
   const greedy = createClient(url, world.client.key)
   // Not a list: the time of these counts as well.
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
@@ -91,9 +89,11 @@ test('a key over its rate limit is told when to come back, and other keys are no
   expect((await createClient(url, other.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('all keys of a tenant together have a limit, and its people another; other tenants are not limited', async () => {
+test('all keys of a tenant together have a limit, and its people another; other tenants are not limited', async ({
+  world,
+}) => {
   const keys = await Promise.all(Array.from({ length: 30 }, () => world.clientOf({ tenant: 'many-keys' })))
-  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
+  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 3 })
   const nothing = '/v1/customers/0198f6f0-0000-7000-8000-000000000000'
   const answers = []
   for (const { key } of keys.slice(0, 4))
@@ -115,16 +115,20 @@ test('all keys of a tenant together have a limit, and its people another; other 
   expect((await createClient(url, other.key).get(nothing)).status).toBe(404)
 
   // Unless the operator chose otherwise.
-  const own = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_TENANT_RPS: 1, RATE_LIMIT_TENANT_BURST: 2 })
+  const own = await startedApi(world, {
+    RATE_LIMIT_RPS: 1,
+    RATE_LIMIT_TENANT_RPS: 1,
+    RATE_LIMIT_TENANT_BURST: 2,
+  })
   const [first, second] = keys
   expect((await createClient(own, first!.key).get(nothing)).status).toBe(404)
   expect((await createClient(own, first!.key).get(nothing)).status).toBe(404)
   expect((await createClient(own, second!.key).get(nothing)).status).toBe(429)
 })
 
-test('what a key owes, its tenant and the other keys of it do not', async () => {
+test('what a key owes, its tenant and the other keys of it do not', async ({ world }) => {
   const [weak, other] = await Promise.all([0, 1].map(() => world.clientOf({ tenant: 'one-in-debt' })))
-  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 20 })
+  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 20 })
   const body = `"${'x'.repeat(250 * 1024)}`
   const headers = { 'content-type': 'application/json' }
   const flood = createClient(url, weak!.key)
@@ -135,7 +139,7 @@ test('what a key owes, its tenant and the other keys of it do not', async () => 
 })
 
 /** A limit whose time passes only when the test says so. */
-function limitInSlowMotion(): CallerLimit {
+function limitInSlowMotion(world: World): CallerLimit {
   vi.useFakeTimers({ toFake: ['performance'] })
   onTestFinished(() => void vi.useRealTimers())
   return createCallerLimit({ ...world.config, RATE_LIMIT_RPS: 500, RATE_LIMIT_BURST: 2000 })
@@ -153,23 +157,28 @@ function asks(limit: CallerLimit, key_id: string, extra = 0): boolean {
   return true
 }
 
-test.each([959, 1])('all keys of a tenant together get what it may have, with %s extra each', (extra) => {
-  const limit = limitInSlowMotion()
-  let cost = 0
-  const seconds = 150
-  for (let second = 0; second < seconds; second++) {
-    for (let key = 0; key < 200; key++)
-      for (let nth = 0; nth < 40 && asks(limit, `${key}`, extra); nth++) cost += 1 + extra
-    vi.advanceTimersByTime(1000)
-  }
-  const allowed = 8000 + seconds * 2000
-  expect(cost).toBeGreaterThan(allowed * 0.9)
-  // Each key may be in debt once.
-  expect(cost).toBeLessThan(allowed + 200 * (1 + extra))
-})
+test.for([959, 1])(
+  'all keys of a tenant together get what it may have, with %s extra each',
+  (extra, { world }) => {
+    const limit = limitInSlowMotion(world)
+    let cost = 0
+    const seconds = 150
+    for (let second = 0; second < seconds; second++) {
+      for (let key = 0; key < 200; key++)
+        for (let nth = 0; nth < 40 && asks(limit, `${key}`, extra); nth++) cost += 1 + extra
+      vi.advanceTimersByTime(1000)
+    }
+    const allowed = 8000 + seconds * 2000
+    expect(cost).toBeGreaterThan(allowed * 0.9)
+    // Each key may be in debt once.
+    expect(cost).toBeLessThan(allowed + 200 * (1 + extra))
+  },
+)
 
-test('the largest debt of one key has no other key of its tenant refused, and is paid back at its own rate', () => {
-  const limit = limitInSlowMotion()
+test('the largest debt of one key has no other key of its tenant refused, and is paid back at its own rate', ({
+  world,
+}) => {
+  const limit = limitInSlowMotion(world)
   const in_debt = { key_id: 'weak', tenant_id: 'one' }
   for (let nth = 0; nth < 2000; nth++) limit(in_debt)
   for (let nth = 0; nth < 2000; nth++) limit.charge(in_debt, 960)
@@ -188,8 +197,10 @@ test('the largest debt of one key has no other key of its tenant refused, and is
   expect(asks(limit, 'weak')).toBe(true)
 })
 
-test('who is refused because keys of its tenant are in debt is told when there is room again', () => {
-  const limit = limitInSlowMotion()
+test('who is refused because keys of its tenant are in debt is told when there is room again', ({
+  world,
+}) => {
+  const limit = limitInSlowMotion(world)
   // Five keys pay more than the tenant gets back, until the first two of them have paid.
   for (const [nth, debt] of [5000, 5000, 20_000, 20_000, 20_000].entries())
     limit.charge({ key_id: `${nth}`, tenant_id: 'one' }, 2000 + debt)
@@ -207,9 +218,12 @@ test('who is refused because keys of its tenant are in debt is told when there i
   expect(asks(limit, 'other')).toBe(true)
 })
 
-test('a large answer counts as several requests', async () => {
+test('a large answer counts as several requests', async ({ world }) => {
   const greedy = await world.clientOf()
-  const client = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 40 }), greedy.key)
+  const client = createClient(
+    await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 40 }),
+    greedy.key,
+  )
   const metadata = 'x'.repeat(16_000)
   for (let i = 0; i < 10; i++) await greedy.post('/v1/customers', { idempotency_key: freshKey(), metadata })
   const statuses: number[] = []
@@ -218,16 +232,21 @@ test('a large answer counts as several requests', async () => {
   expect(statuses[5]).toBe(429)
 
   // Also when they come at once: few are under way before the first is counted.
-  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 100 })
+  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 100 })
   const flood = createClient(url, greedy.key)
   const answers = await Promise.all(Array.from({ length: 90 }, () => flood.get('/v1/customers')))
   expect(answers.filter(({ status }) => status === 200).length).toBeLessThan(25)
   expect((await createClient(url, world.client.key).get('/v1/customers')).status).toBe(200)
 })
 
-test('a large body counts as several requests, also when it is refused; without a valid key it is not read', async () => {
+test('a large body counts as several requests, also when it is refused; without a valid key it is not read', async ({
+  world,
+}) => {
   const greedy = await world.clientOf()
-  const client = createClient(await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 }), greedy.key)
+  const client = createClient(
+    await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 }),
+    greedy.key,
+  )
   const body = `"${'x'.repeat(200 * 1024)}`
   const headers = { 'content-type': 'application/json' }
   const statuses: number[] = []
@@ -237,12 +256,14 @@ test('a large body counts as several requests, also when it is refused; without 
   expect((await createClient(client.url, '').send('POST', '/nowhere', { body, headers })).status).toBe(404)
 })
 
-test('what came of a body counts as well when it breaks off or turns out to be above the limit', async () => {
+test('what came of a body counts as well when it breaks off or turns out to be above the limit', async ({
+  world,
+}) => {
   const head =
     'POST /v1/customers HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n'
   const half = `content-length: 250000\r\n\r\n${' '.repeat(200_000)}`
   const large = `transfer-encoding: chunked\r\n\r\n${`10000\r\n${' '.repeat(0x10000)}\r\n`.repeat(5)}0\r\n\r\n`
-  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 })
+  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 50 })
   for (const rest of [half, large]) {
     const { key } = await world.clientOf()
     for (let n = 0; n < 4; n++)
@@ -259,9 +280,11 @@ test('what came of a body counts as well when it breaks off or turns out to be a
   }
 })
 
-test('pipelined requests are charged like any others, each before the next is answered', async () => {
-  const greedy = await largeLists()
-  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 300 })
+test('pipelined requests are charged like any others, each before the next is answered', async ({
+  world,
+}) => {
+  const greedy = await largeLists(world)
+  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 300 })
   const flood = pipelined(url, greedy.key, 200)
   const statuses = await flood.statuses()
   expect(statuses).toHaveLength(200)
@@ -269,8 +292,10 @@ test('pipelined requests are charged like any others, each before the next is an
   expect(statuses.filter((status) => status === 200).length).toBeLessThan(3 + 8)
 })
 
-test('a list counts as under way until its answer is received: a client that does not read gets no more lists', async () => {
-  const greedy = await largeLists()
+test('a list counts as under way until its answer is received: a client that does not read gets no more lists', async ({
+  world,
+}) => {
+  const greedy = await largeLists(world)
   const flood = pipelined(world.client.url, greedy.key, 300)
   flood.socket.pause()
   await until('its other lists are refused', async () => {
@@ -283,9 +308,11 @@ test('a list counts as under way until its answer is received: a client that doe
   await until('they go on', async () => (await greedy.get('/v1/customers?limit=1')).status === 200)
 })
 
-test('lists leave connections for other requests and other tenants; one that takes too long is ended and charged for its time', async () => {
+test('lists leave connections for other requests and other tenants; one that takes too long is ended and charged for its time', async ({
+  world,
+}) => {
   const clients = await Promise.all(Array.from({ length: 8 }, () => world.clientOf()))
-  const url = await startedApi({ RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 200, DATABASE_POOL: 12 })
+  const url = await startedApi(world, { RATE_LIMIT_RPS: 1, RATE_LIMIT_BURST: 200, DATABASE_POOL: 12 })
   const other = createClient(url, world.client.key)
   expect((await other.get('/v1/payments')).status).toBe(200)
   await world.sql.begin(async (tx) => {
@@ -314,11 +341,13 @@ test('lists leave connections for other requests and other tenants; one that tak
   expect((await client.get('/v1/idempotency_keys/none')).status).toBe(429)
 })
 
-test('requests beyond what the database can keep up with are refused, with few log lines, and the others are answered', async () => {
+test('requests beyond what the database can keep up with are refused, with few log lines, and the others are answered', async ({
+  world,
+}) => {
   const folder = await makeFolder()
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
-  const url = await startedApi({ DATABASE_POOL: 1 }, createLog('error', 'test', openSync(file, 'a')))
+  const url = await startedApi(world, { DATABASE_POOL: 1 }, createLog('error', 'test', openSync(file, 'a')))
   const client = createClient(url, world.client.key)
   const { id } = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const logged = () => readFileSync(file, 'utf8').split('a request failed').length - 1
@@ -397,7 +426,7 @@ test('requests that time out together are logged once', async () => {
   expect(lines.map(({ err }) => err.code ?? err.message)).toEqual(['FST_ERR_REP_ALREADY_SENT', 'too late'])
 })
 
-test('a path without its id, or with a slash at its end, is no route', async () => {
+test('a path without its id, or with a slash at its end, is no route', async ({ world }) => {
   for (const path of [
     '/v1/customers/',
     '/v1/customers/?limit=1',
@@ -606,7 +635,7 @@ test('a body is read as it was sent, at once or in pieces, with a known length o
 })
 
 /** A tenant whose page of 100 customers has 1.6 MB. */
-async function largeLists(): ReturnType<World['clientOf']> {
+async function largeLists(world: World): ReturnType<World['clientOf']> {
   const client = await world.clientOf()
   await world.sql`
     insert into customers (tenant_id, id, idempotency_key, metadata)
@@ -637,8 +666,8 @@ function pipelined(
   }
 }
 
-test('an address has a budget for what needs no key; probes and keys do not share it', async () => {
-  const url = await startedApi({})
+test('an address has a budget for what needs no key; probes and keys do not share it', async ({ world }) => {
+  const url = await startedApi(world, {})
   const outside = createClient(url, '')
   // A large answer counts as several.
   let answered = 0
@@ -662,7 +691,7 @@ test('the first request of a key leaves the rest of its burst, whatever the cloc
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 const guess = (n: number) => `sk_live_acme_${String(n).padStart(32, '0')}`
-const lookUps = async (sql: Sql) => {
+const lookUps = async (world: World, sql: Sql) => {
   const [row] = await sql<{ calls: number }[]>`
     select coalesce(sum(calls), 0)::int as calls from pg_stat_statements s
     where s.dbid = (select oid from pg_database where datname = ${new URL(world.config.DATABASE_URL!).pathname.slice(1)})
@@ -670,13 +699,15 @@ const lookUps = async (sql: Sql) => {
   return row!.calls
 }
 
-test('a caller who guesses keys is soon refused, with few look-ups; a valid key at the same address is not', async () => {
+test('a caller who guesses keys is soon refused, with few look-ups; a valid key at the same address is not', async ({
+  world,
+}) => {
   const statistics = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
   onTestFinished(() => statistics.end())
-  const url = await startedApi({})
+  const url = await startedApi(world, {})
   const owner = createClient(url, world.client.key)
   expect((await owner.get('/v1/customers')).status).toBe(200)
-  const before = await lookUps(statistics)
+  const before = await lookUps(world, statistics)
   const began_at = performance.now()
   const answers = await Promise.all(
     Array.from({ length: 260 }, (_, n) => createClient(url, guess(n)).get('/v1/customers')),
@@ -691,7 +722,7 @@ test('a caller who guesses keys is soon refused, with few look-ups; a valid key 
   expect(Number(refused!.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
   // 20 at once, 5 more a second, those under way when the budget ran out and those that took their places before that was
   // counted, the slow lane's, and the owner's own.
-  expect(await lookUps(statistics)).toBeLessThan(
+  expect(await lookUps(world, statistics)).toBeLessThan(
     before + 20 + 5 * seconds + 2 * 16 + (2 + 10 * seconds) + (2 + seconds),
   )
   // Its cached look-up expires meanwhile: the next one does not pass the gate.
@@ -699,8 +730,10 @@ test('a caller who guesses keys is soon refused, with few look-ups; a valid key 
   expect((await owner.get('/v1/customers')).status).toBe(200)
 })
 
-test('a valid key that a process has not seen yet is accepted while its address sends guesses', async () => {
-  const url = await startedApi({})
+test('a valid key that a process has not seen yet is accepted while its address sends guesses', async ({
+  world,
+}) => {
+  const url = await startedApi(world, {})
   let guessed = 0
   const over = new AbortController()
   const guessers = Array.from({ length: 50 }, async () => {
@@ -738,7 +771,7 @@ test('when too many keys of one address wait, a random one is refused, so that l
   expect(answered.some((n) => n > 1_000)).toBe(true)
 })
 
-test('an untrusted proxy is warned of, with the variable to set', async () => {
+test('an untrusted proxy is warned of, with the variable to set', async ({ world }) => {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
   const api = await startApi({ ...world.config, TRUSTED_PROXIES: ['10.0.0.0/8'] }, log)
@@ -752,8 +785,10 @@ test('an untrusted proxy is warned of, with the variable to set', async () => {
   ])
 })
 
-test('look-ups of unknown keys are limited over all addresses: a caller who would wait too long is told to come again', async () => {
-  const url = await startedApi({ TRUSTED_PROXIES: ['127.0.0.1'], DATABASE_POOL: 40 })
+test('look-ups of unknown keys are limited over all addresses: a caller who would wait too long is told to come again', async ({
+  world,
+}) => {
+  const url = await startedApi(world, { TRUSTED_PROXIES: ['127.0.0.1'], DATABASE_POOL: 40 })
   const answers: string[] = []
   let asked: Promise<unknown>[] = []
   await world.sql.begin(async (tx) => {
@@ -773,10 +808,12 @@ test('look-ups of unknown keys are limited over all addresses: a caller who woul
   expect(answers.filter((answer) => answer === '401 unauthorized')).toHaveLength(16)
 })
 
-test('the address of a caller is taken from X-Forwarded-For only if the proxy is trusted', async () => {
+test('the address of a caller is taken from X-Forwarded-For only if the proxy is trusted', async ({
+  world,
+}) => {
   const [open, behind] = [
-    await startedApi({}),
-    await startedApi({ TRUSTED_PROXIES: ['10.0.0.0/8', '127.0.0.1'] }),
+    await startedApi(world, {}),
+    await startedApi(world, { TRUSTED_PROXIES: ['10.0.0.0/8', '127.0.0.1'] }),
   ]
   const guesses = async (url: string, from: (n: number) => string) => {
     const asked = Array.from({ length: 60 }, (_, n) =>
@@ -794,7 +831,9 @@ test('the address of a caller is taken from X-Forwarded-For only if the proxy is
   expect(await guesses(behind, (n) => `[2001:db8::${n + 1}]:${40_000 + n}`)).toEqual(new Set([401, 429]))
 })
 
-test('without a valid key every path under /v1 is 401, whether it exists, can be decoded or not', async () => {
+test('without a valid key every path under /v1 is 401, whether it exists, can be decoded or not', async ({
+  world,
+}) => {
   const paths = [
     '/v1',
     '/v1/',
@@ -831,7 +870,9 @@ test('without a valid key every path under /v1 is 401, whether it exists, can be
   }
 })
 
-test('a request without a valid key is refused with what is wrong with its header, and never with what it holds', async () => {
+test('a request without a valid key is refused with what is wrong with its header, and never with what it holds', async ({
+  world,
+}) => {
   const { key } = world.client
   const SEND = 'Send `Authorization: Bearer <API_KEY>`'
   for (const [authorization, what] of [
@@ -861,7 +902,7 @@ test('a request without a valid key is refused with what is wrong with its heade
   }
 })
 
-test('with a valid key, a path that does not exist or cannot be decoded is 404 or 400', async () => {
+test('with a valid key, a path that does not exist or cannot be decoded is 404 or 400', async ({ world }) => {
   const authorization = `Bearer ${world.client.key}`
   for (const [path, status] of [
     ['/v1', 404],
@@ -877,14 +918,14 @@ test('with a valid key, a path that does not exist or cannot be decoded is 404 o
   }
 })
 
-test('the scheme `Bearer` is read in upper or lower case', async () => {
+test('the scheme `Bearer` is read in upper or lower case', async ({ world }) => {
   const answer = await createClient(world.client.url, '').get('/v1/customers', {
     authorization: `bearer ${world.client.key}`,
   })
   expect(answer.status).toBe(200)
 })
 
-test('a missing scope is named', async () => {
+test('a missing scope is named', async ({ world }) => {
   const reader = await world.clientOf({ tenant: 'acme', scopes: ['payments:read'] })
   const refused = await reader.post('/v1/customers', { idempotency_key: freshKey() })
   expect(refused.status).toBe(403)
@@ -896,14 +937,14 @@ test('a missing scope is named', async () => {
   expect((await reader.post('/v1/payments', {})).body.error.message).toBe('Missing scope: payments:write')
 })
 
-test('timestamps are UTC with microseconds', async () => {
+test('timestamps are UTC with microseconds', async ({ world }) => {
   const { body } = await world.client.post('/v1/customers', { idempotency_key: freshKey() })
   for (const field of ['created_at', 'updated_at'])
     expect(body[field]).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$/)
   expect(Math.abs(Date.parse(body.created_at) - Date.now())).toBeLessThan(60_000)
 })
 
-test('an empty body with a content type is accepted where no body is required', async () => {
+test('an empty body with a content type is accepted where no body is required', async ({ world }) => {
   const json = { 'content-type': 'application/json' }
   const id = (await world.client.post('/v1/customers', { idempotency_key: freshKey() })).body.id
   expect((await world.client.send('GET', '/v1/customers', { headers: json })).status).toBe(200)
@@ -915,7 +956,9 @@ test('an empty body with a content type is accepted where no body is required', 
   }
 })
 
-test('a method that a path does not have is 404, and one that HTTP does not have is 400', async () => {
+test('a method that a path does not have is 404, and one that HTTP does not have is 400', async ({
+  world,
+}) => {
   const authorization = `Bearer ${world.client.key}`
   for (const method of ['OPTIONS', 'PUT', 'TRACE', 'PROPFIND', 'M-SEARCH']) {
     const answer = await sendBytes(world.client.url, requestBytes(method, '/v1/customers', { authorization }))
@@ -931,6 +974,7 @@ test('a method that a path does not have is 404, and one that HTTP does not have
 })
 
 async function startedApi(
+  world: World,
   changes: Partial<World['config']>,
   log = createLog('silent', 'test'),
 ): Promise<string> {

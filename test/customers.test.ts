@@ -1,29 +1,22 @@
 // Customers as an integrator sees them: created, found, changed, erased.
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { freshKey } from '#test/client.ts'
 import { eventually } from '#test/payments.ts'
 import { until } from '#test/process.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 import { startWorker } from '#workers/main.ts'
 
-let world: World
+const test = testIn({ parts: ['api'] })
 
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-})
-afterAll(async () => {
-  await world?.close()
-})
-
-async function created(fields: Record<string, unknown> = {}): Promise<any> {
+async function created(world: World, fields: Record<string, unknown> = {}): Promise<any> {
   const answer = await world.client.post('/v1/customers', { idempotency_key: freshKey(), ...fields })
   expect(answer.status).toBe(201)
   return answer.body
 }
 
-test('a customer comes back with every documented field', async () => {
+test('a customer comes back with every documented field', async ({ world }) => {
   const fields = {
     idempotency_key: freshKey(),
     name: 'Ada Lovelace',
@@ -48,13 +41,15 @@ test('a customer comes back with every documented field', async () => {
   expect((await world.client.get('/v1/customers')).body).toContainEqual(answer.body)
 })
 
-test('only the key is required; the rest may be null or left out', async () => {
+test('only the key is required; the rest may be null or left out', async ({ world }) => {
   const empty = { name: null, email: null, phone: null, external_id: null, metadata: {} }
-  expect(await created()).toMatchObject(empty)
-  expect(await created({ name: null, email: null, phone: null, external_id: null })).toMatchObject(empty)
+  expect(await created(world)).toMatchObject(empty)
+  expect(await created(world, { name: null, email: null, phone: null, external_id: null })).toMatchObject(
+    empty,
+  )
 })
 
-test('metadata is any JSON value and comes back as sent', async () => {
+test('metadata is any JSON value and comes back as sent', async ({ world }) => {
   for (const metadata of [
     null,
     true,
@@ -70,13 +65,13 @@ test('metadata is any JSON value and comes back as sent', async () => {
     { constructor: { prototype: {} }, toString: 1, '': '', 'a.b': { $ref: '#' } },
     { ключ: ['значение'], nested: { deep: { deeper: [false, { x: null }] } } },
   ]) {
-    const customer = await created({ metadata })
+    const customer = await created(world, { metadata })
     expect(customer.metadata).toEqual(metadata)
     expect((await world.client.get(`/v1/customers/${customer.id}`)).body.metadata).toEqual(metadata)
   }
 })
 
-test('text may be as long as the limits say, in any script', async () => {
+test('text may be as long as the limits say, in any script', async ({ world }) => {
   const fields = {
     idempotency_key: `${freshKey()}-${'k'.repeat(255)}`.slice(0, 255),
     name: '名'.repeat(256),
@@ -85,7 +80,7 @@ test('text may be as long as the limits say, in any script', async () => {
     external_id: 'x'.repeat(255),
     metadata: 'm'.repeat(16 * 1024 - 2),
   }
-  expect(await created(fields)).toMatchObject(fields)
+  expect(await created(world, fields)).toMatchObject(fields)
   for (const [field, value] of Object.entries(fields)) {
     const refused = await world.client.post('/v1/customers', {
       idempotency_key: freshKey(),
@@ -95,7 +90,7 @@ test('text may be as long as the limits say, in any script', async () => {
   }
 })
 
-test('a customer that does not exist is not found', async () => {
+test('a customer that does not exist is not found', async ({ world }) => {
   const nobody = '0198f6f0-0000-7000-8000-000000000000'
   for (const answer of [
     await world.client.get(`/v1/customers/${nobody}`),
@@ -109,8 +104,8 @@ test('a customer that does not exist is not found', async () => {
   expect([malformed.status, malformed.body.error.param]).toEqual([400, 'id'])
 })
 
-test('a change sets the fields that it names, and null empties a field', async () => {
-  const before = await created({ name: 'Ada', email: 'ada@example.com', metadata: { a: 1 } })
+test('a change sets the fields that it names, and null empties a field', async ({ world }) => {
+  const before = await created(world, { name: 'Ada', email: 'ada@example.com', metadata: { a: 1 } })
   const changed = await world.client.patch(`/v1/customers/${before.id}`, {
     name: 'Ada L.',
     email: null,
@@ -141,9 +136,9 @@ test('a change sets the fields that it names, and null empties a field', async (
   }
 })
 
-test('a change of nothing leaves it as it was, and nothing is announced', async () => {
+test('a change of nothing leaves it as it was, and nothing is announced', async ({ world }) => {
   const fields = { name: 'Ada', phone: null, metadata: { a: [1, null], b: 2 } }
-  const before = await created(fields)
+  const before = await created(world, fields)
   for (const body of [undefined, {}, fields, { email: null }]) {
     const { status, body: after } = await world.client.patch(`/v1/customers/${before.id}`, body)
     expect([status, after]).toEqual([200, before])
@@ -153,13 +148,13 @@ test('a change of nothing leaves it as it was, and nothing is announced', async 
   expect(await eventsOf()).toEqual([{ type: 'customer.created' }])
   await world.client.patch(`/v1/customers/${before.id}`, { metadata: { a: [1, null] } })
   expect(await eventsOf()).toEqual([{ type: 'customer.created' }, { type: 'customer.updated' }])
-  const deleted = await created()
+  const deleted = await created(world)
   await world.client.delete(`/v1/customers/${deleted.id}`)
   expect((await world.client.patch(`/v1/customers/${deleted.id}`, {})).status).toBe(404)
 })
 
-test('changes made at the same time to different fields both stay', async () => {
-  const { id } = await created()
+test('changes made at the same time to different fields both stay', async ({ world }) => {
+  const { id } = await created(world)
   const fields = { name: 'n', email: 'e@example.com', phone: 'p', external_id: 'x' }
   await Promise.all(
     Array.from({ length: 40 }, (_, i) => {
@@ -170,14 +165,14 @@ test('changes made at the same time to different fields both stay', async () => 
   expect((await world.client.get(`/v1/customers/${id}`)).body).toMatchObject(fields)
 })
 
-test('deleting erases personal data and keeps the id for the books', async () => {
+test('deleting erases personal data and keeps the id for the books', async ({ world }) => {
   const personal = {
     name: 'Secret Name',
     email: 'secret@example.com',
     phone: '555-secret',
     metadata: { note: 'secret' },
   }
-  const before = await created({ ...personal, external_id: 'kept' })
+  const before = await created(world, { ...personal, external_id: 'kept' })
   await world.client.patch(`/v1/customers/${before.id}`, { name: 'Secret Change' })
   const deleted = await world.client.delete(`/v1/customers/${before.id}`)
   expect(deleted.status).toBe(200)
@@ -200,8 +195,10 @@ test('deleting erases personal data and keeps the id for the books', async () =>
   expect(await ids('&email=secret@example.com&deleted=true')).toEqual([])
 })
 
-test('personal data of a deleted customer is erased from its events too, however many there are', async () => {
-  const { id } = await created({ name: 'Secret Name' })
+test('personal data of a deleted customer is erased from its events too, however many there are', async ({
+  world,
+}) => {
+  const { id } = await created(world, { name: 'Secret Name' })
   await world.sql`
     insert into events (tenant_id, type, subject_id, data, created_at)
     select ${world.tenant_id}, 'customer.updated', ${id}, '{"id": "kept", "name": "Secret", "metadata": {"note": "secret"}}',
@@ -226,8 +223,8 @@ test('personal data of a deleted customer is erased from its events too, however
   await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
 })
 
-test('a second deletion joins the one under way and takes no connection from others', async () => {
-  const { id } = await created()
+test('a second deletion joins the one under way and takes no connection from others', async ({ world }) => {
+  const { id } = await created(world)
   let answers: Promise<any[]> | undefined
   await world.sql.begin(async (tx) => {
     await tx`select from customers where tenant_id = ${world.tenant_id} and id = ${id} for update`
@@ -241,8 +238,8 @@ test('a second deletion joins the one under way and takes no connection from oth
   expect(new Set((await answers!).map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
 })
 
-test('deleting twice answers the same, and a deleted customer no longer changes', async () => {
-  const { id } = await created({ name: 'Ada' })
+test('deleting twice answers the same, and a deleted customer no longer changes', async ({ world }) => {
+  const { id } = await created(world, { name: 'Ada' })
   const answers = await Promise.all(
     Array.from({ length: 10 }, () => world.client.delete(`/v1/customers/${id}`)),
   )
@@ -255,9 +252,9 @@ test('deleting twice answers the same, and a deleted customer no longer changes'
   expect(events).toHaveLength(1)
 })
 
-test('a payment can name an existing customer, not a deleted or unknown one', async () => {
+test('a payment can name an existing customer, not a deleted or unknown one', async ({ world }) => {
   const payment = { amount_minor: 1000, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
-  const { id } = await created()
+  const { id } = await created(world)
   const async_ = { prefer: 'respond-async' }
   const accepted = await world.client.post(
     '/v1/payments',

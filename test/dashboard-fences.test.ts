@@ -1,7 +1,7 @@
 // The fences of the dashboard over real sockets: whose pages a request is for, what operators read, limits and odd requests.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyRequest } from 'fastify'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { askedOf, subjectIn, TOLD } from '#dashboard/told.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { dashboardRoutes } from '#test/dashboard-routes.ts'
@@ -9,28 +9,26 @@ import { readDocument, routesOf } from '#test/documentation.ts'
 import { heldPayment } from '#test/payments.ts'
 import { createBrowser, createPerson, entriesOf, signedInAs, signIn, type Browser } from '#test/people.ts'
 import { openUnfinished, requestBytes, sendBytes } from '#test/raw.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
 
-let world: World
 let url: string
 let host: string
 
-beforeAll(async () => {
-  world = await createWorld({
-    parts: ['api', 'webhooks', 'worker', 'dashboard'],
-    env: { TRUSTED_PROXIES: '127.0.0.1/32' },
-  })
+const test = testIn({
+  parts: ['api', 'webhooks', 'worker', 'dashboard'],
+  env: { TRUSTED_PROXIES: '127.0.0.1/32' },
+})
+test.beforeAll(async ({ world }) => {
   url = world.dashboard_url
   host = new URL(url).host
 })
-afterAll(async () => await world?.close())
 
 const cookieOf = ({ cookies }: Browser) =>
   Array.from(cookies, ([name, value]) => `${name}=${value}`).join('; ')
 /** From now on searches wait for a table, as if they had much to read; until that is called, or the test ends. */
-async function slowSearches(): Promise<() => Promise<void>> {
+async function slowSearches(world: World): Promise<() => Promise<void>> {
   const [locked, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const lock = world.sql.begin(async (tx) => {
     await tx`lock table merchants in access exclusive mode`
@@ -48,7 +46,7 @@ async function slowSearches(): Promise<() => Promise<void>> {
 const choose = async (browser: Browser, tenant_id: string) =>
   expect((await browser.post('/api/session/tenant', { tenant_id })).status).toBe(204)
 
-test('what a page asks for its tenant never happens in another one', async () => {
+test('what a page asks for its tenant never happens in another one', async ({ world }) => {
   const other = await world.clientOf({ tenant: 'second' })
   const person = await createPerson(world, { role: 'owner' })
   await world.sql`insert into members (tenant_id, user_id, role) values (${other.tenant_id}, ${person.user_id}, 'owner')`
@@ -92,7 +90,9 @@ test('what a page asks for its tenant never happens in another one', async () =>
   expect((await act({}, 'fifth')).status).toBe(201)
 })
 
-test('every route that answers something of a tenant puts on record that an operator reads it', async () => {
+test('every route that answers something of a tenant puts on record that an operator reads it', async ({
+  world,
+}) => {
   const operator = await signedInAs(world, { is_operator: true })
   await choose(operator, world.tenant_id)
   const paths = (await dashboardRoutes())
@@ -124,7 +124,7 @@ test('every route that answers something of a tenant puts on record that an oper
   expect(JSON.stringify(told)).not.toContain('private-person')
 })
 
-test('what operators read is on record without filters that nobody said may be told', async () => {
+test('what operators read is on record without filters that nobody said may be told', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
   await choose(operator, world.tenant_id)
   await operator.get('/api/v1/payments?status=captured&processor_reference=private-words&limit=5')
@@ -143,7 +143,7 @@ test('what operators read is on record without filters that nobody said may be t
   expect(details).toEqual({ query: '{"metadata[a]":"...","new":"...","state":"..."}' })
 })
 
-test('each filter of the API is told in the audit log, or is one that is not', async () => {
+test('each filter of the API is told in the audit log, or is one that is not', async ({ world }) => {
   const { body: document } = await world.client.get('/openapi.json')
   const filters = new Set<string>()
   for (const item of Object.values<object>(document.paths))
@@ -163,7 +163,7 @@ test('each filter of the API is told in the audit log, or is one that is not', a
   ])
 })
 
-test('other ways to write a path, whole addresses and two hosts are refused', async () => {
+test('other ways to write a path, whole addresses and two hosts are refused', async ({ world }) => {
   const person = await signedInAs(world, { role: 'read-only' })
   const cookie = cookieOf(person)
   const before = await entriesOf(world, person)
@@ -195,7 +195,7 @@ test('other ways to write a path, whole addresses and two hosts are refused', as
     )
 })
 
-test('everything below /api and bull-board counts for the limit of an address', async () => {
+test('everything below /api and bull-board counts for the limit of an address', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
   const address = { 'x-forwarded-for': '198.51.100.7' }
   const ask = (path: string) => operator.get(path, address)
@@ -218,7 +218,9 @@ test('everything below /api and bull-board counts for the limit of an address', 
   expect((await ask('/payments')).status).not.toBe(429)
 })
 
-test('sessions that have ended are looked up a few times, and hold up nobody who has one', async () => {
+test('sessions that have ended are looked up a few times, and hold up nobody who has one', async ({
+  world,
+}) => {
   const ended = await signedInAs(world, { role: 'read-only' })
   await world.sql`delete from user_sessions where user_id = ${ended.user_id}`
   const live = await signedInAs(world, { role: 'read-only' })
@@ -240,7 +242,7 @@ test('sessions that have ended are looked up a few times, and hold up nobody who
   expect((await fetch(`${url}/api/v1/customers`, { headers: address })).status).toBe(401)
 })
 
-test('nobody makes many cookies of one', async () => {
+test('nobody makes many cookies of one', async ({ world }) => {
   const [person, live] = [
     await signedInAs(world, { role: 'read-only' }),
     await signedInAs(world, { role: 'read-only' }),
@@ -261,7 +263,7 @@ test('nobody makes many cookies of one', async () => {
   expect((await live.get('/api/session', address)).status).toBe(200)
 })
 
-test('that is so wherever a session is looked up', async () => {
+test('that is so wherever a session is looked up', async ({ world }) => {
   const ended = await signedInAs(world, { role: 'read-only' })
   await world.sql`delete from user_sessions where user_id = ${ended.user_id}`
   let last = 100
@@ -287,7 +289,7 @@ test('that is so wherever a session is looked up', async () => {
   expect(new Set(signing)).toEqual(new Set([401]))
 })
 
-test('tenants that ask for much hold up no other tenant, and no operator', async () => {
+test('tenants that ask for much hold up no other tenant, and no operator', async ({ world }) => {
   const [second, third] = [
     await world.clientOf({ tenant: 'slow' }),
     await world.clientOf({ tenant: 'slower' }),
@@ -300,7 +302,7 @@ test('tenants that ask for much hold up no other tenant, and no operator', async
     await signedInAs(world, { role: 'read-only' }),
     await signedInAs(world, { is_operator: true }),
   ]
-  const unlock = await slowSearches()
+  const unlock = await slowSearches(world)
   const search = (browser: Browser) => browser.get('/api/find?q=zzz')
   // Whoever asked for much once does not ask among the quick ones for a while.
   await Promise.all(slow.map(search))
@@ -327,10 +329,10 @@ test('tenants that ask for much hold up no other tenant, and no operator', async
   expect([200, 429, 503]).toEqual(expect.arrayContaining([...new Set((await Promise.all(flood)).flat())]))
 })
 
-test('what somebody asked for who has left is not looked for', async () => {
+test('what somebody asked for who has left is not looked for', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'leaving' })
   const person = await signedInAs(world, { role: 'read-only', tenant_id })
-  await slowSearches()
+  await slowSearches(world)
   const leave = new AbortController()
   const asked = Array.from({ length: 40 }, () =>
     fetch(`${url}/api/find?q=zzz`, { headers: { cookie: cookieOf(person) }, signal: leave.signal }),
@@ -345,7 +347,9 @@ test('what somebody asked for who has left is not looked for', async () => {
   expect(looking).toHaveLength(0)
 })
 
-test('previews of somebody who only reads are bounded as those of a key, and hold up nobody when they have left', async () => {
+test('previews of somebody who only reads are bounded as those of a key, and hold up nobody when they have left', async ({
+  world,
+}) => {
   const flooded = await world.clientOf({ tenant: 'flooded' })
   const text = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}Hello'
   const previewOf = async (client: Client, fields: object) => {
@@ -380,7 +384,7 @@ test('previews of somebody who only reads are bounded as those of a key, and hol
   await expect.poll(again, { timeout: 60_000 }).toBe('Hello')
 }, 180_000)
 
-test('what changes nothing is no act on record, and nobody fills the record with acts', async () => {
+test('what changes nothing is no act on record, and nobody fills the record with acts', async ({ world }) => {
   const [reader, operator] = [
     await signedInAs(world, { role: 'read-only' }),
     await signedInAs(world, { is_operator: true }),
@@ -418,7 +422,7 @@ test('what changes nothing is no act on record, and nobody fills the record with
   expect((await other.post(`/api/v1/payments/${NOBODY}/cancel`, {})).status).toBe(404)
 })
 
-test('nobody fills the record by changing themselves, or with large keys', async () => {
+test('nobody fills the record by changing themselves, or with large keys', async ({ world }) => {
   const person = await signedInAs(world, { role: 'developer' })
   const rename = (nth: number) => person.post('/api/auth/update-user', { name: `Ada ${nth}` })
   const scopes = Array<string>(3_000).fill('payments:read')
@@ -437,7 +441,7 @@ test('nobody fills the record by changing themselves, or with large keys', async
   expect((await other.post('/api/auth/update-user', { name: 'Ada \u202eevil' })).status).toBe(400)
 })
 
-test('an entry of the audit log is an object, and bounded', async () => {
+test('an entry of the audit log is an object, and bounded', async ({ world }) => {
   const { sql } = world
   const append = (details: unknown) =>
     sql`select append_audit_entry(${sql.json({ actor: 'test', action: 'test', details } as never)}::jsonb)`
@@ -445,7 +449,7 @@ test('an entry of the audit log is an object, and bounded', async () => {
   await expect(Promise.resolve(append({ much: 'x'.repeat(20_000) }))).rejects.toThrow('audit_entries_bounded')
 })
 
-test('answers of the API to sessions carry the headers of the dashboard', async () => {
+test('answers of the API to sessions carry the headers of the dashboard', async ({ world }) => {
   const person = await signedInAs(world, { role: 'read-only' })
   for (const path of ['/api/v1/customers', '/api/v1/nope'])
     expect(Object.fromEntries((await person.get(path)).headers)).toMatchObject({
@@ -457,7 +461,9 @@ test('answers of the API to sessions carry the headers of the dashboard', async 
     })
 })
 
-test('an origin of another scheme is another site; a trusted proxy says which scheme it is', async () => {
+test('an origin of another scheme is another site; a trusted proxy says which scheme it is', async ({
+  world,
+}) => {
   const person = await signedInAs(world, { role: 'owner' })
   const ask = async (origin: string, more: Record<string, string> = {}) =>
     (
@@ -485,7 +491,7 @@ test('an origin of another scheme is another site; a trusted proxy says which sc
   expect(await ask(`http://${host}`, behind)).toBe(403)
 })
 
-test('no text in a query or a body breaks an answer', async () => {
+test('no text in a query or a body breaks an answer', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
   await choose(operator, world.tenant_id)
   for (const path of [
@@ -513,7 +519,7 @@ test('no text in a query or a body breaks an answer', async () => {
   }
 })
 
-test('whatever the id in a path is of, the audit log names it by one word', async () => {
+test('whatever the id in a path is of, the audit log names it by one word', async ({ world }) => {
   const documented = routesOf(await readDocument(world.client)).map(({ path }) => path)
   const paths = [
     ...documented.map((path) => path.replaceAll(/\{(\w+)\}/g, ':$1')),
@@ -563,7 +569,9 @@ test('whatever the id in a path is of, the audit log names it by one word', asyn
   ])
 })
 
-test('operators set the domains that a tenant’s email may be from, on record, and nobody else does', async () => {
+test('operators set the domains that a tenant’s email may be from, on record, and nobody else does', async ({
+  world,
+}) => {
   const { tenant_id } = await world.clientOf({ tenant: 'writes' })
   const [operator, owner] = [
     await signedInAs(world, { is_operator: true }),
@@ -614,7 +622,9 @@ test('operators set the domains that a tenant’s email may be from, on record, 
   expect((await act(operator, '', { domain: 'a.example' })).status).toBe(409)
 })
 
-test('an act whose outcome was lost reads as such, and an old entry does not say whether one was to follow', async () => {
+test('an act whose outcome was lost reads as such, and an old entry does not say whether one was to follow', async ({
+  world,
+}) => {
   const person = await signedInAs(world, { role: 'owner' })
   const by = { tenant_id: world.tenant_id, actor_id: person.user_id }
   for (const entry of [{ details: { expects_outcome: true } }, { details: { reason: 'x' } }])
@@ -627,7 +637,7 @@ test('an act whose outcome was lost reads as such, and an old entry does not say
   ])
 })
 
-test('the dashboard writes nothing on record in the name of somebody else', async () => {
+test('the dashboard writes nothing on record in the name of somebody else', async ({ world }) => {
   const [one, other] = [await createPerson(world), await createPerson(world)]
   const append = (entry: object) =>
     world.sql.begin(async (tx) => {
@@ -648,7 +658,7 @@ test('the dashboard writes nothing on record in the name of somebody else', asyn
   await expect(append({ actor_id: NOBODY, actor: other.email })).rejects.toThrow('no rows')
 })
 
-test('one operator cannot take all streams', async () => {
+test('one operator cannot take all streams', async ({ world }) => {
   const [one, another] = [
     await signedInAs(world, { is_operator: true }),
     await signedInAs(world, { is_operator: true }),
@@ -669,7 +679,9 @@ test('one operator cannot take all streams', async () => {
 })
 
 // Last: what is made up here is newer than all that others put on record.
-test('a page of the audit log looks at so many entries, says until when, and goes on there', async () => {
+test('a page of the audit log looks at so many entries, says until when, and goes on there', async ({
+  world,
+}) => {
   const { tenant_id } = await world.clientOf({ tenant: 'long' })
   const [owner, operator] = [
     await signedInAs(world, { role: 'owner', tenant_id }),

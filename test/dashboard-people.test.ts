@@ -1,5 +1,5 @@
 // What people may do in the dashboard: roles, members, API keys, operators, and the record of all of it.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { createLog } from '#core/log.ts'
 import { SCOPES } from '#domain/areas.ts'
@@ -19,23 +19,21 @@ import {
   type Browser,
   type Person,
 } from '#test/people.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
 
-let world: World
 let url: string
 const by = {} as Record<MemberRole, Browser & Person>
 
-beforeAll(async () => {
-  world = await createWorld({
-    parts: ['api', 'webhooks', 'worker', 'dashboard'],
-    env: { TRUSTED_PROXIES: '127.0.0.1/32' },
-  })
+const test = testIn({
+  parts: ['api', 'webhooks', 'worker', 'dashboard'],
+  env: { TRUSTED_PROXIES: '127.0.0.1/32' },
+})
+test.beforeAll(async ({ world }) => {
   url = world.dashboard_url
   for (const role of ROLES) by[role] = await signedInAs(world, { role })
 })
-afterAll(async () => await world?.close())
 
 /** Acts, and the roles beside owner and admin that may do them. None is done: the ids are nobody's, the bodies empty. */
 const ACTS: [act: string, method: string, path: string, ...MemberRole[]][] = [
@@ -131,7 +129,9 @@ test('each role may do what it should, and is told who may do the rest', async (
   expect(body.map(({ action }: { action: string }) => action)).toEqual(['sign_in'])
 }, 180_000)
 
-test('what somebody does is on record before it happens, with what came of it, and without what is private', async () => {
+test('what somebody does is on record before it happens, with what came of it, and without what is private', async ({
+  world,
+}) => {
   const payment = await heldPayment(world.client)
   const captured = await by.support.post(`/api/v1/payments/${payment.id}/capture`, { amount_minor: 400 })
   expect(captured.body).toMatchObject({ status: 'captured' })
@@ -179,7 +179,7 @@ test('what somebody does is on record before it happens, with what came of it, a
     expect(all).not.toContain(secret)
 })
 
-test('tenants are fenced from each other', async () => {
+test('tenants are fenced from each other', async ({ world }) => {
   const other = await world.clientOf({ tenant: 'other' })
   const theirs = await heldPayment(other)
   const key = await signedInAs(world, { role: 'owner', tenant_id: other.tenant_id })
@@ -213,7 +213,7 @@ test('tenants are fenced from each other', async () => {
   expect((await key.get(`/api/v1/payments/${theirs.id}`)).status).toBe(404)
 })
 
-test('an operator reads a tenant on record, and changes nothing', async () => {
+test('an operator reads a tenant on record, and changes nothing', async ({ world }) => {
   const operator = await signedInAs(world, { is_operator: true })
   expect((await operator.get('/api/session')).body).toMatchObject({
     is_operator: true,
@@ -255,7 +255,9 @@ test('an operator reads a tenant on record, and changes nothing', async () => {
   expect((await operator.get('/api/v1/payments')).status).toBe(403)
 })
 
-test('a key that is made here works at once, is rotated with a grace, and revoked within a second', async () => {
+test('a key that is made here works at once, is rotated with a grace, and revoked within a second', async ({
+  world,
+}) => {
   const dev = by.developer
   const bad = await dev.post('/api/keys', { name: 'x', scopes: ['payments:all'] })
   expect(bad.body.error).toMatchObject({ code: 'invalid_request', param: 'scopes.0' })
@@ -310,25 +312,25 @@ test('a key that is made here works at once, is rotated with a grace, and revoke
   expect(await statusOf(all.body.secret)).toBe(200)
 })
 
-async function inbox(address: string): Promise<unknown[]> {
+async function inbox(world: World, address: string): Promise<unknown[]> {
   return await world.provider('smtp').control('GET', `/messages?to=${encodeURIComponent(address)}`)
 }
 
 /** The token of the link in the email that came to this address. */
-async function linkTo(address: string): Promise<string> {
+async function linkTo(world: World, address: string): Promise<string> {
   return await until(`the email to ${address}`, async () => {
-    return /\/invitation\/([\w-]{43})/.exec(JSON.stringify(await inbox(address)))?.[1]
+    return /\/invitation\/([\w-]{43})/.exec(JSON.stringify(await inbox(world, address)))?.[1]
   })
 }
 
-test('somebody new is invited by email, and accepts once', async () => {
+test('somebody new is invited by email, and accepts once', async ({ world }) => {
   const email = 'new.person@people.example'
   const invited = await by.admin.post('/api/members/invitations', {
     email: 'New.Person@people.example',
     role: 'support',
   })
   expect(invited.body).toMatchObject({ email, role: 'support', link: null, sent: true })
-  const token = await linkTo(email)
+  const token = await linkTo(world, email)
   const guest = createBrowser(url)
   expect((await guest.get(`/api/invitations/${token}`)).body).toEqual({
     tenant: 'acme',
@@ -355,7 +357,7 @@ test('somebody new is invited by email, and accepts once', async () => {
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
 })
 
-test('nobody but who gets it reads the link of an invitation', async () => {
+test('nobody but who gets it reads the link of an invitation', async ({ world }) => {
   const { sql } = world
   const [operator, member] = [
     await signedInAs(world, { is_operator: true }),
@@ -398,7 +400,7 @@ test('nobody but who gets it reads the link of an invitation', async () => {
     text: null,
   })
   await sql`delete from pauses where queue = 'messages'`
-  const token = await linkTo(email)
+  const token = await linkTo(world, email)
   await world.drain()
   const sent = await read()
   for (const { status, text } of [...waiting, ...sent]) {
@@ -413,10 +415,10 @@ test('nobody but who gets it reads the link of an invitation', async () => {
   expect((await by.owner.post(`/api/members/invitations/${invitation.id}/revoke`)).status).toBe(204)
 })
 
-test('an invitation that expired, was revoked or replaced opens nothing', async () => {
+test('an invitation that expired, was revoked or replaced opens nothing', async ({ world }) => {
   const invite = async (email: string, role = 'support') => {
     const { body } = await by.owner.post('/api/members/invitations', { email, role })
-    return { id: body.id as string, token: await linkTo(email) }
+    return { id: body.id as string, token: await linkTo(world, email) }
   }
   const opens = async (token: string) => {
     const answers = [
@@ -445,12 +447,12 @@ test('an invitation that expired, was revoked or replaced opens nothing', async 
   // Who is removed has no way back in by what they sent before.
   const leaver = await signedInAs(world, { role: 'owner' })
   await leaver.post('/api/members/invitations', { email: 'way-back@people.example', role: 'owner' })
-  const token = await linkTo('way-back@people.example')
+  const token = await linkTo(world, 'way-back@people.example')
   expect((await by.owner.send('DELETE', `/api/members/${leaver.user_id}`)).status).toBe(204)
   expect(await opens(token)).toEqual([404, 404])
 })
 
-test('who is demoted has no way back by an invitation of before', async () => {
+test('who is demoted has no way back by an invitation of before', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'demoted' })
   const kind = { role: 'owner', tenant_id } as const
   const [owner, other, third] = [
@@ -466,7 +468,7 @@ test('who is demoted has no way back by an invitation of before', async () => {
   const send = (by_whom: Browser, { email }: Person, role: MemberRole) =>
     by_whom.post('/api/members/invitations', { email, role })
   const accept = async (person: Browser & Person) =>
-    (await person.post(`/api/invitations/${await linkTo(person.email)}/accept`)).status
+    (await person.post(`/api/invitations/${await linkTo(world, person.email)}/accept`)).status
   await send(other, first, 'owner')
   await send(other, kept, 'developer')
   await owner.send('PATCH', `/api/members/${other.user_id}`, { role: 'admin' })
@@ -478,7 +480,9 @@ test('who is demoted has no way back by an invitation of before', async () => {
   expect(await accept(second)).toBe(404)
 })
 
-test('invitations are few, and their emails say nothing that who invites chose, nor lead elsewhere', async () => {
+test('invitations are few, and their emails say nothing that who invites chose, nor lead elsewhere', async ({
+  world,
+}) => {
   const { tenant_id } = await world.clientOf({ tenant: 'spam' })
   await world.sql`update tenants set name = 'Spam Ltd' where id = ${tenant_id}`
   const admin = await signedInAs(world, { role: 'admin', tenant_id })
@@ -496,9 +500,9 @@ test('invitations are few, and their emails say nothing that who invites chose, 
       .toSorted()
       .join(' '),
   ).toBe('201 201 201 201 201 429 429 429')
-  await linkTo('victim@elsewhere.example')
+  await linkTo(world, 'victim@elsewhere.example')
   await world.drain()
-  const mail = JSON.stringify(await inbox('victim@elsewhere.example'))
+  const mail = JSON.stringify(await inbox(world, 'victim@elsewhere.example'))
   expect(mail).toContain('You are invited to spam on Sluice')
   expect(mail).toContain('Spam Ltd (spam) on Sluice')
   expect(mail).toContain('Win 1M https evil example now invites you')
@@ -507,7 +511,7 @@ test('invitations are few, and their emails say nothing that who invites chose, 
   const elsewhere = { email: 'victim@elsewhere.example', role: 'support' }
   const by_hand = await by.admin.post('/api/members/invitations', elsewhere)
   expect(by_hand).toMatchObject({ status: 201, body: { sent: false, link: expect.any(String) } })
-  expect(await inbox('victim@elsewhere.example')).toHaveLength(5)
+  expect(await inbox(world, 'victim@elsewhere.example')).toHaveLength(5)
   const { pathname } = new URL(by_hand.body.link)
   // As one that was shown: it proves no address.
   expect(
@@ -527,7 +531,7 @@ test('invitations are few, and their emails say nothing that who invites chose, 
   expect([refused.status, Number(refused.headers.get('retry-after')) > 3600]).toEqual([429, true])
 })
 
-test('a link that was shown proves no address, and does not tell who has an account', async () => {
+test('a link that was shown proves no address, and does not tell who has an account', async ({ world }) => {
   const known = await createPerson(world, {})
   const { EMAIL_FROM, ...silent } = world.env
   expect(EMAIL_FROM).toBeDefined()
@@ -560,10 +564,10 @@ test('a link that was shown proves no address, and does not tell who has an acco
   }
 })
 
-test('a user of another tenant accepts by signing in as who is invited', async () => {
+test('a user of another tenant accepts by signing in as who is invited', async ({ world }) => {
   const guest = await signedInAs(world, {})
   await by.owner.post('/api/members/invitations', { email: guest.email, role: 'developer' })
-  const token = await linkTo(guest.email)
+  const token = await linkTo(world, guest.email)
   const accept = (browser: Browser) =>
     browser.post(`/api/invitations/${token}/accept`, { name: 'Taken over', password: 'a new long password' })
   expect((await accept(createBrowser(url))).body.error.code).toBe('unauthorized')
@@ -576,7 +580,7 @@ test('a user of another tenant accepts by signing in as who is invited', async (
   expect((await tryPassword(createBrowser(url), guest.email, 'a new long password')).status).toBe(401)
 })
 
-test('owners stay in charge: admins do not touch them, and the last one stays', async () => {
+test('owners stay in charge: admins do not touch them, and the last one stays', async ({ world }) => {
   const { tenant_id } = await world.clientOf({ tenant: 'pair' })
   const [first, second, admin, member] = [
     await signedInAs(world, { role: 'owner', tenant_id }),
@@ -616,7 +620,7 @@ test('owners stay in charge: admins do not touch them, and the last one stays', 
   ])
 })
 
-test('a session that has expired is none, and the dashboard removes it when it starts', async () => {
+test('a session that has expired is none, and the dashboard removes it when it starts', async ({ world }) => {
   const person = await createPerson(world, { role: 'support' })
   const [over, open] = [await signIn(url, person), await signIn(url, person)]
   const { sql } = world

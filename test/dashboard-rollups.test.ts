@@ -1,6 +1,6 @@
 // The numbers of the dashboard: they are those of a recount, whatever happens to the clock.
 import postgres from 'postgres'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, onTestFinished } from 'vitest'
 import { QUEUES } from '#core/config/queues.ts'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
@@ -20,14 +20,13 @@ import { rollUpOnce } from '#workers/recurring/rollups.ts'
 import { createDatabase } from '#test/databases.ts'
 import { capturedPayment, createPayment, eventually, refund } from '#test/payments.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
 /** As the clock and the dashboard see it. */
 let worker: Sql
 let dashboard: Sql
-beforeAll(async () => {
-  world = await createWorld()
+const test = testIn()
+test.beforeAll(async ({ world }) => {
   const open = (role: 'worker' | 'dashboard') =>
     connectDatabase(urlAs(role, world.config.DATABASE_URL!), { max: 3, application_name: `test-${role}` })
   worker = open('worker')
@@ -36,11 +35,10 @@ beforeAll(async () => {
 afterAll(async () => {
   await worker?.end()
   await dashboard?.end()
-  await world?.close()
 })
 
 /** Runs the clock until it has counted all that finished before now. */
-async function countAll(): Promise<void> {
+async function countAll(world: World): Promise<void> {
   const [now] = await world.sql<{ at: string }[]>`select clock_timestamp() as at`
   await eventually(async () => {
     await world.sql`update recurring_work set due_at = now() where name = 'roll-ups'`
@@ -52,7 +50,7 @@ async function countAll(): Promise<void> {
 }
 
 /** What the jobs themselves say. */
-async function recount(): Promise<object[]> {
+async function recount(world: World): Promise<object[]> {
   return [
     ...(await world.sql`
     select queue, name, count(*) filter (where state = 'succeeded') as succeeded,
@@ -61,7 +59,7 @@ async function recount(): Promise<object[]> {
   ]
 }
 
-async function rolledUp(resolution: number): Promise<object[]> {
+async function rolledUp(world: World, resolution: number): Promise<object[]> {
   return [
     ...(await world.sql`
     select queue, name, sum(succeeded)::bigint as succeeded, sum(failed)::bigint as failed,
@@ -71,27 +69,27 @@ async function rolledUp(resolution: number): Promise<object[]> {
   ]
 }
 
-test('jobs, tenants and payments are counted once each', async () => {
+test('jobs, tenants and payments are counted once each', async ({ world }) => {
   const { client, sql, tenant_id } = world
   // The first count finds what there was before it.
   await capturedPayment(client, { currency: 'eur', amount_minor: 500 })
   await world.drain()
-  await countAll()
+  await countAll(world)
   const { id } = await capturedPayment(client)
   await refund(client, id, { amount_minor: 300 })
   await createPayment(client, { payment_method: 'pm_card_chargeDeclined' })
   const other = await world.clientOf()
   await capturedPayment(other)
   await world.drain()
-  await countAll()
+  await countAll(world)
 
-  const counted = await recount()
+  const counted = await recount(world)
   expect(counted.length).toBeGreaterThan(2)
-  expect(await rolledUp(60)).toEqual(counted)
-  expect(await rolledUp(3600)).toEqual(counted)
+  expect(await rolledUp(world, 60)).toEqual(counted)
+  expect(await rolledUp(world, 3600)).toEqual(counted)
   // What came is what finished: nothing is open, and nothing was when the clock began. Open jobs are counted less often.
   await eventually(async () => {
-    await countAll()
+    await countAll(world)
     const [flow] = await sql`
       select sum(arrived)::bigint as came, sum(succeeded + failed + discarded)::bigint as went from job_rollups
       where resolution = 60 and name = ''`
@@ -108,7 +106,7 @@ test('jobs, tenants and payments are counted once each', async () => {
   ).toEqual([...whose])
 
   await eventually(async () => {
-    await countAll()
+    await countAll(world)
     expect(await findOverview(dashboard, tenant_id)).toMatchObject({ uncounted_events: 0 })
   })
   const overview = overviewSchema.parse(await findOverview(dashboard, tenant_id))
@@ -142,9 +140,11 @@ test('jobs, tenants and payments are counted once each', async () => {
   })
 })
 
-test('a transaction that commits late is waited for, and a clock that dies leaves nothing half counted', async () => {
+test('a transaction that commits late is waited for, and a clock that dies leaves nothing half counted', async ({
+  world,
+}) => {
   const { sql, tenant_id } = world
-  await countAll()
+  await countAll(world)
   const name = 'payment.capture'
   const insert = (state: string) => sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, finished_at)
@@ -180,11 +180,13 @@ test('a transaction that commits late is waited for, and a clock that dies leave
     await late`rollback`.catch(() => {})
     late.release()
   }
-  await countAll()
-  expect(await rolledUp(60)).toEqual(await recount())
+  await countAll(world)
+  expect(await rolledUp(world, 60)).toEqual(await recount(world))
 })
 
-test('an hour of many tenants has few rows, and percentiles are right within their bucket', async () => {
+test('an hour of many tenants has few rows, and percentiles are right within their bucket', async ({
+  world,
+}) => {
   const { sql } = world
   const before = await findTenantShares(dashboard, { queue: 'ai', window: '1h' })
   await sql`
@@ -192,7 +194,7 @@ test('an hour of many tenants has few rows, and percentiles are right within the
     select gen_random_uuid(), md5((n % 200)::text)::uuid, 'ai', 'ai_task.run', '{}', 1, 'succeeded',
       now() - n * interval '1 millisecond' - interval '2 ms', now() - interval '2 ms', now()
     from generate_series(1, 1000) n`
-  await countAll()
+  await countAll(world)
   const rows =
     await sql`select count(*) as count, queue, at from tenant_rollups where queue = 'ai' group by 2, 3`
   for (const { count } of rows) expect(count).toBeLessThanOrEqual(21)
@@ -214,9 +216,9 @@ test('an hour of many tenants has few rows, and percentiles are right within the
   expect(percentilesOf([])).toEqual({ p50_ms: null, p95_ms: null, p99_ms: null })
 })
 
-test('an hour that is counted late, in many runs, has all jobs of its tenants', async () => {
+test('an hour that is counted late, in many runs, has all jobs of its tenants', async ({ world }) => {
   const { sql, tenant_id } = world
-  await countAll()
+  await countAll(world)
   const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000 - 6 * 3_600_000).toISOString()
   await sql`
     update recurring_work set position = position || jsonb_build_object('awaited', null, 'after', ${hour.replace('Z', '000Z')}::text,
@@ -230,14 +232,16 @@ test('an hour that is counted late, in many runs, has all jobs of its tenants', 
     // Twenty steps of one job: the first run ends within the hour.
     await rollUpOnce(worker, { jobs_at_once: 1 })
   }
-  await countAll()
+  await countAll(world)
   const [counted] = await sql`
     select sum(finished)::integer as finished from tenant_rollups
     where resolution = 3600 and at = ${hour} and queue = 'compliance'`
   expect(counted).toEqual({ finished: 50 })
 })
 
-test('a queue shows what waits in it, and a pause; its kinds of jobs and its provider show as much', async () => {
+test('a queue shows what waits in it, and a pause; its kinds of jobs and its provider show as much', async ({
+  world,
+}) => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue) values ('compliance')`
   await sql`
@@ -249,7 +253,7 @@ test('a queue shows what waits in it, and a pause; its kinds of jobs and its pro
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, unknown_since, run_at)
     values (${newId()}, ${tenant_id}, 'compliance', 'kyc.create', '{}', 1, 'unknown', now(), now() + interval '1 hour')`
   const seen = async () => {
-    await countAll()
+    await countAll(world)
     const { queues, as_of } = queuesFiguresSchema.parse(await findQueueFigures(dashboard))
     expect(as_of).not.toBeNull()
     return queues.find(({ queue }) => queue === 'compliance')!
@@ -279,13 +283,15 @@ test('a queue shows what waits in it, and a pause; its kinds of jobs and its pro
   await sql`delete from pauses`
 })
 
-test('what just came and finished is in the figures of its queue before its minute is over', async () => {
+test('what just came and finished is in the figures of its queue before its minute is over', async ({
+  world,
+}) => {
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, attempt, started_at, finished_at)
     select gen_random_uuid(), ${world.tenant_id}, 'messages', 'just.now', '{}', 1, 'succeeded', 1, now(), now()
     from generate_series(1, 100)`
   await eventually(async () => {
-    await countAll()
+    await countAll(world)
     const { queues } = await findQueueFigures(dashboard)
     const { in_per_s_1m, out_per_s_1m, out_by_minute, wait } = queues.find(
       ({ queue }) => queue === 'messages',
@@ -299,12 +305,14 @@ test('what just came and finished is in the figures of its queue before its minu
   })
 })
 
-test('a kind of jobs of which nothing is open shows nothing open, however long ago it was seen', async () => {
+test('a kind of jobs of which nothing is open shows nothing open, however long ago it was seen', async ({
+  world,
+}) => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue) values ('payouts')`
   onTestFinished(async () => void (await sql`delete from pauses`))
   const due = async (window: '1h' | '24h') => {
-    await countAll()
+    await countAll(world)
     const { names } = await findNameFigures(dashboard, { queue: 'payouts', window })
     return names.find(({ name }) => name === 'payout.create')?.due
   }
@@ -322,15 +330,15 @@ test('a kind of jobs of which nothing is open shows nothing open, however long a
 })
 
 /** Changes how far the clock has got, between two of its runs. */
-async function moveClock(position: object): Promise<void> {
+async function moveClock(world: World, position: object): Promise<void> {
   await world.sql`
     update recurring_work set position = position || ${world.sql.json(position as never)}::jsonb,
       due_at = now() + interval '1 hour' where name = 'roll-ups'`
 }
 
-test('rates are of the time that is counted, also while open jobs are counted seldom', async () => {
+test('rates are of the time that is counted, also while open jobs are counted seldom', async ({ world }) => {
   const { sql, tenant_id } = world
-  await countAll()
+  await countAll(world)
   const minute_ms = Math.floor(Date.now() / 60_000) * 60_000
   const at = (ms: number) => new Date(minute_ms + ms).toISOString().replace('Z', '000Z')
   await sql`delete from job_rollups where queue = 'payouts'`
@@ -338,7 +346,7 @@ test('rates are of the time that is counted, also while open jobs are counted se
     insert into job_rollups (resolution, at, queue, name, succeeded, arrived)
     select 60, at::timestamptz, 'payouts', '', n::integer, arrived::integer
     from (values (${at(0)}, 45, 0), (${at(-60_000)}, 60, 0), (${at(-120_000)}, 60, 20), (${at(-180_000)}, 60, 120)) r(at, n, arrived)`
-  await moveClock({ after: at(45_000), sampled: at(-110_000) })
+  await moveClock(world, { after: at(45_000), sampled: at(-110_000) })
   const { queues } = await findQueueFigures(dashboard)
   const payouts = queues.find(({ queue }) => queue === 'payouts')!
   expect(payouts).toMatchObject({ out_per_s_1m: 1, in_per_s_1m: 2 })
@@ -349,11 +357,11 @@ test('rates are of the time that is counted, also while open jobs are counted se
   await sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts)
     select gen_random_uuid(), ${tenant_id}, 'payouts', 'payout.create', '{}', 1 from generate_series(1, 180)`
-  await moveClock({ after: at(-120_000), after_id: LOWEST_ID, sampled: at(-120_000), sample_at_ms: 0 })
+  await moveClock(world, { after: at(-120_000), after_id: LOWEST_ID, sampled: at(-120_000), sample_at_ms: 0 })
   await sql`delete from job_rollups where queue = 'payouts'`
   await sql`update jobs set created_at = ${at(-60_000)} where queue = 'payouts'`
   await eventually(async () => {
-    await countAll()
+    await countAll(world)
     const rows = await sql<{ arrived: number }[]>`
       select arrived from job_rollups where resolution = 60 and queue = 'payouts' and name = '' and arrived > 0`
     expect(rows.reduce((sum, { arrived }) => sum + arrived, 0)).toBe(180)
@@ -362,7 +370,9 @@ test('rates are of the time that is counted, also while open jobs are counted se
   await sql`delete from jobs where queue = 'payouts'`
 })
 
-test('while nobody counts the figures say so, what is due is read live, and open calls are not forgotten', async () => {
+test('while nobody counts the figures say so, what is due is read live, and open calls are not forgotten', async ({
+  world,
+}) => {
   const { sql, tenant_id } = world
   await sql`insert into pauses (queue) values ('payouts')`
   onTestFinished(async () => {
@@ -388,7 +398,7 @@ test('while nobody counts the figures say so, what is due is read live, and open
     return { unknown: stripe.unknown, counting }
   }
   await eventually(async () => {
-    await countAll()
+    await countAll(world)
     expect(await doubts()).toEqual({ unknown: 1, counting: 'current' })
   })
   // The worker is gone for 20 minutes.
@@ -396,7 +406,7 @@ test('while nobody counts the figures say so, what is due is read live, and open
     update job_rollups set at = at - interval '20 minutes', sampled_at = sampled_at - interval '20 minutes'
     where resolution = 60 and at > now() - interval '5 minutes'`
   const [gone] = await sql<{ at: string }[]>`select now() - interval '20 minutes' as at`
-  await moveClock({ after: gone!.at, sampled: gone!.at })
+  await moveClock(world, { after: gone!.at, sampled: gone!.at })
   await sql`update recurring_work set ended_at = ${gone!.at} where name = 'roll-ups'`
   await insert({ run_at: new Date(Date.now() - 90_000).toISOString() })
   expect(await doubts()).toEqual({ unknown: 1, counting: 'stopped' })
@@ -409,7 +419,9 @@ test('while nobody counts the figures say so, what is due is read live, and open
   await sql`update recurring_work set lease_until = null where name = 'roll-ups'`
 })
 
-test('what is kept no longer is forgotten, but no minute of a tenant before its hour is summed', async () => {
+test('what is kept no longer is forgotten, but no minute of a tenant before its hour is summed', async ({
+  world,
+}) => {
   const { sql } = world
   const [kept, gone, counted] = [newId(), newId(), new Date().toISOString()]
   const [ours, summed] = ['forgotten', '1970-01-01T00:00:00Z']

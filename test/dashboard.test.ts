@@ -1,6 +1,6 @@
 // The dashboard's process over real sockets: signing in, who is let in from where, and what is refused.
 import { pino } from 'pino'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import type { Service } from '#core/service.ts'
 import { createPasskey } from '#test/passkeys.ts'
@@ -17,31 +17,29 @@ import {
 } from '#test/people.ts'
 import { until } from '#test/process.ts'
 import { requestBytes, sendBytes } from '#test/raw.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn } from '#test/world.ts'
 
 const HTTPS = 'https://dash.example'
 const OURS = { host: 'dash.example', origin: HTTPS, 'content-type': 'application/json' }
 
-let world: World
 let url: string
 /** As in production: behind a proxy that is not named, under an address of its own. */
 let strict: Service
 const log = createLog('silent', 'test')
 
-beforeAll(async () => {
-  world = await createWorld({
-    parts: ['api', 'webhooks', 'worker', 'dashboard'],
-    env: { TRUSTED_PROXIES: '127.0.0.1/32' },
-  })
+const test = testIn({
+  parts: ['api', 'webhooks', 'worker', 'dashboard'],
+  env: { TRUSTED_PROXIES: '127.0.0.1/32' },
+})
+test.beforeAll(async ({ world }) => {
   url = world.dashboard_url
   strict = await startHere('dashboard', { ...world.env, TRUSTED_PROXIES: '', DASHBOARD_URL: HTTPS }, log)
 })
 afterAll(async () => {
   await strict?.close()
-  await world?.close()
 })
 
-test('a request of a page is one line of the log, with its own route and who asked', async () => {
+test('a request of a page is one line of the log, with its own route and who asked', async ({ world }) => {
   const lines: string[] = []
   const memory = pino({}, { write: (line: string) => void lines.push(line) })
   const logged = await startHere('dashboard', { ...world.env, LOG_REQUESTS: '1' }, memory)
@@ -64,7 +62,7 @@ test('a request of a page is one line of the log, with its own route and who ask
   expect(answered[0]).not.toHaveProperty('key_id')
 })
 
-test('rows are found by what people know of them, and say what they are', async () => {
+test('rows are found by what people know of them, and say what they are', async ({ world }) => {
   const browser = await signedInAs(world, { role: 'support' })
   const find = async (q: string) => (await browser.get(`/api/find?q=${encodeURIComponent(q)}`)).body
   const key = { idempotency_key: 'found-1' }
@@ -98,7 +96,7 @@ test('rows are found by what people know of them, and say what they are', async 
   expect(await find(payment.body.processor_reference)).toMatchObject([{ ...of_payment, by: 'reference' }])
 })
 
-test('somebody signs in, sees who they are, and signs out', async () => {
+test('somebody signs in, sees who they are, and signs out', async ({ world }) => {
   const person = await createPerson(world, { role: 'developer' })
   const browser = createBrowser(url)
   expect((await browser.get('/api/session')).body.error).toMatchObject({ code: 'unauthorized' })
@@ -136,7 +134,7 @@ test('somebody signs in, sees who they are, and signs out', async () => {
   ])
 })
 
-test('a session is made anew at sign-in, and a cookie that was changed is none', async () => {
+test('a session is made anew at sign-in, and a cookie that was changed is none', async ({ world }) => {
   const person = await createPerson(world, { role: 'support' })
   const browser = await signIn(url, person)
   const name = 'sluice.session_token'
@@ -156,7 +154,7 @@ test('a session is made anew at sign-in, and a cookie that was changed is none',
   }
 })
 
-test('an address without a user is answered like a wrong password', async () => {
+test('an address without a user is answered like a wrong password', async ({ world }) => {
   const person = await createPerson(world, { role: 'owner' })
   const wrong = await tryPassword(createBrowser(url), person.email, 'wrong password here')
   const unknown = await tryPassword(createBrowser(url), 'no-such@people.example', 'wrong password here')
@@ -165,7 +163,7 @@ test('an address without a user is answered like a wrong password', async () => 
   expect(shown(unknown)).toEqual(shown(wrong))
 })
 
-test('ten wrong passwords of an account lock it, also all at once, and nobody else', async () => {
+test('ten wrong passwords of an account lock it, also all at once, and nobody else', async ({ world }) => {
   const [victim, bystander] = [
     await createPerson(world, { role: 'owner' }),
     await createPerson(world, { role: 'owner' }),
@@ -184,7 +182,9 @@ test('ten wrong passwords of an account lock it, also all at once, and nobody el
   await signIn(url, victim)
 })
 
-test('fifty wrong passwords from an address lock it, whatever it says of where it comes from', async () => {
+test('fifty wrong passwords from an address lock it, whatever it says of where it comes from', async ({
+  world,
+}) => {
   const person = await createPerson(world, { role: 'owner' })
   const browser = createBrowser(url, '198.51.100.7')
   const all = await Promise.all(
@@ -208,7 +208,7 @@ test('fifty wrong passwords from an address lock it, whatever it says of where i
   await world.sql`delete from sign_in_failures`
 })
 
-test('a one-time code is asked for after the password, and guesses are few', async () => {
+test('a one-time code is asked for after the password, and guesses are few', async ({ world }) => {
   const person = await createPerson(world, { role: 'admin' })
   const [browser, stolen] = [await signIn(url, person), await signIn(url, person)]
   const enable = '/api/auth/two-factor/enable'
@@ -308,7 +308,7 @@ test('a one-time code is asked for after the password, and guesses are few', asy
     expect(told).not.toContain(secret)
 })
 
-test('a passkey signs in without a password, if it asks who uses it', async () => {
+test('a passkey signs in without a password, if it asks who uses it', async ({ world }) => {
   const origin = url.replace('127.0.0.1', 'localhost')
   const person = await createPerson(world, { role: 'developer' })
   const browser = await signIn(origin, person)
@@ -367,7 +367,9 @@ test('a passkey signs in without a password, if it asks who uses it', async () =
   ])
 })
 
-test('a session that was stolen cannot find out the password, and ends when that changes', async () => {
+test('a session that was stolen cannot find out the password, and ends when that changes', async ({
+  world,
+}) => {
   const person = await createPerson(world, { role: 'owner' })
   const [mine, stolen] = [await signIn(url, person), await signIn(url, person)]
   await world.sql`
@@ -392,7 +394,9 @@ test('a session that was stolen cannot find out the password, and ends when that
   expect(await world.sql`select from user_passkeys where user_id = ${person.user_id}`).toEqual([])
 })
 
-test('somebody who is signed in and has passwords hashed again and again holds up nobody', async () => {
+test('somebody who is signed in and has passwords hashed again and again holds up nobody', async ({
+  world,
+}) => {
   const hog = await signedInAs(world, { role: 'read-only' })
   const victim = await createPerson(world, { role: 'owner' })
   // Five at once: all are right, so that none counts as wrong for long.
@@ -416,7 +420,7 @@ test('challenges of passkeys are made for an address as often as people ask', as
   expect((await createBrowser(url).get('/api/auth/passkey/generate-authenticate-options')).status).toBe(200)
 })
 
-test('people change their name, and nothing else of themselves', async () => {
+test('people change their name, and nothing else of themselves', async ({ world }) => {
   const browser = await signedInAs(world, { role: 'read-only' })
   const update = (body: object) => browser.post('/api/auth/update-user', body)
   const more = {
@@ -441,7 +445,7 @@ test('people change their name, and nothing else of themselves', async () => {
     expect((await update(body)).body.error).toMatchObject({ code: 'invalid_request', param: 'name' })
 })
 
-test('sign-in leads nowhere else, and what we do not serve is not there', async () => {
+test('sign-in leads nowhere else, and what we do not serve is not there', async ({ world }) => {
   const person = await createPerson(world, { role: 'owner' })
   const browser = createBrowser(url)
   const elsewhere = { callbackURL: 'https://evil.example/', email: person.email, password: PASSWORD }
@@ -478,7 +482,7 @@ test('sign-in leads nowhere else, and what we do not serve is not there', async 
   expect((await browser.get('/api/session')).status).toBe(200)
 })
 
-test('other sites and other hosts are refused, and change nothing', async () => {
+test('other sites and other hosts are refused, and change nothing', async ({ world }) => {
   const browser = await signedInAs(world, { role: 'owner' })
   const { port } = new URL(url)
   const refused: Record<string, string>[] = [
@@ -508,7 +512,7 @@ test('other sites and other hosts are refused, and change nothing', async () => 
   expect((await sendBytes(url, bare)).status).toBe(200)
 })
 
-test('under an https address the cookie is secure, and only that address counts', async () => {
+test('under an https address the cookie is secure, and only that address counts', async ({ world }) => {
   const person = await createPerson(world, { role: 'owner' })
   const ask = (method: string, path: string, headers: Record<string, string>, body = '{}') =>
     sendBytes(strict.url!, requestBytes(method, path, headers, body))
@@ -543,7 +547,7 @@ test('answers carry the headers that keep browsers in their place', async () => 
     expect([path, (await createBrowser(url).get(path)).status]).not.toEqual([path, 200])
 })
 
-test('bodies are bounded, and those of the API as with a key', async () => {
+test('bodies are bounded, and those of the API as with a key', async ({ world }) => {
   const browser = await signedInAs(world, { role: 'owner' })
   const large = { idempotency_key: 'large', name: 'x'.repeat(200), padding: 'x'.repeat(70_000) }
   const own = await browser.post('/api/keys', large)

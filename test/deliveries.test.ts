@@ -3,7 +3,7 @@ import { createServer as createHttpsServer } from 'node:https'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { certificateKey, loopbackCertificate } from '#test/certificate.ts'
 import type { Client } from '#test/client.ts'
@@ -21,17 +21,13 @@ import {
 } from '#test/deliveries.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { listening } from '#test/receiver.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ env: LOOPBACK })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ env: LOOPBACK })
 // Of one tenant each: what one test leaves behind is no other's.
 let client: Client & { tenant_id: string; key_id: string }
 
-async function hookAndEndpoint(reply?: Parameters<typeof openHook>[0], fields: object = {}) {
+async function hookAndEndpoint(world: World, reply?: Parameters<typeof openHook>[0], fields: object = {}) {
   client = await world.clientOf()
   const hook = await openHook(reply)
   onTestFinished(() => hook.close())
@@ -42,8 +38,10 @@ const endpointNow = async (id: string) => (await client.get(`/v1/webhook_endpoin
 const sequencesOf = (hook: Hook) => hook.arrived.map(({ body }) => body.sequence)
 
 describe('a delivery', () => {
-  test('carries the event, signed as Standard Webhooks says, and its log shows the answer', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 200, { headers: { 'x-shop': '17' } })
+  test('carries the event, signed as Standard Webhooks says, and its log shows the answer', async ({
+    world,
+  }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 200, { headers: { 'x-shop': '17' } })
     const id = await anEvent(client)
     await untilArrived(hook, 2)
     await world.drain()
@@ -84,8 +82,8 @@ describe('a delivery', () => {
     })
   })
 
-  test('goes to the endpoints of its tenant that want its type, and to no other', async () => {
-    const { hook: all } = await hookAndEndpoint()
+  test('goes to the endpoints of its tenant that want its type, and to no other', async ({ world }) => {
+    const { hook: all } = await hookAndEndpoint(world)
     const of = client
     const hooks = [await openHook(), await openHook(), await openHook()]
     onTestFinished(async () => void (await Promise.all(hooks.map((hook) => hook.close()))))
@@ -100,8 +98,8 @@ describe('a delivery', () => {
     expect(hooks.map(typesOf)).toEqual([[], ['customer.created'], ['webhook_endpoint.created']])
   })
 
-  test('says only the id of what is too long, and that it does', async () => {
-    const { hook } = await hookAndEndpoint()
+  test('says only the id of what is too long, and that it does', async ({ world }) => {
+    const { hook } = await hookAndEndpoint(world)
     const id = await anEvent(client)
     await world.sql`
       insert into events (tenant_id, id, type, subject_id, data)
@@ -112,8 +110,10 @@ describe('a delivery', () => {
     expect(hook.arrived.at(-1)!.text.length).toBeLessThan(1_000)
   })
 
-  test('is signed by all secrets that are in their grace, and by the newest alone afterwards', async () => {
-    const { hook, endpoint } = await hookAndEndpoint()
+  test('is signed by all secrets that are in their grace, and by the newest alone afterwards', async ({
+    world,
+  }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world)
     await world.drain()
     const { body: rotated } = await client.post(`/v1/webhook_endpoints/${endpoint.id}/rotate_secret`, {})
     await world.drain()
@@ -128,8 +128,10 @@ describe('a delivery', () => {
     expect(alone.headers['webhook-signature']!.split(' ')).toHaveLength(1)
   })
 
-  test('that arrived is sent again under the same id, with the same bytes, when its record was lost', async () => {
-    const { hook, endpoint } = await hookAndEndpoint((nth) => (nth === 0 ? 'hold' : 204))
+  test('that arrived is sent again under the same id, with the same bytes, when its record was lost', async ({
+    world,
+  }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 'hold' : 204))
     await untilArrived(hook, 1)
     // As when its worker dies between the answer and the record: another holds the job, and dies too.
     await world.sql`
@@ -145,10 +147,10 @@ describe('a delivery', () => {
     expect(await deliveriesOf(client, endpoint.id)).toMatchObject([{ status: 'delivered', attempts: 1 }])
   })
 
-  test('waits while its queue is paused', async () => {
+  test('waits while its queue is paused', async ({ world }) => {
     await pauseJobs(world.sql, { queue: 'deliveries' })
     onTestFinished(async () => await resumeJobs(world.sql, { queue: 'deliveries' }))
-    const { hook, endpoint } = await hookAndEndpoint()
+    const { hook, endpoint } = await hookAndEndpoint(world)
     while ((await deliveriesOf(client, endpoint.id)).length === 0) await sleep(20)
     await world.sql`select pg_sleep(0.3)`
     expect(hook.arrived).toEqual([])
@@ -158,7 +160,10 @@ describe('a delivery', () => {
 })
 
 /** Sends what waits in its line to `endpoint`; resolves when the attempt reads what it is to send, and waits for that. */
-async function holdAttemptAt(endpoint: { id: string }): Promise<{ letGo: () => Promise<void> }> {
+async function holdAttemptAt(
+  world: World,
+  endpoint: { id: string },
+): Promise<{ letGo: () => Promise<void> }> {
   const lock = await world.sql.reserve()
   await lock`begin`
   await lock`lock table events in access exclusive mode`
@@ -178,7 +183,7 @@ describe('the permit of a delivery', () => {
   /** After this a permit has lapsed that was not renewed. */
   const LAPSED_MS = 1_000
   /** What became of its attempts, without those that arrived: of these nothing is kept. */
-  const attemptsAt = async (endpoint: { id: string }) => {
+  const attemptsAt = async (world: World, endpoint: { id: string }) => {
     const rows = await world.sql<{ outcome: string }[]>`
       select a.outcome from jobs j join job_attempts a on a.job_id = j.id
       where j.subject_id = ${endpoint.id} and a.outcome is not null order by a.started_at`
@@ -188,31 +193,31 @@ describe('the permit of a delivery', () => {
   test.for([
     ['is renewed when it has lapsed, and the attempt goes on', false],
     ['is refused once its queue is paused, and not a byte leaves', true],
-  ] as const)('%s', async ([, pauses]) => {
+  ] as const)('%s', async ([, pauses], { world }) => {
     await pauseJobs(world.sql, PAUSE)
     onTestFinished(async () => await resumeJobs(world.sql, PAUSE))
-    const { hook, endpoint } = await hookAndEndpoint()
+    const { hook, endpoint } = await hookAndEndpoint(world)
     while ((await deliveriesOf(client, endpoint.id)).length === 0) await sleep(20)
     let early = 0
-    const held = await holdAttemptAt(endpoint)
+    const held = await holdAttemptAt(world, endpoint)
     if (pauses) await pauseJobs(world.sql, PAUSE)
     await sleep(LAPSED_MS)
     await held.letGo()
     if (pauses) {
-      while (hook.arrived.length === 0 && (await attemptsAt(endpoint)).length === 0) await sleep(20)
+      while (hook.arrived.length === 0 && (await attemptsAt(world, endpoint)).length === 0) await sleep(20)
       early = hook.arrived.length
       await resumeJobs(world.sql, PAUSE)
     }
     await untilArrived(hook, 1)
     await world.drain()
-    expect(await attemptsAt(endpoint)).toEqual(pauses ? ['returned'] : [])
+    expect(await attemptsAt(world, endpoint)).toEqual(pauses ? ['returned'] : [])
     expect([early, hook.arrived.length]).toEqual([0, 1])
   })
 
   test.for([
     ['is renewed while a connection is made, however long that takes', false],
     ['is refused when the connection is there and a pause came before it', true],
-  ] as const)('%s', async ([, pauses]) => {
+  ] as const)('%s', async ([, pauses], { world }) => {
     const trusted = getCACertificates('default')
     setDefaultCACertificates([...trusted, loopbackCertificate])
     onTestFinished(() => setDefaultCACertificates(trusted))
@@ -237,7 +242,7 @@ describe('the permit of a delivery', () => {
     await sleep(LAPSED_MS)
     shakeHands()
     if (pauses) {
-      while (requests.length === 0 && (await attemptsAt(endpoint)).length === 0) await sleep(20)
+      while (requests.length === 0 && (await attemptsAt(world, endpoint)).length === 0) await sleep(20)
       early = requests.length
       await resumeJobs(world.sql, PAUSE)
     }
@@ -246,14 +251,14 @@ describe('the permit of a delivery', () => {
       await sleep(10)
     }
     await world.drain()
-    expect(await attemptsAt(endpoint)).toEqual(pauses ? ['returned'] : [])
+    expect(await attemptsAt(world, endpoint)).toEqual(pauses ? ['returned'] : [])
     expect([early, requests.length]).toEqual([0, 1])
   })
 })
 
 describe('a delivery that fails', () => {
-  test('is tried again under the same id with the same bytes', async () => {
-    const { hook, endpoint } = await hookAndEndpoint((nth) => (nth < 2 ? 500 : 200))
+  test('is tried again under the same id with the same bytes', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth < 2 ? 500 : 200))
     await hurryUntil(world, () => hook.arrived.length >= 3)
     await world.drain()
     expect(new Set(hook.arrived.map(({ text }) => text)).size).toBe(1)
@@ -286,8 +291,8 @@ describe('a delivery that fails', () => {
       10_000,
       10_000,
     ],
-  ] as const)('with %s comes again at its time', async ([, reply, least_ms, most_ms]) => {
-    const { hook, endpoint } = await hookAndEndpoint(() => reply)
+  ] as const)('with %s comes again at its time', async ([, reply, least_ms, most_ms], { world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => reply)
     await untilArrived(hook, 1)
     const row = async () =>
       (
@@ -306,8 +311,10 @@ describe('a delivery that fails', () => {
     ])
   })
 
-  test('by 410 disables its endpoint at once, which is told, and takes with it what waits', async () => {
-    const { hook, endpoint } = await hookAndEndpoint((_nth, { body }) =>
+  test('by 410 disables its endpoint at once, which is told, and takes with it what waits', async ({
+    world,
+  }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, (_nth, { body }) =>
       body.type === 'customer.deleted' ? 410 : 500,
     )
     const id = await anEvent(client)
@@ -331,8 +338,8 @@ describe('a delivery that fails', () => {
     expect(body).toMatchObject({ delivered: 0, failed: 3, pending: 0 })
   })
 
-  test('for five days, as all others do, disables its endpoint', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 500)
+  test('for five days, as all others do, disables its endpoint', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 500)
     await untilArrived(hook, 1)
     while ((await deliveriesOf(client, endpoint.id))[0].attempts === 0) await sleep(20)
     await world.sql`
@@ -353,8 +360,8 @@ describe('a delivery that fails', () => {
     ])
   })
 
-  test('a tenth time is exhausted', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 500)
+  test('a tenth time is exhausted', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 500)
     await hurryUntil(world, () => hook.arrived.length >= 10)
     await world.drain()
     const [delivery] = await deliveriesOf(client, endpoint.id)
@@ -372,8 +379,9 @@ describe('a delivery that fails', () => {
 })
 
 describe('an endpoint', () => {
-  test('that is ordered gets one after the other, each when those before it are final', async () => {
+  test('that is ordered gets one after the other, each when those before it are final', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(
+      world,
       (nth, { body }) => (nth === 0 && body.sequence! % 3 === 0 ? 500 : 204),
       { ordered: true },
     )
@@ -386,8 +394,8 @@ describe('an endpoint', () => {
     expect((await deliveriesOf(client, endpoint.id)).every(({ status }) => status === 'delivered')).toBe(true)
   })
 
-  test('that is ordered goes on behind one that is exhausted', async () => {
-    const { hook } = await hookAndEndpoint((_nth, { body }) => (body.sequence === 2 ? 500 : 204), {
+  test('that is ordered goes on behind one that is exhausted', async ({ world }) => {
+    const { hook } = await hookAndEndpoint(world, (_nth, { body }) => (body.sequence === 2 ? 500 : 204), {
       ordered: true,
     })
     await anEvent(client)
@@ -397,8 +405,8 @@ describe('an endpoint', () => {
     expect(sequencesOf(hook)).toEqual([1, ...Array(10).fill(2), 3])
   })
 
-  test('never has more requests than it takes at one moment', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 'hold', { max_in_flight: 3 })
+  test('never has more requests than it takes at one moment', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', { max_in_flight: 3 })
     for (let n = 0; n < 9; n++) await anEvent(client)
     for (let answered = 0; answered < 10; answered = hook.arrived.length - hook.open.now) {
       await untilArrived(hook, Math.min(10, answered + 3))
@@ -409,9 +417,11 @@ describe('an endpoint', () => {
     expect((await deliveriesOf(client, endpoint.id)).every(({ status }) => status === 'delivered')).toBe(true)
   })
 
-  test('that has only failed for a minute gets one request at a time until one succeeds', async () => {
+  test('that has only failed for a minute gets one request at a time until one succeeds', async ({
+    world,
+  }) => {
     let failing = true
-    const { hook } = await hookAndEndpoint(() => (failing ? 500 : 'hold'), { max_in_flight: 5 })
+    const { hook } = await hookAndEndpoint(world, () => (failing ? 500 : 'hold'), { max_in_flight: 5 })
     await untilArrived(hook, 1)
     while (!(await isFailing())) await sleep(10)
     await world.sql`
@@ -435,8 +445,8 @@ describe('an endpoint', () => {
     }
   })
 
-  test('gets no more in a second than it takes', async () => {
-    const { hook } = await hookAndEndpoint(() => 204, { rate_per_s: 20, max_in_flight: 100 })
+  test('gets no more in a second than it takes', async ({ world }) => {
+    const { hook } = await hookAndEndpoint(world, () => 204, { rate_per_s: 20, max_in_flight: 100 })
     await world.drain()
     for (let n = 0; n < 10; n++) await anEvent(client)
     await world.drain()
@@ -449,8 +459,10 @@ describe('an endpoint', () => {
     expect(row!.took_ms).toBeGreaterThan(200)
   })
 
-  test('that is disabled by hand skips, and enabling it sends nothing of that; a recovery does, also while disabled', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 500)
+  test('that is disabled by hand skips, and enabling it sends nothing of that; a recovery does, also while disabled', async ({
+    world,
+  }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 500)
     await anEvent(client)
     await untilArrived(hook, 2)
     const path = `/v1/webhook_endpoints/${endpoint.id}`
@@ -485,9 +497,9 @@ describe('an endpoint', () => {
     expect(await statuses()).toEqual(Array(6).fill('skipped'))
   })
 
-  test('that fails says since when, from its first failure to its next success', async () => {
+  test('that fails says since when, from its first failure to its next success', async ({ world }) => {
     let failing = false
-    const { hook, endpoint } = await hookAndEndpoint(() => (failing ? 500 : 204))
+    const { hook, endpoint } = await hookAndEndpoint(world, () => (failing ? 500 : 204))
     await untilArrived(hook, 1)
     await world.drain()
     expect(await endpointNow(endpoint.id)).toMatchObject({ failing_since: null })
@@ -506,9 +518,9 @@ describe('an endpoint', () => {
     await expect.poll(now).toBeNull()
   })
 
-  test('that was recovered has what failed delivered', async () => {
+  test('that was recovered has what failed delivered', async ({ world }) => {
     let failing = true
-    const { hook, endpoint } = await hookAndEndpoint(() => (failing ? 500 : 204))
+    const { hook, endpoint } = await hookAndEndpoint(world, () => (failing ? 500 : 204))
     await anEvent(client)
     await hurryUntil(world, () => hook.arrived.length >= 20)
     await world.drain()
@@ -524,8 +536,8 @@ describe('an endpoint', () => {
     expect((await client.get(`/v1/webhook_recoveries/${body.id}`)).body).toMatchObject({ found: 2, sent: 2 })
   })
 
-  test('that is deleted gets nothing more', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 500)
+  test('that is deleted gets nothing more', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 500)
     await untilArrived(hook, 1)
     await client.delete(`/v1/webhook_endpoints/${endpoint.id}`)
     await anEvent(client)
@@ -539,9 +551,9 @@ describe('an endpoint', () => {
 })
 
 describe('by hand', () => {
-  test('a delivery is sent again as often as asked, and its schedule does not change', async () => {
+  test('a delivery is sent again as often as asked, and its schedule does not change', async ({ world }) => {
     let reply = 500
-    const { hook, endpoint } = await hookAndEndpoint(() => reply)
+    const { hook, endpoint } = await hookAndEndpoint(world, () => reply)
     await untilArrived(hook, 1)
     let [delivery] = await deliveriesOf(client, endpoint.id)
     while (delivery.attempts === 0) [delivery] = await deliveriesOf(client, endpoint.id)
@@ -572,8 +584,8 @@ describe('by hand', () => {
     expect(hook.arrived).toHaveLength(3)
   })
 
-  test('a test is sent once, whatever comes back, and counts for nothing', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 500, { types: ['payment.captured'] })
+  test('a test is sent once, whatever comes back, and counts for nothing', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 500, { types: ['payment.captured'] })
     const path = `/v1/webhook_endpoints/${endpoint.id}`
     const { status, body } = await client.post(`${path}/test`, { type: 'payment.captured' })
     expect([status, body]).toMatchObject([
@@ -601,6 +613,6 @@ describe('by hand', () => {
   })
 })
 
-test('after all of this the books are in order', async () => {
+test('after all of this the books are in order', async ({ world }) => {
   expect((await auditEverything(world.sql)).problems).toEqual([])
 })

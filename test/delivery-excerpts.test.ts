@@ -1,7 +1,7 @@
 // What is kept of the answers of receivers: little of it, and nothing of a person who was deleted.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Socket } from 'node:net'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { eraseNextEvents } from '#domain/customers/change.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { anEvent, deliveriesOf, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
@@ -9,17 +9,13 @@ import { eventually } from '#test/payments.ts'
 import { until } from '#test/process.ts'
 import { httpAnswer, openReceiver } from '#test/receiver.ts'
 import { decide, startVerification } from '#test/verifications.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => {
-  // Nothing is tried again by itself, so nobody waits for it.
-  world = await createWorld({ env: { ...LOOPBACK, WEBHOOK_RETRY_SCHEDULE_S: '0,3600' } })
-})
-afterAll(async () => await world?.close())
+// Nothing is tried again by itself, so nobody waits for it.
+const test = testIn({ env: { ...LOOPBACK, WEBHOOK_RETRY_SCHEDULE_S: '0,3600' } })
 
 /** An endpoint of a new tenant whose receiver answers each request so. */
-async function answering(types: string[], answer: (socket: Socket, request: string) => void) {
+async function answering(world: World, types: string[], answer: (socket: Socket, request: string) => void) {
   const client = await world.clientOf()
   const receiver = await openReceiver(answer)
   onTestFinished(() => receiver.close())
@@ -43,14 +39,16 @@ async function attempted(client: Client, endpoint_id: string, count: number): Pr
 }
 
 /** What its worker does every few seconds, at once. */
-async function untilErased(): Promise<void> {
+async function untilErased(world: World): Promise<void> {
   await eventually(async () => {
     await eraseNextEvents(world.sql, 1_000)
     expect(await world.sql`select from erasures`).toHaveLength(0)
   })
 }
 
-test('of many attempts the last fifty are logged, the last five with what was answered', async () => {
+test('of many attempts the last fifty are logged, the last five with what was answered', async ({
+  world,
+}) => {
   let seed = 1
   // It does not compress.
   const text = () =>
@@ -59,6 +57,7 @@ test('of many attempts the last fifty are logged, the last five with what was an
       return String.fromCharCode(0x4e00 + (seed % 20_000))
     }).join('')
   const { client, receiver, endpoint } = await answering(
+    world,
     ['customer.created'],
     (socket) => void socket.write(httpAnswer(500, text())),
   )
@@ -81,8 +80,9 @@ test('of many attempts the last fifty are logged, the last five with what was an
   expect(row!.size).toBeLessThan(16 * 1024)
 })
 
-test('what receivers repeated of a customer is erased with the customer', async () => {
+test('what receivers repeated of a customer is erased with the customer', async ({ world }) => {
   const { client, endpoint } = await answering(
+    world,
     ['customer.*'],
     (socket, request) => void socket.write(echo(500, request)),
   )
@@ -93,22 +93,25 @@ test('what receivers repeated of a customer is erased with the customer', async 
     expect.stringContaining('ada@secret.example'),
   ])
   await client.delete(`/v1/customers/${id}`)
-  await untilErased()
+  await untilErased(world)
   const [after] = await attempted(client, endpoint.id, 2)
   expect(JSON.stringify(after)).not.toContain('ada@secret.example')
   expect(after.attempts_log[0]).toEqual({ ...before.attempts_log[0], response_excerpt: null })
 })
 
-test('what an attempt under way brings back of a customer who was erased meanwhile is not kept', async () => {
+test('what an attempt under way brings back of a customer who was erased meanwhile is not kept', async ({
+  world,
+}) => {
   const held: (() => void)[] = []
   const { client, endpoint } = await answering(
+    world,
     ['customer.created'],
     (socket, request) => void held.push(() => void socket.write(echo(200, request))),
   )
   const id = await anEvent(client, { email: 'ada@secret.example' })
   while (held.length === 0) await sleep(10)
   await client.delete(`/v1/customers/${id}`)
-  await untilErased()
+  await untilErased(world)
   held[0]!()
   const [delivery] = await attempted(client, endpoint.id, 1)
   expect(delivery).toMatchObject({
@@ -117,8 +120,9 @@ test('what an attempt under way brings back of a customer who was erased meanwhi
   })
 })
 
-test('what receivers repeated of a verification is erased with its customer', async () => {
+test('what receivers repeated of a verification is erased with its customer', async ({ world }) => {
   const { client, endpoint } = await answering(
+    world,
     ['kyc.*'],
     (socket, request) => void socket.write(httpAnswer(500, /secret-[\w-]+/.exec(request)?.[0])),
   )
@@ -134,12 +138,13 @@ test('what receivers repeated of a verification is erased with its customer', as
   await until('a receiver repeats it', repeated)
   await world.drain()
   await client.delete(`/v1/customers/${subject_id}`)
-  await untilErased()
+  await untilErased(world)
   expect(await repeated()).toBe(false)
 })
 
-test('a delivery with its log counts as a list', async () => {
+test('a delivery with its log counts as a list', async ({ world }) => {
   const { client, endpoint } = await answering(
+    world,
     ['customer.created'],
     (socket) => void socket.write(httpAnswer(204)),
   )

@@ -2,31 +2,29 @@
 import { openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { anEvent, deliveriesOf, hurryUntil, LOOPBACK, makeEndpoint, openHook } from '#test/deliveries.ts'
 import { makeFolder } from '#test/folders.ts'
 import { startHere } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
 let log_file: string
 let folder: Awaited<ReturnType<typeof makeFolder>> | undefined
 let worker: Awaited<ReturnType<typeof startHere>> | undefined
-beforeAll(async () => {
-  world = await createWorld({
-    parts: ['api'],
-    env: { ...LOOPBACK, LOG_REQUESTS: '1', WEBHOOK_RETRY_SCHEDULE_S: '0,1' },
-  })
+const test = testIn({
+  parts: ['api'],
+  env: { ...LOOPBACK, LOG_REQUESTS: '1', WEBHOOK_RETRY_SCHEDULE_S: '0,1' },
+})
+test.beforeAll(async ({ world }) => {
   folder = await makeFolder()
   log_file = join(folder.path, 'log')
   worker = await startHere('worker', world.env, createLog('info', 'test', openSync(log_file, 'a')))
 })
 afterAll(async () => {
   await worker?.close()
-  await world?.close()
   await folder?.remove()
 })
 
@@ -54,7 +52,7 @@ async function moreThan(before: Record<string, number>) {
 }
 
 /** What becomes of one event at an endpoint that answers so, the last for ever. */
-async function sentTo(...statuses: number[]) {
+async function sentTo(world: World, ...statuses: number[]) {
   const client = await world.clientOf()
   const hook = await openHook((nth) => statuses[nth] ?? statuses.at(-1)!)
   onTestFinished(() => hook.close())
@@ -68,8 +66,10 @@ async function sentTo(...statuses: number[]) {
   return { delivery, endpoint, before, host: new URL(hook.url).host, client, customer }
 }
 
-test('an attempt is found by its delivery, event, resource, endpoint, type and host, with what came back', async () => {
-  const { delivery, endpoint, host, before, client, customer } = await sentTo(500, 204)
+test('an attempt is found by its delivery, event, resource, endpoint, type and host, with what came back', async ({
+  world,
+}) => {
+  const { delivery, endpoint, host, before, client, customer } = await sentTo(world, 500, 204)
   const about = {
     job: 'webhook_endpoint.deliver',
     tenant_id: client.tenant_id,
@@ -87,24 +87,24 @@ test('an attempt is found by its delivery, event, resource, endpoint, type and h
   expect(await moreThan(before)).toEqual({ again: 1, delivered: 1 })
 })
 
-test('the last attempt is exhausted', async () => {
-  const { endpoint, before } = await sentTo(500, 500)
+test('the last attempt is exhausted', async ({ world }) => {
+  const { endpoint, before } = await sentTo(world, 500, 500)
   expect((await attemptsTo(endpoint.id, 2)).map(({ result }) => result)).toEqual(['again', 'exhausted'])
   expect(await moreThan(before)).toEqual({ again: 1, exhausted: 1 })
 })
 
-test('an endpoint that is gone is counted once, by its reason', async () => {
+test('an endpoint that is gone is counted once, by its reason', async ({ world }) => {
   const gone = async () =>
     (await metrics.endpointsDisabled.get()).values.find(({ labels }) => labels.reason === 'gone')?.value ?? 0
   const gone_before = await gone()
-  const { endpoint, before } = await sentTo(410)
+  const { endpoint, before } = await sentTo(world, 410)
   expect(await attemptsTo(endpoint.id, 1)).toMatchObject([{ status_code: 410, result: 'failed' }])
   expect(await moreThan(before)).toEqual({ failed: 1 })
   await eventually(async () => expect(await gone()).toBe(gone_before + 1))
 })
 
-test('an attempt by hand that fails is not the last of a schedule', async () => {
-  const { delivery, endpoint, before, client } = await sentTo(204, 500)
+test('an attempt by hand that fails is not the last of a schedule', async ({ world }) => {
+  const { delivery, endpoint, before, client } = await sentTo(world, 204, 500)
   await client.post(`/v1/webhook_deliveries/${delivery.id}/replay`)
   expect(await attemptsTo(endpoint.id, 2)).toMatchObject([
     { job: 'webhook_endpoint.deliver', result: 'delivered' },
@@ -113,7 +113,7 @@ test('an attempt by hand that fails is not the last of a schedule', async () => 
   expect(await moreThan(before)).toEqual({ delivered: 1, failed: 1 })
 })
 
-test('an attempt at nobody has no status', async () => {
+test('an attempt at nobody has no status', async ({ world }) => {
   const client = await world.clientOf()
   const hook = await openHook()
   await hook.close()

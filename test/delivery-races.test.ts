@@ -1,6 +1,6 @@
 // Deliveries where two things happen at once, or in an order that nobody expects.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { continueRecovery } from '#domain/deliveries/continue-recovery.ts'
@@ -19,16 +19,12 @@ import {
   untilArrived,
 } from '#test/deliveries.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ env: LOOPBACK })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ env: LOOPBACK })
 let client: Client & { tenant_id: string; key_id: string }
 
-async function hookAndEndpoint(reply?: Parameters<typeof openHook>[0], fields: object = {}) {
+async function hookAndEndpoint(world: World, reply?: Parameters<typeof openHook>[0], fields: object = {}) {
   client = await world.clientOf()
   const hook = await openHook(reply)
   onTestFinished(() => hook.close())
@@ -44,7 +40,7 @@ async function untilDelivery(endpoint_id: string, holds: (delivery: any) => bool
 }
 
 const path = (endpoint: { id: string }) => `/v1/webhook_endpoints/${endpoint.id}`
-const paused = async () => {
+const paused = async (world: World) => {
   const what = { tenant_id: client.tenant_id }
   await pauseJobs(world.sql, what)
   onTestFinished(async () => await resumeJobs(world.sql, what))
@@ -52,8 +48,8 @@ const paused = async () => {
 }
 
 describe('two attempts at one delivery', () => {
-  test('that fail at one moment are both in its log, and it is tried again', async () => {
-    const { hook, endpoint } = await hookAndEndpoint((nth) => (nth === 0 ? 500 : 'hold'))
+  test('that fail at one moment are both in its log, and it is tried again', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 500 : 'hold'))
     const { id } = await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
     await client.post(`/v1/webhook_deliveries/${id}/replay`, {})
     await untilArrived(hook, 2)
@@ -65,8 +61,10 @@ describe('two attempts at one delivery', () => {
     await client.delete(path(endpoint))
   })
 
-  test('of which a recovery asked for one, and the other arrives, leave no recovery behind', async () => {
-    const { hook, endpoint } = await hookAndEndpoint((nth) => (nth === 0 ? 500 : 'hold'))
+  test('of which a recovery asked for one, and the other arrives, leave no recovery behind', async ({
+    world,
+  }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, (nth) => (nth === 0 ? 500 : 'hold'))
     await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
     await hurryUntil(world, () => hook.arrived.length >= 2)
     const since = new Date(Date.now() - 60_000).toISOString()
@@ -82,8 +80,9 @@ describe('two attempts at one delivery', () => {
 })
 
 describe('an endpoint', () => {
-  test('that is disabled and enabled right after it was made gets what comes then', async () => {
+  test('that is disabled and enabled right after it was made gets what comes then', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(
+      world,
       (_nth, { body }) => (body.type === 'customer.created' ? 204 : 500),
       { ordered: true },
     )
@@ -96,11 +95,17 @@ describe('an endpoint', () => {
     expect(statuses.filter((status) => status === 'pending')).toEqual([])
   })
 
-  test('that is ordered and was enabled again does not wait for a head that nobody wants', async () => {
-    const { hook, endpoint } = await hookAndEndpoint((_nth, { body }) => (body.sequence === 1 ? 500 : 204), {
-      ordered: true,
-      types: ['webhook_endpoint.created', 'customer.*'],
-    })
+  test('that is ordered and was enabled again does not wait for a head that nobody wants', async ({
+    world,
+  }) => {
+    const { hook, endpoint } = await hookAndEndpoint(
+      world,
+      (_nth, { body }) => (body.sequence === 1 ? 500 : 204),
+      {
+        ordered: true,
+        types: ['webhook_endpoint.created', 'customer.*'],
+      },
+    )
     await untilDelivery(endpoint.id, ({ attempts }) => attempts === 1)
     await world.sql`
       update webhook_due set due_at = now() + interval '20 hours' where endpoint_id = ${endpoint.id}`
@@ -112,8 +117,11 @@ describe('an endpoint', () => {
     expect((await deliveriesOf(client, endpoint.id))[0]).toMatchObject({ status: 'skipped' })
   })
 
-  test('that answers 410 to a recovery is not asked again', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 410, { max_in_flight: 1, types: ['customer.*'] })
+  test('that answers 410 to a recovery is not asked again', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 410, {
+      max_in_flight: 1,
+      types: ['customer.*'],
+    })
     await client.patch(path(endpoint), { status: 'disabled' })
     for (let n = 0; n < 20; n++) await anEvent(client)
     await world.drain()
@@ -128,8 +136,8 @@ describe('an endpoint', () => {
     expect((await client.get(path(endpoint))).body).toMatchObject({ disabled_reason: 'gone' })
   })
 
-  test('that is disabled by hand before it answers 410 says so once', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 'hold', { types: ['customer.*'] })
+  test('that is disabled by hand before it answers 410 says so once', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', { types: ['customer.*'] })
     await anEvent(client)
     await untilArrived(hook, 1)
     await client.patch(path(endpoint), { status: 'disabled' })
@@ -140,10 +148,10 @@ describe('an endpoint', () => {
     expect(events.map(({ data }: any) => data.disabled_reason)).toEqual(['manual'])
   })
 
-  test('that was deleted gets no replay and no test that were asked for before', async () => {
-    const { hook, endpoint } = await hookAndEndpoint()
+  test('that was deleted gets no replay and no test that were asked for before', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world)
     const { id } = await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')
-    const resume = await paused()
+    const resume = await paused(world)
     expect((await client.post(`/v1/webhook_deliveries/${id}/replay`, {})).status).toBe(202)
     expect((await client.post(`${path(endpoint)}/test`, {})).status).toBe(202)
     await client.delete(path(endpoint))
@@ -152,8 +160,9 @@ describe('an endpoint', () => {
     expect(hook.arrived).toHaveLength(1)
   })
 
-  test('has ten tests and replays at once, and they take no place from its events', async () => {
+  test('has ten tests and replays at once, and they take no place from its events', async ({ world }) => {
     const { hook, endpoint } = await hookAndEndpoint(
+      world,
       (_nth, { body }) => (body.sequence === null ? 'hold' : 204),
       { ordered: true, types: ['customer.*'] },
     )
@@ -167,8 +176,10 @@ describe('an endpoint', () => {
     await world.drain()
   })
 
-  test('tests and replays that are too many at once are told to wait, whenever the others end', async () => {
-    const { endpoint } = await hookAndEndpoint(() => 204, { types: ['customer.*'] })
+  test('tests and replays that are too many at once are told to wait, whenever the others end', async ({
+    world,
+  }) => {
+    const { endpoint } = await hookAndEndpoint(world, () => 204, { types: ['customer.*'] })
     const asked: string[] = []
     const askAtOnce = async (at: string) => {
       const answers = await Promise.all(Array.from({ length: 60 }, () => client.post(at, {})))
@@ -182,8 +193,8 @@ describe('an endpoint', () => {
     await world.drain()
   })
 
-  test('that has not answered yet gets ten requests at once', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 'hold', {
+  test('that has not answered yet gets ten requests at once', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 'hold', {
       max_in_flight: 100,
       types: ['webhook_endpoint.updated'],
     })
@@ -202,8 +213,11 @@ describe('an endpoint', () => {
     await untilDelivery(endpoint.id, ({ status }) => status === 'delivered')
   })
 
-  test('with a limited rate keeps the leases of what waits for its time', async () => {
-    const { hook, endpoint } = await hookAndEndpoint(() => 204, { rate_per_s: 500, max_in_flight: 100 })
+  test('with a limited rate keeps the leases of what waits for its time', async ({ world }) => {
+    const { hook, endpoint } = await hookAndEndpoint(world, () => 204, {
+      rate_per_s: 500,
+      max_in_flight: 100,
+    })
     await world.sql`
       insert into events (tenant_id, id, type, subject_id, data)
       select ${client.tenant_id}, uuidv7(), 'webhook_endpoint.updated', ${endpoint.id}, '{}'
@@ -240,9 +254,9 @@ test('a tenant with many events gets its sequences soon, whoever else has a few'
 })
 
 describe('a recovery', () => {
-  test('ends although the steps of another one always fail', async () => {
+  test('ends although the steps of another one always fail', async ({ world }) => {
     const recovery_id = newId()
-    const { endpoint: other } = await hookAndEndpoint(() => 500)
+    const { endpoint: other } = await hookAndEndpoint(world, () => 500)
     await untilDelivery(other.id, ({ attempts }) => attempts === 1)
     // It cannot count what it finds, and is the first to be looked at.
     await world.sql`
@@ -251,7 +265,7 @@ describe('a recovery', () => {
     onTestFinished(
       async () => void (await world.sql`delete from webhook_recoveries where id = ${recovery_id}`),
     )
-    const { endpoint } = await hookAndEndpoint()
+    const { endpoint } = await hookAndEndpoint(world)
     const since = new Date(Date.now() - 60_000).toISOString()
     const { body } = await client.post(`${path(endpoint)}/recover`, { since })
     let recovery = body
@@ -287,7 +301,7 @@ describe('a recovery', () => {
   })
 })
 
-test('after all of this the books are in order', async () => {
+test('after all of this the books are in order', async ({ world }) => {
   await hurryLines(world)
   await world.drain()
   expect((await auditEverything(world.sql)).problems).toEqual([])

@@ -1,5 +1,5 @@
 // Disputes: whatever the processor tells, in any order and however often, ends alike, and each movement is posted once.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import type { Dispute } from '#domain/disputes/dispute.ts'
 import { findDisputeByReference } from '#domain/disputes/find.ts'
@@ -23,29 +23,25 @@ import {
   tried,
   type StripeEvent,
 } from '#test/stripe-events.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ notifications: false })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ notifications: false })
 
 /** What the processor has told of the dispute of a payment. */
-async function eventsOf(payment: any): Promise<StripeEvent[]> {
+async function eventsOf(world: World, payment: any): Promise<StripeEvent[]> {
   const events = await listEvents(world, payment.processor_reference)
   return events.filter(({ type }) => type.startsWith('charge.dispute.'))
 }
 
 /** Tells what was not told yet. */
-async function tell(payment: any): Promise<void> {
-  const events = await eventsOf(payment)
+async function tell(world: World, payment: any): Promise<void> {
+  const events = await eventsOf(world, payment)
   await deliverAll(world, events)
   await tried(world, events)
 }
 
 /** What was kept and announced of the disputes of a payment. */
-async function storyOf(payment: any) {
+async function storyOf(world: World, payment: any) {
   const { client } = world
   const { dispute, ...shown } = (await client.get(`/v1/payments/${payment.id}`)).body
   const disputes = (await client.get(`/v1/disputes?payment_id=${payment.id}`)).body
@@ -79,7 +75,7 @@ const WON = {
 }
 
 describe('any order of the notifications of a dispute', () => {
-  async function wonDisputes(count: number): Promise<{ payment: any; reference: string }[]> {
+  async function wonDisputes(world: World, count: number): Promise<{ payment: any; reference: string }[]> {
     return await spread(Array.from({ length: count }), 20, async () => {
       const disputed = await disputedPayment(world)
       await answerDispute(world, disputed.reference)
@@ -88,35 +84,37 @@ describe('any order of the notifications of a dispute', () => {
     })
   }
 
-  test('ends alike, whichever is first', async () => {
+  test('ends alike, whichever is first', async ({ world }) => {
     // created, funds_withdrawn, updated, funds_reinstated and closed. What they say is not read.
     const orders = rotationsOf([0, 1, 2, 3, 4])
-    const disputes = await wonDisputes(orders.length)
+    const disputes = await wonDisputes(world, orders.length)
     await tellInOrders(
       world,
       disputes.map(({ reference }) => reference),
       orders,
     )
-    for (const { payment } of disputes) expect(await storyOf(payment)).toEqual(WON)
+    for (const { payment } of disputes) expect(await storyOf(world, payment)).toEqual(WON)
     await checkBooks(world)
   })
 
-  test('ends alike when they come at the same moment, each several times', async () => {
-    const disputes = await wonDisputes(20)
-    const events = await Promise.all(disputes.map(({ payment }) => eventsOf(payment)))
+  test('ends alike when they come at the same moment, each several times', async ({ world }) => {
+    const disputes = await wonDisputes(world, 20)
+    const events = await Promise.all(disputes.map(({ payment }) => eventsOf(world, payment)))
     await deliverAll(world, shuffled([...events, ...events, ...events].flat()))
     await world.drain()
-    for (const { payment } of disputes) expect(await storyOf(payment)).toEqual(WON)
+    for (const { payment } of disputes) expect(await storyOf(world, payment)).toEqual(WON)
     await checkBooks(world)
   }, 180_000)
 })
 
-test('each step is shown as it happens, announced once and posted once; what is lost may be won by an appeal', async () => {
+test('each step is shown as it happens, announced once and posted once; what is lost may be won by an appeal', async ({
+  world,
+}) => {
   const { client } = world
   const { payment, reference } = await disputedPayment(world)
   expect((await client.get(`/v1/payments/${payment.id}`)).body.dispute).toBeNull()
   const captured = (await client.get(`/v1/wallet/balances?currency=usd`)).body[0].balance_minor
-  await tell(payment)
+  await tell(world, payment)
   const shown = (await client.get(`/v1/payments/${payment.id}`)).body
   expect(shown.dispute).toEqual({
     id: expect.any(String),
@@ -146,19 +144,19 @@ test('each step is shown as it happens, announced once and posted once; what is 
   expect((await client.get('/v1/wallet/balances?currency=usd')).body[0].balance_minor).toBe(captured - 1000)
 
   await answerDispute(world, reference)
-  await tell(payment)
+  await tell(world, payment)
   await disputeIn(client, payment.id, 'under_review')
   await closeDispute(world, reference, 'lost')
-  await tell(payment)
+  await tell(world, payment)
   const lost = await disputeIn(client, payment.id, 'lost')
   expect(lost.dispute.closed_at).not.toBeNull()
-  expect(await storyOf(payment)).toMatchObject({
+  expect(await storyOf(world, payment)).toMatchObject({
     postings: ['dispute_withdrawn 1000'],
     events: ['payment.disputed', 'payment.dispute_lost'],
   })
   await closeDispute(world, reference, 'won')
-  await tell(payment)
-  expect(await storyOf(payment)).toEqual({
+  await tell(world, payment)
+  expect(await storyOf(world, payment)).toEqual({
     ...WON,
     events: ['payment.disputed', 'payment.dispute_lost', 'payment.dispute_won'],
   })
@@ -189,10 +187,10 @@ test('each step is shown as it happens, announced once and posted once; what is 
   await checkBooks(world)
 })
 
-test('an inquiry takes no money, and ends as neither won nor lost', async () => {
+test('an inquiry takes no money, and ends as neither won nor lost', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world, { method: 'pm_card_createDisputeInquiry' })
-  await tell(payment)
-  expect(await storyOf(payment)).toEqual({
+  await tell(world, payment)
+  expect(await storyOf(world, payment)).toEqual({
     status: 'captured',
     captured: 1000,
     shown: { status: 'warning', closed: false },
@@ -201,8 +199,8 @@ test('an inquiry takes no money, and ends as neither won nor lost', async () => 
     events: ['payment.disputed'],
   })
   await closeDispute(world, reference, 'warning_closed')
-  await tell(payment)
-  expect(await storyOf(payment)).toMatchObject({
+  await tell(world, payment)
+  expect(await storyOf(world, payment)).toMatchObject({
     shown: { status: 'warning', closed: true },
     postings: [],
     events: ['payment.disputed', 'payment.dispute_closed'],
@@ -210,9 +208,9 @@ test('an inquiry takes no money, and ends as neither won nor lost', async () => 
   await checkBooks(world)
 })
 
-test('an answer of the processor that was overtaken is not written over a newer one', async () => {
+test('an answer of the processor that was overtaken is not written over a newer one', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world)
-  const [created] = await eventsOf(payment)
+  const [created] = await eventsOf(world, payment)
   const held = await fault(world, {
     match: { method: 'GET', path: `/v1/disputes/${reference}$` },
     fault: { hold: 'after' },
@@ -220,22 +218,24 @@ test('an answer of the processor that was overtaken is not written over a newer 
   await deliver(world, created!)
   await held.hit()
   await closeDispute(world, reference, 'won')
-  const later = (await eventsOf(payment)).slice(1)
+  const later = (await eventsOf(world, payment)).slice(1)
   await deliverAll(world, later)
   await disputeIn(world.client, payment.id, 'won')
   // This answer is of before the end, and nothing that is in it says so.
   await held.remove()
   await tried(world, [created!, ...later])
   await world.drain()
-  expect(await storyOf(payment)).toEqual(WON)
+  expect(await storyOf(world, payment)).toEqual(WON)
   expect(await stateOf(world, created!)).toBe('applied')
   await checkBooks(world)
 })
 
-test('an answer that confirms what is known is newer than one that was asked for before it', async () => {
+test('an answer that confirms what is known is newer than one that was asked for before it', async ({
+  world,
+}) => {
   const { sql, client, tenant_id } = world
   const { payment, reference } = await disputedPayment(world)
-  await tell(payment)
+  await tell(world, payment)
   const { dispute } = (await client.get(`/v1/payments/${payment.id}`)).body
   const { id, closed_at, ...shown } = dispute
   const told = (status: Dispute['status']): DisputeTold => ({
@@ -256,7 +256,9 @@ test('an answer that confirms what is known is newer than one that was asked for
   expect(closed_at).toBeNull()
 })
 
-test('a refund of what was charged back is refused, frees what it reserved, and is possible once it is won', async () => {
+test('a refund of what was charged back is refused, frees what it reserved, and is possible once it is won', async ({
+  world,
+}) => {
   const { client } = world
   const { payment, reference } = await disputedPayment(world)
   const refused = await refund(client, payment.id, { amount_minor: 400 })
@@ -268,18 +270,18 @@ test('a refund of what was charged back is refused, frees what it reserved, and 
   const [failed] = (await client.get(`/v1/payments/${payment.id}/refunds`)).body
   expect(failed).toMatchObject({ status: 'failed', failure: { code: 'payment_invalid' } })
   await closeDispute(world, reference, 'won')
-  await tell(payment)
+  await tell(world, payment)
   expect((await refund(client, payment.id)).body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
   await checkBooks(world)
 })
 
-test('a dispute that is told of before its capture is known here waits for it', async () => {
+test('a dispute that is told of before its capture is known here waits for it', async ({ world }) => {
   const payment = await heldPayment(world.client, { payment_method: 'pm_card_createDispute' })
   const held = await fault(world, { match: { method: 'POST', path: '/capture$' }, fault: { hold: 'after' } })
   const capturing = world.client.post(`/v1/payments/${payment.id}/capture`, {}, ASYNC)
   await held.hit()
   await disputeThere(world, payment.processor_reference)
-  const events = await eventsOf(payment)
+  const events = await eventsOf(world, payment)
   await deliverAll(world, events)
   await tried(world, events)
   expect(await stateOf(world, events[0]!)).toBe('parked')
@@ -288,13 +290,13 @@ test('a dispute that is told of before its capture is known here waits for it', 
   await capturing
   await disputeIn(world.client, payment.id, 'needs_response')
   await world.drain()
-  expect(await storyOf(payment)).toMatchObject({ postings: ['dispute_withdrawn 1000'] })
+  expect(await storyOf(world, payment)).toMatchObject({ postings: ['dispute_withdrawn 1000'] })
   await checkBooks(world)
 })
 
-test('a look brings what no notification told', async () => {
+test('a look brings what no notification told', async ({ world }) => {
   const { payment, reference } = await disputedPayment(world)
-  await tell(payment)
+  await tell(world, payment)
   await closeDispute(world, reference, 'lost')
   await storeNotifications(world.sql, [lookAt('stripe', { subject: 'dispute', reference }, 'test')])
   await disputeIn(world.client, payment.id, 'lost')
@@ -303,7 +305,7 @@ test('a look brings what no notification told', async () => {
   await checkBooks(world)
 })
 
-test('a dispute of a payment of another application is left alone', async () => {
+test('a dispute of a payment of another application is left alone', async ({ world }) => {
   const payment_intent = 'pi_of_somebody_else'
   const foreign = madeUp('charge.dispute.created', { id: 'du_foreign', object: 'dispute', payment_intent })
   const of_nothing = madeUp('charge.dispute.created', { id: 'du_of_nothing', object: 'dispute' })
@@ -317,7 +319,7 @@ test('a dispute of a payment of another application is left alone', async () => 
   ).toEqual([])
 })
 
-test('what a notification tells of a person is not kept', async () => {
+test('what a notification tells of a person is not kept', async ({ world }) => {
   const told = Object.fromEntries(
     ['evidence', 'billing_details', 'receipt_email', 'receipt_url', 'shipping'].map((name) => [
       name,
@@ -338,12 +340,12 @@ test('what a notification tells of a person is not kept', async () => {
   expect(row!.kept).toMatchObject({ evidence: '[redacted]', evidence_details: { due_by: 1 } })
 })
 
-test('disputes are listed newest first, by status, payment and time, in pages', async () => {
+test('disputes are listed newest first, by status, payment and time, in pages', async ({ world }) => {
   const other = await world.clientOf()
   const made = []
   for (const method of ['pm_card_createDisputeInquiry', 'pm_card_createDispute', 'pm_card_createDispute']) {
     const { payment } = await disputedPayment(world, { client: other, method })
-    await tell(payment)
+    await tell(world, payment)
     made.push(
       (await disputeIn(other, payment.id, method.endsWith('Inquiry') ? 'warning' : 'needs_response')).dispute
         .id,
@@ -369,9 +371,9 @@ test('disputes are listed newest first, by status, payment and time, in pages', 
 })
 
 // Last of all: it harms the books.
-test('the audit notices what was not posted, announced or shown', async () => {
+test('the audit notices what was not posted, announced or shown', async ({ world }) => {
   const { payment } = await disputedPayment(world)
-  await tell(payment)
+  await tell(world, payment)
   const problems = async () =>
     (await auditEverything(world.sql)).problems.map(({ check, problem }) => `${check}: ${problem}`)
   const { sql } = world
@@ -394,7 +396,7 @@ test('the audit notices what was not posted, announced or shown', async () => {
   await sql`update disputes set status = 'needs_response', closed_at = null ${of}`
   expect(await problems()).toEqual([])
   // It waits for what is there: a refund beside it takes it no room.
-  const [created] = await eventsOf(payment)
+  const [created] = await eventsOf(world, payment)
   await sql`
     update notifications set state = 'parked', reason = 'does_not_fit', parked_at = now(), applied_at = null
     where id = ${notificationId(created!)}`

@@ -1,6 +1,6 @@
 // What events say: also what only the row has that they are about, sealed or long, until it is erased there.
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { eraseOldOutputs } from '#domain/ai-tasks/retention.ts'
@@ -13,15 +13,11 @@ import { postEmail } from '#test/messages.ts'
 import { capturedPayment, eventually } from '#test/payments.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const SECRET = `whsec_${randomBytes(32).toString('base64')}`
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ env: { ...LOOPBACK, EMAIL_WEBHOOK_SECRET: SECRET } })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ env: { ...LOOPBACK, EMAIL_WEBHOOK_SECRET: SECRET } })
 
 type Shop = Client & { tenant_id: string }
 
@@ -43,7 +39,7 @@ const eventsOf = (client: Client, type: string, count = 1): Promise<any[]> =>
   })
 
 /** A tenant with an endpoint for everything, and a receiver that takes it. */
-async function shopWithHook(): Promise<{ shop: Shop; hook: Hook; endpoint: any }> {
+async function shopWithHook(world: World): Promise<{ shop: Shop; hook: Hook; endpoint: any }> {
   const shop = await world.clientOf()
   const hook = await openHook()
   onTestFinished(() => hook.close())
@@ -69,8 +65,8 @@ async function dataOf({ shop, hook, endpoint }: Awaited<ReturnType<typeof shopWi
   return event.data
 }
 
-test('events of an email name whom it goes to, and what became of whom they are about', async () => {
-  const there = await shopWithHook()
+test('events of an email name whom it goes to, and what became of whom they are about', async ({ world }) => {
+  const there = await shopWithHook(world)
   const { shop } = there
   const [ada, grace, joan] = [freshAddress(), freshAddress(), freshAddress()]
   const { id: message_id } = await sendEmail(shop, { to: [`Ada <${ada}>`, grace], bcc: [joan] })
@@ -109,7 +105,9 @@ test('events of an email name whom it goes to, and what became of whom they are 
   for (const address of [ada, grace, joan]) expect(stored).not.toContain(address)
 })
 
-test('the event of an SMS that somebody sent has its text until that is erased, and so has what a receiver repeats', async () => {
+test('the event of an SMS that somebody sent has its text until that is erased, and so has what a receiver repeats', async ({
+  world,
+}) => {
   const shop = await world.clientOf()
   const hook = await openHook(() => 500)
   onTestFinished(() => hook.close())
@@ -148,8 +146,8 @@ test('the event of an SMS that somebody sent has its text until that is erased, 
   expect([after.payload.data.body, after.attempts_log[0].response_excerpt]).toEqual([null, null])
 })
 
-test('the event of a task that succeeded has its output until that is erased', async () => {
-  const there = await shopWithHook()
+test('the event of a task that succeeded has its output until that is erased', async ({ world }) => {
+  const there = await shopWithHook(world)
   const { shop, hook } = there
   const run = async (kind: string, input: object): Promise<any> => {
     const task = { idempotency_key: freshKey(), kind, input }
@@ -178,8 +176,10 @@ test('the event of a task that succeeded has its output until that is erased', a
   })
 })
 
-test('the events of a suppression name its address, also once it was lifted, for as long as they are kept', async () => {
-  const there = await shopWithHook()
+test('the events of a suppression name its address, also once it was lifted, for as long as they are kept', async ({
+  world,
+}) => {
+  const there = await shopWithHook(world)
   const { shop } = there
   const address = freshAddress()
   const { body } = await shop.post('/v1/messages/suppressions', { channel: 'email', address })
@@ -193,7 +193,7 @@ test('the events of a suppression name its address, also once it was lifted, for
   })
 })
 
-test('a row completes events of its own tenant alone', async () => {
+test('a row completes events of its own tenant alone', async ({ world }) => {
   const [shop, other] = [await world.clientOf(), await world.clientOf()]
   const { id } = await sendEmail(shop, { to: [freshAddress()] })
   await world.sql`
@@ -204,8 +204,8 @@ test('a row completes events of its own tenant alone', async () => {
   expect(theirs.data).toMatchObject({ id, from: null, to: null, subject: null, recipients: null })
 })
 
-test('a message that does not open hides neither its event nor the others', async () => {
-  const { shop, hook } = await shopWithHook()
+test('a message that does not open hides neither its event nor the others', async ({ world }) => {
+  const { shop, hook } = await shopWithHook(world)
   const { id } = await sendEmail(shop, { to: [freshAddress()] })
   const whole = await eventsOf(shop, 'message.sent')
   await world.sql`update messages set envelope = '2.ffffffff.' where id = ${id}`
@@ -215,7 +215,9 @@ test('a message that does not open hides neither its event nor the others', asyn
   await eventually(async () => expect(hook.arrived.map(({ body }) => body.data.id)).toContain(payment.id))
 })
 
-test('a page takes one more statement for each resource that completes events, and none without such events', async () => {
+test('a page takes one more statement for each resource that completes events, and none without such events', async ({
+  world,
+}) => {
   const shop = await world.clientOf()
   const address = freshAddress()
   await shop.post('/v1/messages/suppressions', { channel: 'email', address })

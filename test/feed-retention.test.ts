@@ -1,5 +1,5 @@
 // What is kept of the feed: the audit notices what is missing, and what was personal is erased before and after an event has its sequence.
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
 import { eraseNextEvents } from '#domain/customers/change.ts'
@@ -15,28 +15,26 @@ import { freshKey, type Client } from '#test/client.ts'
 import { sequenceAll, sequencing } from '#test/feed.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
 /** As a worker asks. */
 let worker: Sql
 let shop: Client & { tenant_id: string }
 let customer_id: string
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
+const test = testIn({ parts: ['api'] })
+test.beforeAll(async ({ world }) => {
   worker = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), { max: 4, application_name: 'test' })
 })
 afterAll(async () => {
   await worker?.end()
-  await world?.close()
 })
-beforeEach(async () => {
+test.beforeEach(async ({ world }) => {
   shop = await world.clientOf()
   customer_id = (await shop.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })).body.id
 })
 
 /** The customer was changed so often. */
-async function changes(times: number): Promise<void> {
+async function changes(world: World, times: number): Promise<void> {
   await world.sql`
     insert into events (tenant_id, type, subject_id, data)
     select ${shop.tenant_id}, 'customer.updated', ${customer_id},
@@ -44,7 +42,7 @@ async function changes(times: number): Promise<void> {
     from generate_series(1, ${times}) n`
 }
 
-const sequences = async () =>
+const sequences = async (world: World) =>
   (
     await world.sql<{ sequence: number }[]>`
       select sequence from events where tenant_id = ${shop.tenant_id} order by sequence`
@@ -52,7 +50,7 @@ const sequences = async () =>
 
 describe('the audit', () => {
   /** What it says of the feed of the shop: of everything, and of what changed within the last hour. */
-  async function found(): Promise<object[][]> {
+  async function found(world: World): Promise<object[][]> {
     const hour_ago = new Date(Date.now() - 3600_000).toISOString()
     const reports = [await auditEverything(world.sql), await auditChanges(world.sql, hour_ago, [])]
     return reports.map(({ problems }) =>
@@ -60,16 +58,16 @@ describe('the audit', () => {
     )
   }
 
-  beforeEach(async () => {
-    await changes(9)
+  test.beforeEach(async ({ world }) => {
+    await changes(world, 9)
     await sequenceAll(world.sql)
   })
 
-  test('finds nothing in a feed that is whole', async () => {
-    expect(await found()).toEqual([[], []])
+  test('finds nothing in a feed that is whole', async ({ world }) => {
+    expect(await found(world)).toEqual([[], []])
   })
 
-  test.each([
+  test.for([
     ['an event in the middle', 5, { problem: 'a sequence is missing', expected: 5, found: 4, off_by: -1 }],
     ['the first event', 1, { problem: 'a sequence is missing', expected: 1, found: 0, off_by: -1 }],
     [
@@ -77,104 +75,106 @@ describe('the audit', () => {
       10,
       { problem: 'the last sequence is not that of the last event', expected: 10, found: 9, off_by: -1 },
     ],
-  ])('notices that %s is gone', async (_name, sequence, problem) => {
+  ] as const)('notices that %s is gone', async ([_name, sequence, problem], { world }) => {
     await world.sql`delete from events where tenant_id = ${shop.tenant_id} and sequence = ${sequence}`
     const expected = [expect.objectContaining(problem)]
-    expect(await found()).toEqual([expected, expected])
+    expect(await found(world)).toEqual([expected, expected])
   })
 
-  test('notices a sequence that two events have', async () => {
+  test('notices a sequence that two events have', async ({ world }) => {
     await world.sql`update events set sequence = 4 where tenant_id = ${shop.tenant_id} and sequence = 5`
-    const [all, lately] = await found()
+    const [all, lately] = await found(world)
     expect(all).toEqual(lately)
     expect(all).toContainEqual(
       expect.objectContaining({ problem: 'two events have one sequence', what: 'sequence 4' }),
     )
   })
 
-  test('notices that sequences were begun anew, of events that a limited audit does not read', async () => {
+  test('notices that sequences were begun anew, of events that a limited audit does not read', async ({
+    world,
+  }) => {
     await world.sql`
       update events set created_at = created_at - interval '1 day' where tenant_id = ${shop.tenant_id}`
     await world.sql`update event_sequences set last_sequence = 3 where tenant_id = ${shop.tenant_id}`
-    await changes(2)
+    await changes(world, 2)
     await sequenceAll(world.sql)
-    for (const problems of await found())
+    for (const problems of await found(world))
       expect(problems).toContainEqual(
         expect.objectContaining({ problem: 'two events have one sequence', what: 'sequence 4' }),
       )
   })
 
-  test('takes events that wait for their sequence for no gap', async () => {
+  test('takes events that wait for their sequence for no gap', async ({ world }) => {
     const held = await world.sql.reserve()
     onTestFinished(() => held.release())
     await held`begin`
     await held`select from event_sequences for update`
-    await changes(3)
-    expect(await found()).toEqual([[], []])
+    await changes(world, 3)
+    expect(await found(world)).toEqual([[], []])
     await held`rollback`
   })
 })
 
 describe('a deleted customer', () => {
-  const personal = async () =>
+  const personal = async (world: World) =>
     (
       await world.sql`
         select from events where tenant_id = ${shop.tenant_id} and data ?| array['name', 'metadata']
           and type <> 'customer.deleted'`
     ).count
 
-  test('is erased from events with and without a sequence', async () => {
+  test('is erased from events with and without a sequence', async ({ world }) => {
     const held = await world.sql.reserve()
     onTestFinished(() => held.release())
-    await changes(20)
+    await changes(world, 20)
     await sequenceAll(world.sql)
     await held`begin`
     await held`select from event_sequences for update`
-    await changes(20)
+    await changes(world, 20)
     await shop.delete(`/v1/customers/${customer_id}`)
-    expect(await personal()).toBe(41)
+    expect(await personal(world)).toBe(41)
     while (await eraseNextEvents(worker, 7));
-    expect(await personal()).toBe(0)
+    expect(await personal(world)).toBe(0)
     await held`rollback`
     await sequenceAll(world.sql)
-    expect(await sequences()).toEqual(Array.from({ length: 42 }, (_, n) => n + 1))
+    expect(await sequences(world)).toEqual(Array.from({ length: 42 }, (_, n) => n + 1))
   })
 
-  test('is erased also from an event that gets its sequence at that moment', async () => {
-    await changes(10)
+  test('is erased also from an event that gets its sequence at that moment', async ({ world }) => {
+    await changes(world, 10)
     await shop.delete(`/v1/customers/${customer_id}`)
     const sequencer = await world.sql.reserve()
     onTestFinished(() => sequencer.release())
     await sequencer`begin`
     await sequencer`select from sequence_events(100)`
     const erasing = eraseNextEvents(worker, 100)
-    await expect.poll(() => waitingForLocks()).toBe(1)
+    await expect.poll(() => waitingForLocks(world)).toBe(1)
     await sequencer`commit`
     expect(await erasing).toBe(true)
     while (await eraseNextEvents(worker, 100));
-    expect(await personal()).toBe(0)
-    expect(await sequences()).toEqual(Array.from({ length: 12 }, (_, n) => n + 1))
+    expect(await personal(world)).toBe(0)
+    expect(await sequences(world)).toEqual(Array.from({ length: 12 }, (_, n) => n + 1))
   })
 
-  test('is erased while many events get their sequences, and the feed has no gap', async () => {
-    await changes(3000)
+  test('is erased while many events get their sequences, and the feed has no gap', async ({ world }) => {
+    await changes(world, 3000)
     await shop.delete(`/v1/customers/${customer_id}`)
     const sequencers = [sequencing(world), sequencing(world)]
     while (await eraseNextEvents(worker, 40));
     await Promise.all(sequencers.map((sequencer) => sequencer.close()))
     await sequenceAll(world.sql)
-    expect(await personal()).toBe(0)
-    expect(await sequences()).toEqual(Array.from({ length: 3002 }, (_, n) => n + 1))
+    expect(await personal(world)).toBe(0)
+    expect(await sequences(world)).toEqual(Array.from({ length: 3002 }, (_, n) => n + 1))
   })
 })
 
-async function waitingForLocks(): Promise<number> {
+async function waitingForLocks(world: World): Promise<number> {
   const rows = await world.sql`
     select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
   return rows.count
 }
 
-test('counts of deliveries are forgotten when they are older than the figures', async () => {
+test('counts of deliveries are forgotten when they are older than the figures', async ({ world }) => {
   await world.sql`
     insert into webhook_stats (tenant_id, endpoint_id, hour, bucket, shard, count, last_at)
     select ${shop.tenant_id}, ${newId()}, date_trunc('hour', now()) - n * interval '1 day', 0, 0, 1, now()
@@ -184,7 +184,9 @@ test('counts of deliveries are forgotten when they are older than the figures', 
   expect(await world.sql`select from webhook_stats`).toHaveLength(7)
 })
 
-test('deleted endpoints and completed recoveries are forgotten when they are old, and no others', async () => {
+test('deleted endpoints and completed recoveries are forgotten when they are old, and no others', async ({
+  world,
+}) => {
   const endpoint = async () =>
     (await shop.post('/v1/webhook_endpoints', { url: 'https://shop.example/', types: ['*'] })).body
       .id as string
@@ -211,46 +213,51 @@ test('deleted endpoints and completed recoveries are forgotten when they are old
   expect(new Set(left.map(({ id }) => id))).toEqual(new Set([kept, lately, open]))
 })
 
-test.each([
+test.for([
   ['the first partition', 0],
   ['one that was made later', 14],
-])('what is rare in a long feed is found by reading little else: in %s', async (_name, days) => {
-  const add = async (type: string, subject_id: string | null, numbers: string) =>
-    await world.sql`
+] as const)(
+  'what is rare in a long feed is found by reading little else: in %s',
+  async ([_name, days], { world }) => {
+    const add = async (type: string, subject_id: string | null, numbers: string) =>
+      await world.sql`
       insert into events (tenant_id, type, subject_id, data, sequenced, sequence, created_at)
       select ${shop.tenant_id}, ${type}, coalesce(${subject_id}::uuid, gen_random_uuid()), '{}', true, n,
         now() + ${days} * interval '1 day'
       from generate_series(1, 30000) n where ${world.sql.unsafe(numbers)}`
-  await add('customer.updated', null, 'n % 10000 <> 0')
-  // Planned as it is once the statistics of the table were gathered, of a sample that has nothing rare.
-  await world.sql`analyze`
-  await add('refund.failed', shop.tenant_id, 'n % 10000 = 0')
-  const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
-  onTestFinished(() => server.end())
-  const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
-  const blocks = async () => {
-    const [row] = await server<{ blocks: number }[]>`
+    await add('customer.updated', null, 'n % 10000 <> 0')
+    // Planned as it is once the statistics of the table were gathered, of a sample that has nothing rare.
+    await world.sql`analyze`
+    await add('refund.failed', shop.tenant_id, 'n % 10000 = 0')
+    const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
+    onTestFinished(() => server.end())
+    const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
+    const blocks = async () => {
+      const [row] = await server<{ blocks: number }[]>`
       select sum(shared_blks_hit + shared_blks_read)::bigint as blocks from pg_stat_statements s
       where dbid = (select oid from pg_database where datname = ${database}) and query like '%from events e where%'`
-    return row!.blocks
-  }
-  const asked: [found: number, query: Omit<FeedQuery, 'limit'>][] = [
-    [3, { after: 0, type: 'refund.failed' }],
-    [3, { after: 0, type: 'refund.*' }],
-    [3, { after: 0, subject_id: shop.tenant_id }],
-    [0, { after: 0, type: 'message.*' }],
-    [5, { after: 15_000 }],
-    [0, { after: 30_000 }],
-  ]
-  for (const [found, query] of asked) {
-    const look = () => listFeed(worker, shop.tenant_id, { ...query, limit: 5 })
-    await look()
-    const before = await blocks()
-    expect([query, (await look()).length, (await blocks()) - before < 150]).toEqual([query, found, true])
-  }
-})
+      return row!.blocks
+    }
+    const asked: [found: number, query: Omit<FeedQuery, 'limit'>][] = [
+      [3, { after: 0, type: 'refund.failed' }],
+      [3, { after: 0, type: 'refund.*' }],
+      [3, { after: 0, subject_id: shop.tenant_id }],
+      [0, { after: 0, type: 'message.*' }],
+      [5, { after: 15_000 }],
+      [0, { after: 30_000 }],
+    ]
+    for (const [found, query] of asked) {
+      const look = () => listFeed(worker, shop.tenant_id, { ...query, limit: 5 })
+      await look()
+      const before = await blocks()
+      expect([query, (await look()).length, (await blocks()) - before < 150]).toEqual([query, found, true])
+    }
+  },
+)
 
-test('what waits for a sequence is read once, also when none waited as it was counted last', async () => {
+test('what waits for a sequence is read once, also when none waited as it was counted last', async ({
+  world,
+}) => {
   await sequenceAll(world.sql)
   await world.sql`vacuum analyze unsequenced_events`
   const [sequencer] = await world.sql<{ source: string; settings: string[] }[]>`

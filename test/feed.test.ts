@@ -1,7 +1,7 @@
 // The feed: every event once and in one order for all who follow it, however late it was committed.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished } from 'vitest'
 import { queueConfig } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -15,13 +15,9 @@ import { startHere } from '#test/parts.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { createLog } from '#core/log.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld()
-})
-afterAll(async () => await world?.close())
+const test = testIn()
 
 type Tenant = Client & { tenant_id: string }
 
@@ -29,7 +25,12 @@ const sequencesOf = (events: { sequence: number }[]) => events.map(({ sequence }
 const upTo = (last: number) => Array.from({ length: last }, (_, n) => n + 1)
 
 /** Writes an event of a customer that there is not, and commits after `late_ms`. */
-async function tell(tenant_id: string, late_ms = 0, type = 'customer.updated'): Promise<string> {
+async function tell(
+  world: World,
+  tenant_id: string,
+  late_ms = 0,
+  type = 'customer.updated',
+): Promise<string> {
   const id = newId()
   await world.sql.begin(async (tx) => {
     await tx`
@@ -39,7 +40,9 @@ async function tell(tenant_id: string, late_ms = 0, type = 'customer.updated'): 
   return id
 }
 
-test('500 writers that commit late and in any order: every reader sees each event once, in one order without a gap', async () => {
+test('500 writers that commit late and in any order: every reader sees each event once, in one order without a gap', async ({
+  world,
+}) => {
   const writers = connectDatabase(world.config.DATABASE_URL!, { max: 60, application_name: 'test' })
   onTestFinished(() => writers.end())
   const reader = await world.clientOf()
@@ -64,7 +67,9 @@ test('500 writers that commit late and in any order: every reader sees each even
   expect(new Set(seen[0]!.map(({ data }) => data.n)).size).toBe(500)
 })
 
-test('what is committed late gets a later sequence, and until it has one it is read by its id alone', async () => {
+test('what is committed late gets a later sequence, and until it has one it is read by its id alone', async ({
+  world,
+}) => {
   const reader = await world.clientOf()
   const slow = await world.sql.reserve()
   onTestFinished(() => slow.release())
@@ -73,9 +78,9 @@ test('what is committed late gets a later sequence, and until it has one it is r
   await slow`
     insert into events (tenant_id, id, type, subject_id, data)
     values (${reader.tenant_id}, ${early}, 'customer.created', ${early}, '{}')`
-  const late = await tell(reader.tenant_id)
+  const late = await tell(world, reader.tenant_id)
   await sequenceAll(world.sql)
-  const sequencer = await holdSequencer()
+  const sequencer = await holdSequencer(world)
   await slow`commit`
   const { body } = await reader.get(`/v1/events/${early}`)
   expect(body).toMatchObject({ id: early, sequence: null, subject_type: 'customer', subject_id: early })
@@ -90,7 +95,7 @@ test('what is committed late gets a later sequence, and until it has one it is r
   expect((await reader.get(`/v1/events/${early}`)).body).toEqual(events[1])
 })
 
-test('what is committed late is found by the time when it happened', async () => {
+test('what is committed late is found by the time when it happened', async ({ world }) => {
   const reader = await world.clientOf()
   const slow = await world.sql.reserve()
   onTestFinished(() => slow.release())
@@ -98,7 +103,7 @@ test('what is committed late is found by the time when it happened', async () =>
   await slow`
     insert into events (tenant_id, type, subject_id, data)
     values (${reader.tenant_id}, 'customer.created', ${newId()}, '{}')`
-  await tell(reader.tenant_id)
+  await tell(world, reader.tenant_id)
   await sequenceAll(world.sql)
   await slow`commit`
   await sequenceAll(world.sql)
@@ -112,7 +117,7 @@ test('what is committed late is found by the time when it happened', async () =>
 })
 
 /** Nobody gives sequences until it is let go. */
-async function holdSequencer(): Promise<{ letGo: () => Promise<void> }> {
+async function holdSequencer(world: World): Promise<{ letGo: () => Promise<void> }> {
   const held = await world.sql.reserve()
   await held`begin`
   await held`select from event_sequences where tenant_id = ${SYSTEM_TENANT_ID} for update`
@@ -128,7 +133,7 @@ describe('a list', () => {
   let shop: Tenant
   let payment: any
   let returned: any
-  beforeAll(async () => {
+  test.beforeAll(async ({ world }) => {
     shop = await world.clientOf()
     await shop.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
     payment = await capturedPayment(shop)
@@ -140,7 +145,7 @@ describe('a list', () => {
 
   const all = async (query = '') => (await shop.get(`/v1/events?limit=100${query}`)).body
 
-  test('of the latest is the same backwards, whatever it is narrowed by', async () => {
+  test('of the latest is the same backwards, whatever it is narrowed by', async ({ world }) => {
     const latest = async (query: Partial<Parameters<typeof listLatestEvents>[2]>) =>
       (await listLatestEvents(world.sql, shop.tenant_id, { limit: 100, ...query })).map(({ id }) => id)
     const backwards = async (query = '') => (await all(query)).map(({ id }: any) => id).toReversed()
@@ -243,7 +248,7 @@ describe('a list', () => {
     expect(walked).toEqual(whole)
   })
 
-  test('shows nothing to another tenant', async () => {
+  test('shows nothing to another tenant', async ({ world }) => {
     const other = await world.clientOf()
     const [event] = await all()
     expect((await other.get('/v1/events')).body).toEqual([])
@@ -299,7 +304,7 @@ describe('who waits', () => {
   afterAll(() => server.end())
 
   /** How often the API ran statements with these words here so far, and how many blocks they read. */
-  async function reads(words: string): Promise<{ calls: number; blocks: number }> {
+  async function reads(world: World, words: string): Promise<{ calls: number; blocks: number }> {
     const database = new URL(world.config.DATABASE_URL!).pathname.slice(1)
     const user = new URL(urlAs('api', world.config.DATABASE_URL!)).username
     const [row] = await server<{ calls: number; blocks: number }[]>`
@@ -314,14 +319,14 @@ describe('who waits', () => {
   const waiting = (reader: Client, query = '', wait = 30) =>
     reader.get(`/v1/events?${query}`, { prefer: `wait=${wait}` })
 
-  test('is answered when an event comes, one for which the filter holds', async () => {
+  test('is answered when an event comes, one for which the filter holds', async ({ world }) => {
     const reader = await world.clientOf()
     const [any, one] = [waiting(reader), waiting(reader, 'type=merchant.*')]
-    await tell(reader.tenant_id)
+    await tell(world, reader.tenant_id)
     await sequenceAll(world.sql)
     const first = await any
     expect([sequencesOf(first.body), first.headers.get('preference-applied')]).toEqual([[1], 'wait=30'])
-    await tell(reader.tenant_id, 0, 'merchant.created')
+    await tell(world, reader.tenant_id, 0, 'merchant.created')
     await sequenceAll(world.sql)
     const second = await one
     expect([sequencesOf(second.body), second.headers.get('link')]).toEqual([
@@ -330,11 +335,13 @@ describe('who waits', () => {
     ])
   })
 
-  test('looks again when the queue says that there is something, whether or not there is', async () => {
+  test('looks again when the queue says that there is something, whether or not there is', async ({
+    world,
+  }) => {
     const reader = await world.clientOf()
     const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
     onTestFinished(() => queue.close())
-    const looks = async () => (await reads('select last_sequence from event_sequences')).calls
+    const looks = async () => (await reads(world, 'select last_sequence from event_sequences')).calls
     const before = await looks()
     const answer = waiting(reader)
     // Its own first look is one; nothing is polled of a tenant that never had an event.
@@ -342,14 +349,14 @@ describe('who waits', () => {
       queue.publish([{ id: reader.tenant_id, state: 'succeeded' }])
       expect(await looks()).toBeGreaterThan(before + 2)
     })
-    await tell(reader.tenant_id)
+    await tell(world, reader.tenant_id)
     await sequenceAll(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([1])
   })
 
-  test.each(['', '&type=customer.*', '&type=merchant.*'])(
+  test.for(['', '&type=customer.*', '&type=merchant.*'])(
     'by time, finds its place among many events without reading them: %s',
-    async (type) => {
+    async (type, { world }) => {
       const reader = await world.clientOf()
       await world.sql`
         insert into events (tenant_id, type, subject_id, data, sequenced, sequence, created_at)
@@ -361,14 +368,14 @@ describe('who waits', () => {
       await world.sql`analyze events`
       const found = async (query: string) =>
         sequencesOf((await reader.get(`/v1/events?limit=3${type}&${query}`)).body)
-      const before = await reads('events e')
+      const before = await reads(world, 'events e')
       // The 20,000th, the end of its page, and what would come after it.
       const found_here = [
         await found('created_from=2026-01-03T07:33:20Z'),
         await found('created_from=2026-01-03T07:33:20Z&created_to=2026-01-03T07:33:40Z'),
         await found('created_from=2026-01-03T07:33:20Z&created_to=2026-01-03T07:33:40Z&after=20001'),
       ]
-      const { blocks } = await reads('events e')
+      const { blocks } = await reads(world, 'events e')
       expect(found_here).toEqual(
         type === '&type=merchant.*' ? [[], [], []] : [[20_000, 20_001, 20_002], [20_000, 20_001], []],
       )
@@ -376,16 +383,16 @@ describe('who waits', () => {
     },
   )
 
-  test('by time, is answered by the first event that was created then', async () => {
+  test('by time, is answered by the first event that was created then', async ({ world }) => {
     const reader = await world.clientOf()
-    await tell(reader.tenant_id)
+    await tell(world, reader.tenant_id)
     await sequenceAll(world.sql)
     const [{ created_at }] = (await reader.get('/v1/events')).body
     const [before, after] = [
       waiting(reader, `created_to=${created_at}`, 1),
       waiting(reader, `created_from=${created_at}&after=1`),
     ]
-    await tell(reader.tenant_id)
+    await tell(world, reader.tenant_id)
     await sequenceAll(world.sql)
     expect(sequencesOf((await after).body)).toEqual([2])
     const { body, headers } = await before
@@ -395,7 +402,7 @@ describe('who waits', () => {
     ])
   })
 
-  test.each(['', 'type=merchant.*&'])('reads what it looked at once no more: %s', async (type) => {
+  test.for(['', 'type=merchant.*&'])('reads what it looked at once no more: %s', async (type, { world }) => {
     const reader = await world.clientOf()
     const subject_id = newId()
     await world.sql`
@@ -403,16 +410,18 @@ describe('who waits', () => {
       select ${reader.tenant_id}, 'customer.updated', ${subject_id}, '{"id": "another"}', true, n
       from generate_series(1, 5000) n`
     await world.sql`insert into event_sequences (tenant_id, last_sequence) values (${reader.tenant_id}, 5000)`
-    const before = await reads('from events e')
+    const before = await reads(world, 'from events e')
     const answer = waiting(reader, `${type}subject_id=${subject_id}`)
-    await eventually(async () => expect((await reads('from events e')).calls).toBeGreaterThan(before.calls))
-    const first = await reads('from events e')
+    await eventually(async () =>
+      expect((await reads(world, 'from events e')).calls).toBeGreaterThan(before.calls),
+    )
+    const first = await reads(world, 'from events e')
     for (let looks = first.calls; looks < first.calls + 4; looks++) {
-      await tell(reader.tenant_id)
+      await tell(world, reader.tenant_id)
       await sequenceAll(world.sql)
-      await eventually(async () => expect((await reads('from events e')).calls).toBeGreaterThan(looks))
+      await eventually(async () => expect((await reads(world, 'from events e')).calls).toBeGreaterThan(looks))
     }
-    const then = await reads('from events e')
+    const then = await reads(world, 'from events e')
     await world.sql`
       insert into events (tenant_id, type, subject_id, data)
       values (${reader.tenant_id}, 'merchant.created', ${subject_id}, ${world.sql.json({ id: subject_id })})`
@@ -421,7 +430,7 @@ describe('who waits', () => {
     expect(then.blocks - first.blocks).toBeLessThan((first.blocks - before.blocks) / 2)
   })
 
-  test('is charged for looking again when that takes long', async () => {
+  test('is charged for looking again when that takes long', async ({ world }) => {
     const env = { ...world.env, RATE_LIMIT_RPS: '1', RATE_LIMIT_BURST: '100' }
     const api = await startHere('api', env, createLog('silent', 'test'))
     onTestFinished(() => api.close())
@@ -429,10 +438,12 @@ describe('who waits', () => {
     const client = createClient(api.url!, reader.key)
     const queue = openQueue(queueConfig(world.config), { log: () => {}, process_id: randomUUID() })
     onTestFinished(() => queue.close())
-    const before = await reads('select last_sequence from event_sequences')
+    const before = await reads(world, 'select last_sequence from event_sequences')
     const answer = waiting(client, 'type=merchant.*')
     await eventually(async () =>
-      expect((await reads('select last_sequence from event_sequences')).calls).toBeGreaterThan(before.calls),
+      expect((await reads(world, 'select last_sequence from event_sequences')).calls).toBeGreaterThan(
+        before.calls,
+      ),
     )
     await world.sql.begin(async (tx) => {
       await tx`lock table event_sequences in access exclusive mode`
@@ -445,14 +456,14 @@ describe('who waits', () => {
       })
       await sleep(50)
     })
-    await tell(reader.tenant_id, 0, 'merchant.created')
+    await tell(world, reader.tenant_id, 0, 'merchant.created')
     await sequenceAll(world.sql)
     expect(sequencesOf((await answer).body)).toEqual([1])
     const { headers } = await client.get('/v1/events')
     expect(Number(headers.get('ratelimit-remaining'))).toBeLessThan(98)
   })
 
-  test('is answered with nothing at the end, and at once where there is something', async () => {
+  test('is answered with nothing at the end, and at once where there is something', async ({ world }) => {
     const reader = await world.clientOf()
     const empty = await waiting(reader, 'after=0', 1)
     expect([empty.status, empty.body, empty.headers.get('link')]).toEqual([
@@ -460,7 +471,7 @@ describe('who waits', () => {
       [],
       '</v1/events?after=0>; rel="next"',
     ])
-    await tell(reader.tenant_id)
+    await tell(world, reader.tenant_id)
     await sequenceAll(world.sql)
     expect(sequencesOf((await waiting(reader)).body)).toEqual([1])
   })
@@ -473,7 +484,7 @@ describe('who waits', () => {
     return answers
   }
 
-  test('is answered with nothing when the process closes', async () => {
+  test('is answered with nothing when the process closes', async ({ world }) => {
     const api = await startHere('api', world.env, createLog('silent', 'test'))
     const answers = await crowd(createClient(api.url!, (await world.clientOf()).key))
     await api.close()
@@ -481,17 +492,17 @@ describe('who waits', () => {
     expect(bodies).toEqual(Array.from({ length: 20 }, () => []))
   })
 
-  test('takes no room of lists, and 20 of a key may wait at once', async () => {
+  test('takes no room of lists, and 20 of a key may wait at once', async ({ world }) => {
     const reader = await world.clientOf()
     const answers = await crowd(reader)
     expect((await reader.get('/v1/payments')).status).toBe(200)
-    await tell(reader.tenant_id)
+    await tell(world, reader.tenant_id)
     await sequenceAll(world.sql)
     const seen = (await Promise.all(answers)).filter(({ status }) => status === 200)
     expect(seen.map(({ body }) => sequencesOf(body))).toEqual(Array.from({ length: 20 }, () => [1]))
   })
 
-  test('and leaves makes room for another', async () => {
+  test('and leaves makes room for another', async ({ world }) => {
     const reader = await world.clientOf()
     const leaving = new AbortController()
     const headers = { authorization: `Bearer ${reader.key}`, prefer: 'wait=30' }

@@ -1,26 +1,23 @@
 // The same request twice: one effect, the same answer.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import { metrics } from '#core/metrics.ts'
 import { createClient, freshKey, type Answer } from '#test/client.ts'
 import { createKey } from '#test/environment.ts'
 import { capturedPayment, fault, refund } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-
-beforeAll(async () => {
-  world = await createWorld()
-})
-afterAll(async () => {
-  await world?.close()
-})
+const test = testIn()
 
 const payment = { amount_minor: 1000, currency: 'USD', method: 'card', payment_method: 'pm_card_visa' }
 
-async function count(table: 'customers' | 'payments' | 'refunds', key: string): Promise<number> {
+async function count(
+  world: World,
+  table: 'customers' | 'payments' | 'refunds',
+  key: string,
+): Promise<number> {
   const [row] = await world.sql<{ n: number }[]>`
     select count(*)::int as n from ${world.sql(table)} where tenant_id = ${world.tenant_id} and idempotency_key = ${key}`
   return row!.n
@@ -30,7 +27,7 @@ function replayed({ headers }: Answer): boolean {
   return headers.get('idempotent-replayed') === 'true'
 }
 
-test('a replay answers 201 and byte for byte what was answered first', async () => {
+test('a replay answers 201 and byte for byte what was answered first', async ({ world }) => {
   const body = {
     idempotency_key: freshKey(),
     name: 'Ada',
@@ -48,10 +45,10 @@ test('a replay answers 201 and byte for byte what was answered first', async () 
     const second = await world.client.post('/v1/customers', again)
     expect([second.status, second.text, replayed(second)]).toEqual([201, first.text, true])
   }
-  expect(await count('customers', body.idempotency_key)).toBe(1)
+  expect(await count(world, 'customers', body.idempotency_key)).toBe(1)
 })
 
-test('where the key was seen, a replay makes no accepting statement', async () => {
+test('where the key was seen, a replay makes no accepting statement', async ({ world }) => {
   const accepting = async (step: string) => {
     const { values } = await metrics.statement.get()
     const ofStep = ({ metricName, labels }: (typeof values)[number]) =>
@@ -70,7 +67,9 @@ test('where the key was seen, a replay makes no accepting statement', async () =
   }
 })
 
-test('what one process accepted is replayed by another, for customers and payments, and so is what it refuses', async () => {
+test('what one process accepted is replayed by another, for customers and payments, and so is what it refuses', async ({
+  world,
+}) => {
   const { secret } = await createKey(world.sql, 'acme')
   const api = await startApi({ ...world.config, API_PORT: 0 }, createLog('silent', 'test'))
   onTestFinished(() => api.close())
@@ -89,7 +88,7 @@ test('what one process accepted is replayed by another, for customers and paymen
   }
 })
 
-test('a replay answers the resource as it is now', async () => {
+test('a replay answers the resource as it is now', async ({ world }) => {
   const body = { idempotency_key: freshKey(), name: 'Ada' }
   const { id } = (await world.client.post('/v1/customers', body)).body
   await world.client.patch(`/v1/customers/${id}`, { name: 'Ada L.' })
@@ -100,7 +99,7 @@ test('a replay answers the resource as it is now', async () => {
   expect(deleted.body).toMatchObject({ id, name: null, deleted_at: expect.any(String) })
 })
 
-test('the same key with other content is refused and changes nothing', async () => {
+test('the same key with other content is refused and changes nothing', async ({ world }) => {
   const body = { idempotency_key: freshKey(), name: 'Ada', metadata: { a: 1 } }
   const first = await world.client.post('/v1/customers', body)
   for (const other of [
@@ -116,7 +115,7 @@ test('the same key with other content is refused and changes nothing', async () 
   expect((await world.client.get(`/v1/customers/${first.body.id}`)).body).toEqual(first.body)
 })
 
-test('the header alone is enough; if the field is sent too, both must be equal', async () => {
+test('the header alone is enough; if the field is sent too, both must be equal', async ({ world }) => {
   const key = freshKey()
   const first = await world.client.post('/v1/customers', { name: 'Ada' }, { 'idempotency-key': key })
   expect([first.status, first.body.idempotency_key]).toEqual([201, key])
@@ -134,7 +133,7 @@ test('the header alone is enough; if the field is sent too, both must be equal',
   expect([missing.status, missing.body.error.param]).toEqual([400, 'idempotency_key'])
 })
 
-test('a key is 1 to 255 visible characters, wherever it stands', async () => {
+test('a key is 1 to 255 visible characters, wherever it stands', async ({ world }) => {
   for (const key of ['.', '..', '', ' ', 'a b', 'tab\there', 'a\u200bb', 'x'.repeat(256)]) {
     const refused = await world.client.post('/v1/customers', { idempotency_key: key })
     expect([key, refused.status, refused.body.error.param]).toEqual([key, 400, 'idempotency_key'])
@@ -154,7 +153,7 @@ test('a key is 1 to 255 visible characters, wherever it stands', async () => {
   }
 })
 
-test('a key in quotes, as the standard has it, is the key without them', async () => {
+test('a key in quotes, as the standard has it, is the key without them', async ({ world }) => {
   const key = `${freshKey()}"\\`
   const quoted = `"${key.replaceAll(/["\\]/g, String.raw`\$&`)}"`
   const first = await world.client.post('/v1/customers', {}, { 'idempotency-key': quoted })
@@ -170,7 +169,7 @@ test('a key in quotes, as the standard has it, is the key without them', async (
   expect([other.status, other.body.idempotency_key]).toEqual([201, open])
 })
 
-test('the same key 200 times at once creates one customer, and the rest replay it', async () => {
+test('the same key 200 times at once creates one customer, and the rest replay it', async ({ world }) => {
   const body = { idempotency_key: freshKey(), name: 'Ada' }
   const answers = await Promise.all(
     Array.from({ length: 200 }, () => world.client.post('/v1/customers', body)),
@@ -178,10 +177,10 @@ test('the same key 200 times at once creates one customer, and the rest replay i
   expect(new Set(answers.map(({ status, text }) => `${status} ${text}`)).size).toBe(1)
   expect(answers[0]!.status).toBe(201)
   expect(answers.filter(replayed)).toHaveLength(199)
-  expect(await count('customers', body.idempotency_key)).toBe(1)
+  expect(await count(world, 'customers', body.idempotency_key)).toBe(1)
 })
 
-test('one of 200 contents wins a key, and the others are refused', async () => {
+test('one of 200 contents wins a key, and the others are refused', async ({ world }) => {
   const key = freshKey()
   const answers = await Promise.all(
     Array.from({ length: 200 }, (_, i) =>
@@ -194,10 +193,12 @@ test('one of 200 contents wins a key, and the others are refused', async () => {
     expect([status, body.error.code]).toEqual([422, 'idempotency_key_reused'])
   for (const { status, body } of answers) expect(status === 201 ? body : won).toEqual(won)
   expect(answers.filter(({ status }) => status === 201)).toHaveLength(50)
-  expect(await count('customers', key)).toBe(1)
+  expect(await count(world, 'customers', key)).toBe(1)
 })
 
-test('the same key 200 times at once is one payment at the processor, and every caller gets its outcome', async () => {
+test('the same key 200 times at once is one payment at the processor, and every caller gets its outcome', async ({
+  world,
+}) => {
   const body = { ...payment, idempotency_key: freshKey() }
   const answers = await Promise.all(
     Array.from({ length: 200 }, () => world.client.post('/v1/payments', body)),
@@ -205,13 +206,13 @@ test('the same key 200 times at once is one payment at the processor, and every 
   for (const answer of answers) expect([answer.status, answer.body.status]).toEqual([201, 'authorized'])
   expect(new Set(answers.map((answer) => answer.body.id)).size).toBe(1)
   expect(answers.filter(replayed)).toHaveLength(199)
-  expect(await count('payments', body.idempotency_key)).toBe(1)
+  expect(await count(world, 'payments', body.idempotency_key)).toBe(1)
   const ours = { 'metadata[sluice_payment_id]': answers[0]!.body.id }
   const effects = await world.provider('stripe').effects(ours)
   expect(effects.map(({ effect }: { effect: string }) => effect)).toEqual(['authorize'])
 })
 
-test('while the first is still under way a replay joins its wait, or answers 202', async () => {
+test('while the first is still under way a replay joins its wait, or answers 202', async ({ world }) => {
   const held = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
@@ -234,7 +235,9 @@ test('while the first is still under way a replay joins its wait, or answers 202
   expect(answers.map(replayed)).toEqual([false, true])
 })
 
-test('a payment that was declined is declined again by its key, without asking the processor', async () => {
+test('a payment that was declined is declined again by its key, without asking the processor', async ({
+  world,
+}) => {
   const body = { ...payment, payment_method: 'pm_card_chargeDeclined', idempotency_key: freshKey() }
   const first = await world.client.post('/v1/payments', body)
   expect([first.status, first.body.error.code]).toEqual([402, 'payment_declined'])
@@ -249,7 +252,7 @@ test('a payment that was declined is declined again by its key, without asking t
   )
 })
 
-test('a refusal is not remembered: the same key may try again', async () => {
+test('a refusal is not remembered: the same key may try again', async ({ world }) => {
   const idempotency_key = freshKey()
   for (const wrong of [{ name: 1 }, { nope: true }, { name: 'x'.repeat(257) }])
     expect((await world.client.post('/v1/customers', { idempotency_key, ...wrong })).status).toBe(400)
@@ -260,7 +263,9 @@ test('a refusal is not remembered: the same key may try again', async () => {
   expect((await world.client.post('/v1/payments', { ...payment, idempotency_key })).status).toBe(201)
 })
 
-test('the same key is independent on another route, for another payment and for another tenant', async () => {
+test('the same key is independent on another route, for another payment and for another tenant', async ({
+  world,
+}) => {
   const idempotency_key = freshKey()
   const customer = await world.client.post('/v1/customers', { idempotency_key })
   const one = await world.client.post('/v1/payments', { ...payment, idempotency_key })
@@ -303,7 +308,7 @@ test('the same key is independent on another route, for another payment and for 
   )
 })
 
-test('the requests of a key come in pages, those of one moment on the same page', async () => {
+test('the requests of a key come in pages, those of one moment on the same page', async ({ world }) => {
   const key = freshKey()
   const remember = (count: number, age: string) => world.sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
@@ -334,7 +339,9 @@ test('the requests of a key come in pages, those of one moment on the same page'
   expect((await world.client.get(`/v1/idempotency_keys/${key}?limit=101`)).body.error.param).toBe('limit')
 })
 
-test('a key older than 30 days is forgotten, and still cannot create a second resource', async () => {
+test('a key older than 30 days is forgotten, and still cannot create a second resource', async ({
+  world,
+}) => {
   const customer = { idempotency_key: freshKey(), name: 'Ada' }
   const bought = { ...payment, idempotency_key: freshKey() }
   await world.client.post('/v1/customers', customer)
@@ -352,11 +359,11 @@ test('a key older than 30 days is forgotten, and still cannot create a second re
     expect([refused.status, refused.body.error.code]).toEqual([422, 'idempotency_key_reused'])
     expect(refused.body.error.message).toContain('30 days')
   }
-  expect(await count('customers', customer.idempotency_key)).toBe(1)
-  expect(await count('payments', bought.idempotency_key)).toBe(1)
+  expect(await count(world, 'customers', customer.idempotency_key)).toBe(1)
+  expect(await count(world, 'payments', bought.idempotency_key)).toBe(1)
 })
 
-test('the work of a caller who disconnects is done, and the key shows it', async () => {
+test('the work of a caller who disconnects is done, and the key shows it', async ({ world }) => {
   const held = await fault(world, {
     match: { method: 'POST', path: '^/v1/payment_intents$' },
     fault: 'hold',
@@ -382,7 +389,9 @@ test('the work of a caller who disconnects is done, and the key shows it', async
   expect([answer.status, answer.body.status, replayed(answer)]).toEqual([201, 'authorized', true])
 })
 
-test('a field that is null or left out is the same, and the order of fields does not matter', async () => {
+test('a field that is null or left out is the same, and the order of fields does not matter', async ({
+  world,
+}) => {
   const { id } = await capturedPayment(world.client)
   const idempotency_key = freshKey()
   const first = await refund(world.client, id, {
@@ -423,7 +432,7 @@ test('a field that is null or left out is the same, and the order of fields does
   expect(canceled.map(({ status }) => status)).toEqual([200, 200])
 })
 
-test('a replay does not undo requests that are accepted in the same batch', async () => {
+test('a replay does not undo requests that are accepted in the same batch', async ({ world }) => {
   const { id: captured } = await capturedPayment(world.client, { amount_minor: 5000 })
   const creates: [path: string, body: Record<string, unknown>][] = [
     ['/v1/customers', { name: 'Ada' }],
@@ -435,16 +444,16 @@ test('a replay does not undo requests that are accepted in the same batch', asyn
     const ask = (idempotency_key: string) =>
       world.client.post(path, { ...body, idempotency_key }, { prefer: 'respond-async' })
     for (const answer of await Promise.all(known.map(ask))) expect(answer.status).toBeLessThan(300)
-    const before = await drawn()
+    const before = await drawn(world)
     const answers = await Promise.all(known.flatMap((key) => [ask(key), ask(freshKey())]))
     expect(answers.map(replayed)).toEqual(known.flatMap(() => [true, false]))
     // Each try to write a row draws from this sequence, also one that is undone.
-    expect([path, ((await drawn()) - before + 1000) % 1000]).toEqual([path, known.length])
+    expect([path, ((await drawn(world)) - before + 1000) % 1000]).toEqual([path, known.length])
   }
   await world.drain()
 })
 
-async function drawn(): Promise<number> {
+async function drawn(world: World): Promise<number> {
   const [row] = await world.sql<{ last_value: number }[]>`select last_value from created_at_microseconds`
   return row!.last_value
 }

@@ -1,5 +1,5 @@
 // Growth: finished jobs move to the history, can still be looked up, and are dropped with their partition.
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { connectDatabase } from '#core/pool.ts'
 import type { Sql } from '#core/db.ts'
 import { metrics } from '#core/metrics.ts'
@@ -24,24 +24,22 @@ import { capturedPayment, createPayment, eventually, heldPayment, paymentIn, ref
 import { deliver, listEvents, madeUp, notificationId } from '#test/stripe-events.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, testIn, type World } from '#test/world.ts'
 
 const LONG_AGO = '2020-01-01T00:00:00Z'
 
-let world: World
 /** As a worker asks. */
 let worker: Sql
-beforeAll(async () => {
-  world = await createWorld()
+const test = testIn()
+test.beforeAll(async ({ world }) => {
   worker = connectDatabase(urlAs('worker', world.config.DATABASE_URL!), { max: 2, application_name: 'test' })
 })
 afterAll(async () => {
   await worker?.end()
-  await world?.close()
 })
 
 /** As if all that is finished had been so for two hours. Called again, it moves only what has finished since. */
-async function twoHoursPass(): Promise<void> {
+async function twoHoursPass(world: World): Promise<void> {
   await world.sql`
     update jobs set finished_at = finished_at - interval '2 hours' where finished_at > now() - interval '1 hour'`
   // Those without a job are moved by their own times.
@@ -52,9 +50,9 @@ async function twoHoursPass(): Promise<void> {
     where coalesce(applied_at, received_at) > now() - interval '1 hour' and not exists (select from jobs j where j.id = n.id)`
 }
 
-async function movedByWorker(): Promise<void> {
+async function movedByWorker(world: World): Promise<void> {
   await eventually(async () => {
-    await twoHoursPass()
+    await twoHoursPass(world)
     await world.sql`update recurring_work set due_at = now(), position = null where name like 'moving %'`
     expect(await world.sql`select name from jobs where state in ('succeeded', 'failed')`).toHaveLength(0)
     const over = await world.sql`
@@ -64,7 +62,9 @@ async function movedByWorker(): Promise<void> {
   })
 }
 
-test('moved jobs stay in timelines, replays and audits, and their notifications are not stored again', async () => {
+test('moved jobs stay in timelines, replays and audits, and their notifications are not stored again', async ({
+  world,
+}) => {
   const body = {
     amount_minor: 1000,
     currency: 'USD',
@@ -85,7 +85,7 @@ test('moved jobs stay in timelines, replays and audits, and their notifications 
   })
   await world.drain()
   // That time passes is made by moving when jobs ended, which is when their last attempts ended, and when notifications came.
-  await twoHoursPass()
+  await twoHoursPass(world)
   const seen = async () => [
     JSON.parse((await world.client.get(`/v1/payments/${payment.id}/timeline`)).text, (name, value) =>
       name === 'ended_at' ? '' : value,
@@ -95,7 +95,7 @@ test('moved jobs stay in timelines, replays and audits, and their notifications 
   const before = await seen()
   expect(JSON.stringify(before)).toMatch(/"attempt".*"provider_call".*"notification"/s)
 
-  await movedByWorker()
+  await movedByWorker(world)
   for (const table of ['jobs', 'job_attempts', 'notifications'])
     expect([table, (await world.sql`select from ${world.sql(table)}`).length]).toEqual([table, 0])
   expect(await seen()).toEqual(before)
@@ -109,13 +109,15 @@ test('moved jobs stay in timelines, replays and audits, and their notifications 
   expect((await auditChanges(world.sql, LONG_AGO, [])).problems).toEqual([])
 })
 
-test('jobs are not moved while they are open, discarded, just finished, or their notification is not applied', async () => {
+test('jobs are not moved while they are open, discarded, just finished, or their notification is not applied', async ({
+  world,
+}) => {
   await heldPayment(world.client)
   const parked = madeUp('payment_intent.succeeded', { id: 'pi_nobody', object: 'payment_intent' })
   const lost = madeUp('payment_intent.succeeded', { id: 'pi_lost', object: 'payment_intent' })
   for (const event of [parked, lost]) await deliver(world, event)
   await world.drain()
-  await twoHoursPass()
+  await twoHoursPass(world)
   await world.sql`
     update jobs set state = 'succeeded', finished_at = now() - interval '2 hours' where id = ${notificationId(lost)}`
   await world.sql`
@@ -134,13 +136,13 @@ test('jobs are not moved while they are open, discarded, just finished, or their
   await world.sql`delete from jobs where id = ${notificationId(lost)} or queue = 'nobody'`
 })
 
-test.each([
+test.for([
   ['jobs', 'job_history', []],
   ['job_attempts', 'job_attempt_history', ['finished_at timestamp with time zone']],
   ['notifications', 'notification_history', ['finished_at timestamp with time zone']],
-])(
+] as const)(
   'the columns of %s stand in its history in the same order: they are moved by position',
-  async (table, history, first) => {
+  async ([table, history, first], { world }) => {
     const columnsOf = async (name: string) => {
       const rows = await world.sql<{ name: string; type: string }[]>`
       select attname as name, format_type(atttypid, atttypmod) as type from pg_attribute
@@ -151,7 +153,7 @@ test.each([
   },
 )
 
-test('no column makes gathering statistics read more than a small sample', async () => {
+test('no column makes gathering statistics read more than a small sample', async ({ world }) => {
   const columns = await world.sql<{ name: string }[]>`
     select c.relname || '.' || a.attname as name from pg_attribute a join pg_class c on c.oid = a.attrelid
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and a.attnum > 0 and not a.attisdropped
@@ -161,13 +163,13 @@ test('no column makes gathering statistics read more than a small sample', async
 })
 
 describe('partitions', () => {
-  const named = async (parent: string) =>
+  const named = async (world: World, parent: string) =>
     (
       await world.sql<{ name: string }[]>`select name from partitions where parent = ${parent} order by name`
     ).map(({ name }) => name)
 
   /** The first partition ends so many days ago, as it does when time has passed. */
-  async function aged(parent: string, days: number, first = `${parent}_before`): Promise<void> {
+  async function aged(world: World, parent: string, days: number, first = `${parent}_before`): Promise<void> {
     await world.sql.begin(async (tx) => {
       const [bound] = await tx<{ to_time: string; ended: string }[]>`
         select to_time, date_trunc('day', now() - ${days} * interval '1 day') as ended from partitions where name = ${first}`
@@ -184,11 +186,13 @@ describe('partitions', () => {
     })
   }
 
-  test('are made for the coming weeks, and a row that fits none is stored all the same and counted', async () => {
+  test('are made for the coming weeks, and a row that fits none is stored all the same and counted', async ({
+    world,
+  }) => {
     await eventually(async () => {
       await makeNextPartition(worker)
       for (const parent of ['sequenced_events', 'webhook_deliveries'])
-        expect([parent, (await named(parent)).length]).toEqual([parent, 6])
+        expect([parent, (await named(world, parent)).length]).toEqual([parent, 6])
     })
     await world.sql`
       insert into events (tenant_id, type, subject_id, data, created_at, sequenced)
@@ -199,18 +203,20 @@ describe('partitions', () => {
     expect(metrics.strays).toBeDefined()
   })
 
-  test('are dropped when they are older than the retention of their kind; payments and ledger stay, and the audit holds', async () => {
+  test('are dropped when they are older than the retention of their kind; payments and ledger stay, and the audit holds', async ({
+    world,
+  }) => {
     const { id } = await capturedPayment(world.client)
     await world.drain()
     await sequenceAll(world.sql)
     await world.sql`update payments set created_at = created_at - interval '60 days'`
-    await aged('sequenced_events', 40, 'events_before')
+    await aged(world, 'sequenced_events', 40, 'events_before')
     await world.sql`update events set created_at = created_at - interval '60 days'`
     await heldPayment(world.client)
     await sequenceAll(world.sql)
-    await movedByWorker()
-    await aged('job_history', 40)
-    await aged('job_attempt_history', 40)
+    await movedByWorker(world)
+    await aged(world, 'job_history', 40)
+    await aged(world, 'job_attempt_history', 40)
     const kindsOf = async () =>
       (await world.client.get(`/v1/payments/${id}/timeline`)).body.map(({ kind }: { kind: string }) => kind)
     expect(await kindsOf()).toContain('event')
@@ -228,7 +234,9 @@ describe('partitions', () => {
     expect((await auditEverything(world.sql)).problems).toEqual([])
   })
 
-  test('of events and their deliveries are dropped together, and take no event with them that is not in the feed yet', async () => {
+  test('of events and their deliveries are dropped together, and take no event with them that is not in the feed yet', async ({
+    world,
+  }) => {
     const sequencer = await world.sql.reserve()
     onTestFinished(() => sequencer.release())
     await sequencer`begin`
@@ -250,8 +258,8 @@ describe('partitions', () => {
     await sequencer`rollback`
   })
 
-  test('are dropped without making anybody wait', async () => {
-    await aged('notification_history', 40)
+  test('are dropped without making anybody wait', async ({ world }) => {
+    await aged(world, 'notification_history', 40)
     const reader = await world.sql.reserve()
     onTestFinished(() => reader.release())
     await reader`begin`
@@ -261,7 +269,7 @@ describe('partitions', () => {
     expect(await dropNextPartition(worker, 'notifications', 31)).toBe('notification_history_before')
   })
 
-  test('cannot be dropped in any other way, nor while they are young', async () => {
+  test('cannot be dropped in any other way, nor while they are young', async ({ world }) => {
     await expect(dropNextPartition(worker, 'events', 30)).rejects.toMatchObject({ code: '22023' })
     await expect(worker`select drop_next_partition('payments', 400)`).rejects.toMatchObject({ code: '22023' })
     for (const role of ['api', 'webhooks', 'reader'] as const) {
@@ -278,7 +286,7 @@ describe('partitions', () => {
   })
 })
 
-test('old keys are deleted as fast as they become old, by all workers', async () => {
+test('old keys are deleted as fast as they become old, by all workers', async ({ world }) => {
   await world.sql`
     insert into idempotency_keys (tenant_id, key, scope, fingerprint, resource, resource_id, created_at)
     select ${world.tenant_id}, 'old-' || n, 'x', 'x', 'customer', gen_random_uuid(), now() - interval '31 days'
@@ -288,7 +296,7 @@ test('old keys are deleted as fast as they become old, by all workers', async ()
   )
 })
 
-test('a payment whose buyer never acts is canceled at the processor, as abandoned', async () => {
+test('a payment whose buyer never acts is canceled at the processor, as abandoned', async ({ world }) => {
   const waiting = async () => {
     const { body } = await createPayment(world.client, { payment_method: undefined })
     expect(body).toMatchObject({ status: 'requires_action' })

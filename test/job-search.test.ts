@@ -1,5 +1,5 @@
 // The search for jobs: what operators filter by, in pages that hold while jobs come and go, however many there are.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect } from 'vitest'
 import type { Sql } from '#core/db.ts'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -9,13 +9,12 @@ import { findStory, storySchema } from '#domain/operations/story.ts'
 import { freshKey } from '#test/client.ts'
 import { capturedPayment, eventually, refund } from '#test/payments.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
 /** As the dashboard connects. */
 let dashboard: Sql
-beforeAll(async () => {
-  world = await createWorld({ notifications: false })
+const test = testIn({ notifications: false })
+test.beforeAll(async ({ world }) => {
   dashboard = connectDatabase(urlAs('dashboard', world.config.DATABASE_URL!), {
     max: 2,
     application_name: 'test-dashboard',
@@ -23,13 +22,12 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await dashboard?.end()
-  await world?.close()
 })
 
 const find = async (search: JobSearch, limit = 100) =>
   (await searchJobs(dashboard, search, { limit })).items.map(({ id }) => id)
 
-test('a job is found by all that people have of it', async () => {
+test('a job is found by all that people have of it', async ({ world }) => {
   const { client } = world
   const payment = await capturedPayment(client)
   const key = freshKey()
@@ -79,7 +77,7 @@ test('a job is found by all that people have of it', async () => {
 })
 
 /** Open jobs, or such that are over, of this name. */
-async function jobs(name: string, count: number, over = false): Promise<void> {
+async function jobs(world: World, name: string, count: number, over = false): Promise<void> {
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, run_at, state, created_at, finished_at, last_error)
     select uuidv7(), ${world.tenant_id}, 'compliance', ${name}, '{}', 1, 'infinity',
@@ -88,9 +86,11 @@ async function jobs(name: string, count: number, over = false): Promise<void> {
     from generate_series(1, ${count}) n`
 }
 
-test('pages go on and back over open jobs, those that are over and their history, while jobs arrive', async () => {
-  await jobs('some.work', 25)
-  await jobs('some.work', 7000, true)
+test('pages go on and back over open jobs, those that are over and their history, while jobs arrive', async ({
+  world,
+}) => {
+  await jobs(world, 'some.work', 25)
+  await jobs(world, 'some.work', 7000, true)
   // Those older than an hour are in the history then.
   await world.sql`select move_finished_jobs('-infinity', ${newId()}, 20000)`
   const search = { state: 'all', name: 'some.work' } as const
@@ -102,7 +102,7 @@ test('pages go on and back over open jobs, those that are over and their history
   const pages: Awaited<ReturnType<typeof searchJobs>>[] = []
   for (let after: string | undefined; ; after = pages.at(-1)!.next!) {
     pages.push(await searchJobs(dashboard, search, { limit: 1000, ...(after && { after }) }))
-    await jobs('some.work', 1)
+    await jobs(world, 'some.work', 1)
     if (pages.at(-1)!.next === null) break
     expect(pages.length).toBeLessThan(10)
   }
@@ -121,16 +121,18 @@ test('pages go on and back over open jobs, those that are over and their history
   expect(back).toHaveLength(before_last.length + pages.length)
 })
 
-test('an act is promised what it takes, and a page without jobs leads back to the one before it', async () => {
-  await jobs('old.work', 9, true)
+test('an act is promised what it takes, and a page without jobs leads back to the one before it', async ({
+  world,
+}) => {
+  await jobs(world, 'old.work', 9, true)
   await world.sql`update jobs set state = 'discarded', finished_at = now() - interval '31 days' where name = 'old.work'`
   await world.sql`select move_finished_jobs('-infinity', ${newId()}, 20000)`
   const search = { state: 'discarded', name: 'old.work' } as const
   expect(await countJobs(dashboard, search, { most: 100 })).toEqual({ count: 9, more: false })
   expect(await countJobs(dashboard, search, { for_act: true })).toEqual({ count: 0, more: false })
 
-  await jobs('sparse.work', 3)
-  await jobs('other.work', 12)
+  await jobs(world, 'sparse.work', 3)
+  await jobs(world, 'other.work', 12)
   await world.sql`update jobs set created_at = created_at - interval '1 minute' where name = 'other.work'`
   const sparse = { state: 'open', name: 'sparse.work' } as const
   const ids = await find(sparse)
@@ -153,7 +155,9 @@ test('an act is promised what it takes, and a page without jobs leads back to th
   expect(back).toEqual(pages.slice(0, empty).flatMap(({ items }) => items.map(({ id }) => id)))
 })
 
-test('a search for what is rare looks at a part, says how far, and finds it in the end', async () => {
+test('a search for what is rare looks at a part, says how far, and finds it in the end', async ({
+  world,
+}) => {
   await world.sql`
     insert into jobs (id, tenant_id, queue, name, payload, max_attempts, state, created_at, finished_at, last_error)
     values (${newId()}, ${world.tenant_id}, 'ai', 'rare.work', '{}', 1, 'failed', now() - interval '9 days',
@@ -171,7 +175,9 @@ test('a search for what is rare looks at a part, says how far, and finds it in t
   })
 })
 
-test('the story of a payment has its jobs and the deliveries of its events, and of no other', async () => {
+test('the story of a payment has its jobs and the deliveries of its events, and of no other', async ({
+  world,
+}) => {
   const shop = await world.clientOf()
   const url = 'https://receiver.invalid/hook'
   const endpoint = await shop.post('/v1/webhook_endpoints', { url, types: ['payment.captured'] })
@@ -204,7 +210,7 @@ test('the story of a payment has its jobs and the deliveries of its events, and 
   expect([foreign.jobs, foreign.events, foreign.deliveries]).toEqual([[], [], []])
 })
 
-test('what waits is in the latest stretch of a story, however much there is', async () => {
+test('what waits is in the latest stretch of a story, however much there is', async ({ world }) => {
   const shop = await world.clientOf()
   const { id } = await capturedPayment(shop)
   await world.sql`

@@ -1,6 +1,6 @@
 // API keys: made by a command, rotated with grace, revoked everywhere within a second.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { createLog } from '#core/log.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '#domain/api-keys.ts'
@@ -10,33 +10,35 @@ import { createClient, freshKey } from '#test/client.ts'
 import { runCommand } from '#test/commands.ts'
 import { readDocument, routesOf } from '#test/documentation.ts'
 import { byTest } from '#test/environment.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const SECRET = /sk_live_[a-z0-9-]+_[0-9A-Za-z]{32}/
 const ID = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/
 
-let world: World
 let second: Awaited<ReturnType<typeof startApi>>
 
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
+const test = testIn({ parts: ['api'] })
+test.beforeAll(async ({ world }) => {
   second = await startApi(world.config, createLog('silent', 'test'))
 })
 afterAll(async () => {
   await second?.close()
-  await world?.close()
 })
 
-function keys(...args: string[]) {
+function keys(world: World, ...args: string[]) {
   return runCommand('src/commands/keys.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
 }
 
-async function statusOf(secret: string, url = world.client.url): Promise<number> {
+async function statusOf(world: World, secret: string, url = world.client.url): Promise<number> {
   return (await createClient(url, secret).get('/v1/customers')).status
 }
 
-async function made(scopes = 'customer:write', tenant = 'shop'): Promise<{ id: string; secret: string }> {
-  const { code, stdout } = await keys('create', '--tenant', tenant, '--scopes', scopes)
+async function made(
+  world: World,
+  scopes = 'customer:write',
+  tenant = 'shop',
+): Promise<{ id: string; secret: string }> {
+  const { code, stdout } = await keys(world, 'create', '--tenant', tenant, '--scopes', scopes)
   expect(code).toBe(0)
   return shown({ stdout })
 }
@@ -45,14 +47,14 @@ function shown({ stdout }: { stdout: string }): { id: string; secret: string } {
   return { id: ID.exec(stdout)![0], secret: SECRET.exec(stdout)![0] }
 }
 
-test('a revoked key is refused by every process within a second', async () => {
+test('a revoked key is refused by every process within a second', async ({ world }) => {
   const client = await world.clientOf()
   const urls = [world.client.url, second.url]
-  for (const url of urls) expect(await statusOf(client.key, url)).toBe(200)
+  for (const url of urls) expect(await statusOf(world, client.key, url)).toBe(200)
   const lastAccepted = urls.map(async (url) => {
     for (let accepted_at = 0; ; await sleep(5)) {
       const asked_at = performance.now()
-      if ((await statusOf(client.key, url)) === 401) return accepted_at
+      if ((await statusOf(world, client.key, url)) === 401) return accepted_at
       accepted_at = asked_at
     }
   })
@@ -65,15 +67,15 @@ test('a revoked key is refused by every process within a second', async () => {
     expect(accepted_at).toBeGreaterThan(0)
     expect(accepted_at - revoked_at).toBeLessThan(1000)
   }
-  for (const url of urls) expect(await statusOf(client.key, url)).toBe(401)
+  for (const url of urls) expect(await statusOf(world, client.key, url)).toBe(401)
 })
 
-test('a key stops working when it expires, also while it is in use', async () => {
+test('a key stops working when it expires, also while it is in use', async ({ world }) => {
   const tenant = await ensureTenant(world.sql, 'expiring')
   const by = byTest(tenant.id)
   const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
   const past = await createApiKey(world.sql, tenant, over, by)
-  expect(await statusOf(past.secret)).toBe(401)
+  expect(await statusOf(world, past.secret)).toBe(401)
   // Looked up so shortly before its end that a process which believed every look-up for as long would go on taking it.
   let soon: { secret: string; ends: number }
   do {
@@ -87,12 +89,14 @@ test('a key stops working when it expires, also while it is in use', async () =>
     soon = { secret, ends }
     await sleep(ends - 400 - Date.now())
     // On a machine that was busy it is over by now: another one.
-  } while ((await statusOf(soon.secret)) !== 200)
+  } while ((await statusOf(world, soon.secret)) !== 200)
   await sleep(soon.ends + 200 - Date.now())
-  expect(await statusOf(soon.secret)).toBe(401)
+  expect(await statusOf(world, soon.secret)).toBe(401)
 })
 
-test('a rotated key goes on working for its grace period, and the new one has its scopes', async () => {
+test('a rotated key goes on working for its grace period, and the new one has its scopes', async ({
+  world,
+}) => {
   const tenant = await ensureTenant(world.sql, 'rotating')
   const by = byTest(tenant.id)
   const asked = { name: 'shop', scopes: ['customer:write' as const], expires_at: null }
@@ -106,11 +110,13 @@ test('a rotated key goes on working for its grace period, and the new one has it
     expect([answer.status, answer.body.tenant_id]).toEqual([201, tenant.id])
   }
   await rotateApiKey(world.sql, tenant, fresh.id, 0, by)
-  for (let status = 200; status === 200; await sleep(20)) status = await statusOf(fresh.secret)
-  expect(await statusOf(old.secret)).toBe(200)
+  for (let status = 200; status === 200; await sleep(20)) status = await statusOf(world, fresh.secret)
+  expect(await statusOf(world, old.secret)).toBe(200)
 })
 
-test('the new key expires when the old one would have, and an expired key cannot be rotated', async () => {
+test('the new key expires when the old one would have, and an expired key cannot be rotated', async ({
+  world,
+}) => {
   const tenant = await ensureTenant(world.sql, 'ending')
   const by = byTest(tenant.id)
   const expires_at = '2099-01-01T00:00:00Z'
@@ -121,20 +127,20 @@ test('the new key expires when the old one would have, and an expired key cannot
   const left = (await listApiKeys(world.sql, tenant.id)).find(({ id }) => id === old.id)
   expect(Date.parse(left!.expires_at!)).toBeLessThan(Date.now() + 120_000)
   const over = await createApiKey(world.sql, tenant, { ...ending, expires_at: '2020-01-01T00:00:00Z' }, by)
-  const refused = await keys('rotate', '--tenant', 'ending', '--id', over.id)
+  const refused = await keys(world, 'rotate', '--tenant', 'ending', '--id', over.id)
   expect([refused.code, refused.stderr]).toEqual([1, 'There is no such key, or it is revoked or expired.\n'])
   expect(await listApiKeys(world.sql, tenant.id)).toHaveLength(3)
 })
 
-test('the command makes a key that works at once and is shown once', async () => {
-  const { id, secret } = await made('customer:write,payments:read', 'front-shop')
+test('the command makes a key that works at once and is shown once', async ({ world }) => {
+  const { id, secret } = await made(world, 'customer:write,payments:read', 'front-shop')
   expect(secret.startsWith('sk_live_front-shop_')).toBe(true)
   const client = createClient(world.client.url, secret)
   expect((await client.post('/v1/customers', { idempotency_key: freshKey() })).status).toBe(201)
   expect((await client.get('/v1/payments')).status).toBe(200)
   expect((await client.post('/v1/payments', {})).body.error.message).toBe('Missing scope: payments:write')
 
-  const listed = await keys('list', '--tenant', 'front-shop')
+  const listed = await keys(world, 'list', '--tenant', 'front-shop')
   expect(listed.stdout).toContain(id)
   expect(listed.stdout).toContain(`...${secret.slice(-4)}`)
   expect(listed.stdout).toContain('valid')
@@ -144,50 +150,52 @@ test('the command makes a key that works at once and is shown once', async () =>
   expect(row!.row).not.toContain(secret.slice(19))
 })
 
-test('the command makes keys that expire, or with every scope', async () => {
+test('the command makes keys that expire, or with every scope', async ({ world }) => {
   const asked = ['create', '--tenant', 'expiries', '--scopes', 'all', '--expires']
-  const { id, secret: ending } = shown(await keys(...asked, '2099-01-01T00:00:00Z'))
-  expect(await statusOf(ending)).toBe(200)
+  const { id, secret: ending } = shown(await keys(world, ...asked, '2099-01-01T00:00:00Z'))
+  expect(await statusOf(world, ending)).toBe(200)
   for (const given of ['2098-02-03', '2098-02-03T02:00:00+02:00']) {
-    const key = shown(await keys(...asked, given))
-    const { stdout } = await keys('list', '--tenant', 'expiries')
+    const key = shown(await keys(world, ...asked, given))
+    const { stdout } = await keys(world, 'list', '--tenant', 'expiries')
     expect(stdout).toContain(`${key.id}  ...${key.secret.slice(-4)}  expires 2098-02-03T00:00:00`)
   }
   const tenant = await ensureTenant(world.sql, 'expiries')
   const by = byTest(tenant.id)
   const over = { name: 'x', scopes: [], expires_at: '2020-01-01T00:00:00Z' }
   const { id: expired } = await createApiKey(world.sql, tenant, over, by)
-  const { stdout } = await keys('list', '--tenant', 'expiries')
+  const { stdout } = await keys(world, 'list', '--tenant', 'expiries')
   expect(stdout).toMatch(new RegExp(`${id}  \\S+  expires 2099`))
   expect(stdout).toMatch(new RegExp(`${expired}  \\S+  expired 2020`))
-  const { secret } = await made('all')
+  const { secret } = await made(world, 'all')
   expect((await createClient(world.client.url, secret).get('/v1/payments')).status).toBe(200)
 })
 
-test('the command rotates and revokes', async () => {
-  const first = await made()
-  const rotated = await keys('rotate', '--tenant', 'shop', '--id', first.id, '--grace', '60')
+test('the command rotates and revokes', async ({ world }) => {
+  const first = await made(world)
+  const rotated = await keys(world, 'rotate', '--tenant', 'shop', '--id', first.id, '--grace', '60')
   expect(rotated.code).toBe(0)
   const next = { id: ID.exec(rotated.stdout)![0], secret: SECRET.exec(rotated.stdout)![0] }
   expect(next.secret).not.toBe(first.secret)
-  expect([await statusOf(first.secret), await statusOf(next.secret)]).toEqual([200, 200])
-  expect((await keys('list', '--tenant', 'shop')).stdout).toMatch(new RegExp(`${first.id}.*expires`))
+  expect([await statusOf(world, first.secret), await statusOf(world, next.secret)]).toEqual([200, 200])
+  expect((await keys(world, 'list', '--tenant', 'shop')).stdout).toMatch(new RegExp(`${first.id}.*expires`))
 
-  const revoked = await keys('revoke', '--tenant', 'shop', '--id', first.id)
+  const revoked = await keys(world, 'revoke', '--tenant', 'shop', '--id', first.id)
   expect([revoked.code, revoked.stdout]).toEqual([0, 'Revoked.\n'])
-  for (let status = 200; status === 200; await sleep(20)) status = await statusOf(first.secret)
-  expect(await statusOf(next.secret)).toBe(200)
-  const again = await keys('revoke', '--tenant', 'shop', '--id', first.id)
+  for (let status = 200; status === 200; await sleep(20)) status = await statusOf(world, first.secret)
+  expect(await statusOf(world, next.secret)).toBe(200)
+  const again = await keys(world, 'revoke', '--tenant', 'shop', '--id', first.id)
   expect([again.code, again.stderr]).toEqual([1, 'There is no such key, or it was revoked before.\n'])
-  expect((await keys('rotate', '--tenant', 'shop', '--id', first.id)).code).toBe(1)
+  expect((await keys(world, 'rotate', '--tenant', 'shop', '--id', first.id)).code).toBe(1)
 })
 
-test('what the command does to a tenant is in its audit log, and what is refused is not', async () => {
-  const { id } = await made('customer:write', 'audited')
-  const fresh = shown(await keys('rotate', '--tenant', 'audited', '--id', id, '--grace', '0'))
+test('what the command does to a tenant is in its audit log, and what is refused is not', async ({
+  world,
+}) => {
+  const { id } = await made(world, 'customer:write', 'audited')
+  const fresh = shown(await keys(world, 'rotate', '--tenant', 'audited', '--id', id, '--grace', '0'))
   for (const code of [0, 1])
-    expect((await keys('revoke', '--tenant', 'audited', '--id', fresh.id)).code).toBe(code)
-  await keys('contact', '--tenant', 'audited', '--email', 'ops@audited.example')
+    expect((await keys(world, 'revoke', '--tenant', 'audited', '--id', fresh.id)).code).toBe(code)
+  await keys(world, 'contact', '--tenant', 'audited', '--email', 'ops@audited.example')
   const tenant_id = (await ensureTenant(world.sql, 'audited')).id
   const { entries } = await findAuditEntries(world.sql, { tenant_id, limit: 10 })
   expect(entries).toMatchObject([
@@ -200,19 +208,19 @@ test('what the command does to a tenant is in its audit log, and what is refused
   expect(JSON.stringify(entries)).not.toMatch(SECRET)
 })
 
-test("the command does not touch another tenant's key", async () => {
-  const { id, secret } = await made('customer:write', 'mine')
-  await made('customer:write', 'theirs')
+test("the command does not touch another tenant's key", async ({ world }) => {
+  const { id, secret } = await made(world, 'customer:write', 'mine')
+  await made(world, 'customer:write', 'theirs')
   for (const command of ['revoke', 'rotate']) {
-    const { code, stderr } = await keys(command, '--tenant', 'theirs', '--id', id)
+    const { code, stderr } = await keys(world, command, '--tenant', 'theirs', '--id', id)
     expect([code, stderr]).toEqual([1, expect.stringContaining('There is no such key')])
   }
-  expect(await statusOf(secret)).toBe(200)
+  expect(await statusOf(world, secret)).toBe(200)
 })
 
-test('the domains of a tenant’s email are set by a command, and shown', async () => {
+test('the domains of a tenant’s email are set by a command, and shown', async ({ world }) => {
   await ensureTenant(world.sql, 'writes')
-  const set = async (...args: string[]) => await keys('domains', '--tenant', 'writes', ...args)
+  const set = async (...args: string[]) => await keys(world, 'domains', '--tenant', 'writes', ...args)
   const domains = async (...args: string[]) => {
     const { code, stdout } = await set(...args)
     const [row] = await world.sql`select email_domains from tenants where slug = 'writes'`
@@ -244,10 +252,10 @@ test('the domains of a tenant’s email are set by a command, and shown', async 
   expect(entry!['details']).toMatchObject({ email_domains: ['shop.example', 'xn--mnchen-3ya.example'] })
 }, 180_000)
 
-test('what a tenant’s SMS may be from is set by a command, and shown', async () => {
+test('what a tenant’s SMS may be from is set by a command, and shown', async ({ world }) => {
   await ensureTenant(world.sql, 'texts')
   const senders = async (...args: string[]) => {
-    const { code, stdout } = await keys('senders', '--tenant', 'texts', ...args)
+    const { code, stdout } = await keys(world, 'senders', '--tenant', 'texts', ...args)
     const [row] = await world.sql`select sms_senders from tenants where slug = 'texts'`
     return [code, stdout.trim(), row!['sms_senders']]
   }
@@ -266,16 +274,16 @@ test('what a tenant’s SMS may be from is set by a command, and shown', async (
   expect(entry!['details']).toMatchObject({ sms_senders: given })
 })
 
-test('the command sets whom a tenant is told by, and takes it away', async () => {
-  await made('customer:write', 'reached')
+test('the command sets whom a tenant is told by, and takes it away', async ({ world }) => {
+  await made(world, 'customer:write', 'reached')
   const contact = async (...args: string[]) => {
-    const { code, stdout } = await keys('contact', '--tenant', 'reached', ...args)
+    const { code, stdout } = await keys(world, 'contact', '--tenant', 'reached', ...args)
     const [row] = await world.sql`select contact_email from tenants where slug = 'reached'`
-    const listed = await keys('list', '--tenant', 'reached')
+    const listed = await keys(world, 'list', '--tenant', 'reached')
     return [code, stdout, row!['contact_email'], listed.stdout.split('\n')[0]]
   }
   const [set, none] = ['Contact of reached: ops@reached.example', 'Contact of reached: none']
-  expect((await keys('list', '--tenant', 'reached')).stdout).toContain(`${none}\n`)
+  expect((await keys(world, 'list', '--tenant', 'reached')).stdout).toContain(`${none}\n`)
   for (const taking of [['--none'], ['--email', '']]) {
     expect(await contact('--email', 'ops@reached.example')).toEqual([
       0,
@@ -287,8 +295,8 @@ test('the command sets whom a tenant is told by, and takes it away', async () =>
   }
 })
 
-test('the help says of each scope what it opens', async () => {
-  const { stdout } = await keys('--help')
+test('the help says of each scope what it opens', async ({ world }) => {
+  const { stdout } = await keys(world, '--help')
   const opens = (scope: string) => stdout.split('\n').find((line) => line.trim().startsWith(`${scope} `))
   const words: Record<string, string> = {
     timeline: 'timelines',
@@ -316,10 +324,10 @@ test('the help says of each scope what it opens', async () => {
   expect(missing).toEqual([])
 })
 
-test('the command says which options are missing or wrong', async () => {
+test('the command says which options are missing or wrong', async ({ world }) => {
   await ensureTenant(world.sql, 'mistaken')
   for (const args of [['--help'], ['-h'], [], ['create', '--help']]) {
-    const { code, stdout } = await keys(...args)
+    const { code, stdout } = await keys(world, ...args)
     expect(code).toBe(0)
     expect(stdout).toContain('npm run keys -- create')
     expect(stdout).toContain('customer:write')
@@ -357,7 +365,7 @@ test('the command says which options are missing or wrong', async () => {
   ]
   await Promise.all(
     mistakes.map(async ([args, message]) => {
-      const { code, stdout, stderr } = await keys(...args)
+      const { code, stdout, stderr } = await keys(world, ...args)
       expect([args, code, stdout]).toEqual([args, 1, ''])
       expect(stderr).toContain(message)
       expect(stderr).not.toContain('    at ')

@@ -1,20 +1,18 @@
 // The ledger: what happened is posted once, in balance, and never changed.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { listBalances, openAccounts, postings } from '#domain/ledger.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { agreeOnAll } from '#test/proposals.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => (world = await createWorld()))
-afterAll(async () => await world?.close())
+const test = testIn()
 
 type Posted = { kind: string; seq: number | null; balance_after_minor: number | null; created_at: string }
 
 /** What was posted for a subject: kind, from which account, to which, how much. */
-async function postedFor(subject_id: string): Promise<unknown[][]> {
+async function postedFor(world: World, subject_id: string): Promise<unknown[][]> {
   const rows = await world.sql`
     select kind, debit_account, credit_account, currency, amount_minor from ledger_transfers
     where subject_id = ${subject_id} order by created_at`
@@ -22,13 +20,13 @@ async function postedFor(subject_id: string): Promise<unknown[][]> {
 }
 
 /** The transfers of a tenant in a currency, in the order in which they moved what is available. */
-async function ledgerOf(tenant_id: string, currency = 'USD'): Promise<Posted[]> {
+async function ledgerOf(world: World, tenant_id: string, currency = 'USD'): Promise<Posted[]> {
   return await world.sql<Posted[]>`
     select kind, seq, balance_after_minor, created_at from ledger_transfers
     where tenant_id = ${tenant_id} and currency = ${currency} order by seq`
 }
 
-async function balancesOf(tenant_id: string): Promise<unknown[][]> {
+async function balancesOf(world: World, tenant_id: string): Promise<unknown[][]> {
   return (await listBalances(world.sql, tenant_id)).map(({ currency, name, balance_minor }) => [
     currency,
     name,
@@ -36,16 +34,18 @@ async function balancesOf(tenant_id: string): Promise<unknown[][]> {
   ])
 }
 
-test('a capture, a refund and its failure are posted as they happen, and balances follow', async () => {
+test('a capture, a refund and its failure are posted as they happen, and balances follow', async ({
+  world,
+}) => {
   const shop = await world.clientOf()
   const { id } = await heldPayment(shop, { currency: 'eur', payment_method: 'pm_card_refundFail' })
-  expect(await postedFor(id)).toEqual([])
-  expect(await balancesOf(shop.tenant_id)).toEqual([])
+  expect(await postedFor(world, id)).toEqual([])
+  expect(await balancesOf(world, shop.tenant_id)).toEqual([])
 
   await shop.post(`/v1/payments/${id}/capture`, { amount_minor: 900 })
-  expect(await postedFor(id)).toEqual([['capture', 'processor_clearing', 'available', 'EUR', 900]])
+  expect(await postedFor(world, id)).toEqual([['capture', 'processor_clearing', 'available', 'EUR', 900]])
   const { body: made } = await refund(shop, id, { amount_minor: 400 })
-  expect(await balancesOf(shop.tenant_id)).toEqual([
+  expect(await balancesOf(world, shop.tenant_id)).toEqual([
     ['EUR', 'available', 500],
     ['EUR', 'processor_clearing', -500],
   ])
@@ -53,20 +53,20 @@ test('a capture, a refund and its failure are posted as they happen, and balance
     .provider('stripe')
     .control('POST', `/refunds/${made.processor_reference}/settle`, { status: 'failed' })
   await eventually(async () =>
-    expect(await postedFor(made.id)).toEqual([
+    expect(await postedFor(world, made.id)).toEqual([
       ['refund', 'available', 'processor_clearing', 'EUR', 400],
       ['refund_failed', 'processor_clearing', 'available', 'EUR', 400],
     ]),
   )
   await capturedPayment(shop, { currency: 'JPY', amount_minor: 70 })
-  expect(await balancesOf(shop.tenant_id)).toEqual([
+  expect(await balancesOf(world, shop.tenant_id)).toEqual([
     ['EUR', 'available', 900],
     ['EUR', 'processor_clearing', -900],
     ['JPY', 'available', 70],
     ['JPY', 'processor_clearing', -70],
   ])
   expect(
-    (await ledgerOf(shop.tenant_id, 'EUR')).map((row) => [row.kind, row.seq, row.balance_after_minor]),
+    (await ledgerOf(world, shop.tenant_id, 'EUR')).map((row) => [row.kind, row.seq, row.balance_after_minor]),
   ).toEqual([
     ['capture', 1, 900],
     ['refund', 2, 500],
@@ -74,27 +74,29 @@ test('a capture, a refund and its failure are posted as they happen, and balance
   ])
 })
 
-test('each tenant has its own accounts', async () => {
+test('each tenant has its own accounts', async ({ world }) => {
   const [one, other] = [await world.clientOf(), await world.clientOf()]
   await capturedPayment(one)
   expect(await listBalances(world.sql, other.tenant_id)).toEqual([])
 })
 
-test('forty first captures at once add up to the balance, and each running balance is right', async () => {
+test('forty first captures at once add up to the balance, and each running balance is right', async ({
+  world,
+}) => {
   const shop = await world.clientOf()
   await Promise.all(
     Array.from({ length: 40 }, (_, index) => capturedPayment(shop, { amount_minor: 100 + index })),
   )
   const [available] = await listBalances(world.sql, shop.tenant_id)
   expect(available).toMatchObject({ name: 'available', balance_minor: 40 * 100 + (39 * 40) / 2 })
-  const posted = await ledgerOf(shop.tenant_id)
+  const posted = await ledgerOf(world, shop.tenant_id)
   expect(posted.map(({ seq }) => seq)).toEqual(posted.map((_, index) => index + 1))
   expect(posted.at(-1)).toMatchObject({ balance_after_minor: available!.balance_minor })
   const times = posted.map(({ created_at }) => created_at)
   expect(times).toEqual([...new Set(times)].toSorted())
 })
 
-test('transfers cannot be changed, deleted or truncated', async () => {
+test('transfers cannot be changed, deleted or truncated', async ({ world }) => {
   await capturedPayment(world.client)
   const rows = async () => await world.sql`select count(*), sum(hashtext(t::text)) from ledger_transfers t`
   const before = await rows()
@@ -121,6 +123,7 @@ describe('one statement with several transfers', () => {
    * zero to free.
    */
   async function post(
+    world: World,
     tenant_id: string,
     transfers: Partial<Transfer>[],
     currency = 'USD',
@@ -154,7 +157,7 @@ describe('one statement with several transfers', () => {
       select`
   }
 
-  async function shopWith(...currencies: string[]): Promise<string> {
+  async function shopWith(world: World, ...currencies: string[]): Promise<string> {
     const { tenant_id } = await world.clientOf()
     for (const currency of currencies)
       await openAccounts(
@@ -164,30 +167,37 @@ describe('one statement with several transfers', () => {
     return tenant_id
   }
 
-  test('updates each account once, and each transfer follows from the one before it', async () => {
-    const tenant_id = await shopWith('USD')
-    await post(tenant_id, [{ amount_minor: 500 }])
-    await post(tenant_id, [{ amount_minor: 100 }, { amount_minor: 40 }, refundOf(30), { amount_minor: 1 }])
-    expect((await ledgerOf(tenant_id)).map((row) => [row.seq, row.balance_after_minor])).toEqual([
+  test('updates each account once, and each transfer follows from the one before it', async ({ world }) => {
+    const tenant_id = await shopWith(world, 'USD')
+    await post(world, tenant_id, [{ amount_minor: 500 }])
+    await post(world, tenant_id, [
+      { amount_minor: 100 },
+      { amount_minor: 40 },
+      refundOf(30),
+      { amount_minor: 1 },
+    ])
+    expect((await ledgerOf(world, tenant_id)).map((row) => [row.seq, row.balance_after_minor])).toEqual([
       [1, 500],
       [2, 600],
       [3, 640],
       [4, 610],
       [5, 611],
     ])
-    expect(await balancesOf(tenant_id)).toEqual([
+    expect(await balancesOf(world, tenant_id)).toEqual([
       ['USD', 'available', 611],
       ['USD', 'processor_clearing', -611],
     ])
   })
 
-  test('leaves reserved amounts alone, also when more is debited than the balance holds', async () => {
-    const tenant_id = await shopWith('USD')
-    await post(tenant_id, [{ amount_minor: 500 }])
+  test('leaves reserved amounts alone, also when more is debited than the balance holds', async ({
+    world,
+  }) => {
+    const tenant_id = await shopWith(world, 'USD')
+    await post(world, tenant_id, [{ amount_minor: 500 }])
     const reserve = (amount_minor: number) => world.sql`
       update ledger_accounts set reserved_minor = ${amount_minor} where tenant_id = ${tenant_id} and name = 'available'`
     await reserve(500)
-    await post(tenant_id, [refundOf(100), refundOf(500)])
+    await post(world, tenant_id, [refundOf(100), refundOf(500)])
     expect((await listBalances(world.sql, tenant_id))[0]).toMatchObject({
       balance_minor: -100,
       reserved_minor: 500,
@@ -195,13 +205,13 @@ describe('one statement with several transfers', () => {
     await reserve(0)
   })
 
-  test('moves balances and what is reserved together, each account once', async () => {
-    const tenant_id = await shopWith('USD')
+  test('moves balances and what is reserved together, each account once', async ({ world }) => {
+    const tenant_id = await shopWith(world, 'USD')
     const available = async () => (await listBalances(world.sql, tenant_id))[0]
-    await post(tenant_id, [{ amount_minor: 500 }], 'USD', [['available', 300]])
+    await post(world, tenant_id, [{ amount_minor: 500 }], 'USD', [['available', 300]])
     expect(await available()).toMatchObject({ balance_minor: 500, reserved_minor: 300 })
     const [before] = await world.sql`select last_at from ledger_accounts where tenant_id = ${tenant_id}`
-    await post(tenant_id, [], 'USD', [
+    await post(world, tenant_id, [], 'USD', [
       ['available', 40],
       ['available', -20],
     ])
@@ -209,44 +219,49 @@ describe('one statement with several transfers', () => {
       await world.sql`select last_at from ledger_accounts where tenant_id = ${tenant_id}`,
     ).toContainEqual(before)
     // Two payouts: one is paid, of the other nothing is reserved any more.
-    await post(tenant_id, [refundOf(120), { amount_minor: 5 }], 'USD', [
+    await post(world, tenant_id, [refundOf(120), { amount_minor: 5 }], 'USD', [
       ['available', -120],
       ['available', -200],
     ])
     expect(await available()).toMatchObject({ balance_minor: 385, reserved_minor: 0 })
-    expect((await ledgerOf(tenant_id)).map((row) => [row.seq, row.balance_after_minor])).toEqual([
+    expect((await ledgerOf(world, tenant_id)).map((row) => [row.seq, row.balance_after_minor])).toEqual([
       [1, 500],
       [2, 380],
       [3, 385],
     ])
   })
 
-  test('is undone when it frees more than is reserved', async () => {
-    const tenant_id = await shopWith('USD')
-    await post(tenant_id, [{}], 'USD', [['available', 50]])
-    const more = post(tenant_id, [refundOf(60)], 'USD', [['available', -60]])
+  test('is undone when it frees more than is reserved', async ({ world }) => {
+    const tenant_id = await shopWith(world, 'USD')
+    await post(world, tenant_id, [{}], 'USD', [['available', 50]])
+    const more = post(world, tenant_id, [refundOf(60)], 'USD', [['available', -60]])
     await expect(more).rejects.toMatchObject({ code: '23514' })
     expect((await listBalances(world.sql, tenant_id))[0]).toMatchObject({
       balance_minor: 100,
       reserved_minor: 50,
     })
-    await post(tenant_id, [], 'USD', [['available', -50]])
+    await post(world, tenant_id, [], 'USD', [['available', -50]])
   })
 
-  test('is undone when it reserves on an account that does not exist', async () => {
-    const tenant_id = await shopWith('USD')
+  test('is undone when it reserves on an account that does not exist', async ({ world }) => {
+    const tenant_id = await shopWith(world, 'USD')
     for (const transfers of [[], [{}]])
-      await expect(post(tenant_id, transfers, 'USD', [['fees', 5]])).rejects.toMatchObject({ code: '23502' })
-    await expect(post(tenant_id, [], 'EUR', [['available', 5]])).rejects.toMatchObject({ code: '23502' })
-    expect([await ledgerOf(tenant_id), await balancesOf(tenant_id)]).toEqual([[], []])
+      await expect(post(world, tenant_id, transfers, 'USD', [['fees', 5]])).rejects.toMatchObject({
+        code: '23502',
+      })
+    await expect(post(world, tenant_id, [], 'EUR', [['available', 5]])).rejects.toMatchObject({
+      code: '23502',
+    })
+    expect([await ledgerOf(world, tenant_id), await balancesOf(world, tenant_id)]).toEqual([[], []])
   })
 
-  test('reserves what thirty others at once reserve and free', async () => {
-    const tenant_id = await shopWith('USD')
+  test('reserves what thirty others at once reserve and free', async ({ world }) => {
+    const tenant_id = await shopWith(world, 'USD')
     await Promise.all(
       Array.from({ length: 30 }, async (_, index) => {
-        await post(tenant_id, index % 3 === 0 ? [{}] : [], 'USD', [['available', index + 1]])
-        if (index % 2 === 0) await post(tenant_id, [{}, refundOf(30)], 'USD', [['available', -index - 1]])
+        await post(world, tenant_id, index % 3 === 0 ? [{}] : [], 'USD', [['available', index + 1]])
+        if (index % 2 === 0)
+          await post(world, tenant_id, [{}, refundOf(30)], 'USD', [['available', -index - 1]])
       }),
     )
     const odd = Array.from({ length: 15 }, (_, index) => 2 * index + 2).reduce((sum, each) => sum + each)
@@ -254,42 +269,47 @@ describe('one statement with several transfers', () => {
       balance_minor: 10 * 100 + 15 * 70,
       reserved_minor: odd,
     })
-    await post(tenant_id, [], 'USD', [['available', -odd]])
+    await post(world, tenant_id, [], 'USD', [['available', -odd]])
   })
 
-  test.each([
+  test.for([
     ['of a currency', 'EUR', {}],
     ['by its name', 'USD', { from: 'fees' }],
-  ])('is undone when an account %s does not exist', async (_, currency, transfer) => {
-    const tenant_id = await shopWith('USD')
-    await expect(post(tenant_id, [{}, transfer], currency)).rejects.toMatchObject({ code: '23502' })
-    expect([await ledgerOf(tenant_id), await balancesOf(tenant_id)]).toEqual([[], []])
+  ] as const)('is undone when an account %s does not exist', async ([, currency, transfer], { world }) => {
+    const tenant_id = await shopWith(world, 'USD')
+    await expect(post(world, tenant_id, [{}, transfer], currency)).rejects.toMatchObject({ code: '23502' })
+    expect([await ledgerOf(world, tenant_id), await balancesOf(world, tenant_id)]).toEqual([[], []])
   })
 
-  test('is undone when it moves nothing, or from an account to itself', async () => {
-    const tenant_id = await shopWith('USD')
+  test('is undone when it moves nothing, or from an account to itself', async ({ world }) => {
+    const tenant_id = await shopWith(world, 'USD')
     for (const transfer of [{ amount_minor: 0 }, { amount_minor: -5 }, { from: 'available' }])
-      await expect(post(tenant_id, [{}, transfer])).rejects.toMatchObject({ code: '23514' })
-    expect([await ledgerOf(tenant_id), await balancesOf(tenant_id)]).toEqual([[], []])
+      await expect(post(world, tenant_id, [{}, transfer])).rejects.toMatchObject({ code: '23514' })
+    expect([await ledgerOf(world, tenant_id), await balancesOf(world, tenant_id)]).toEqual([[], []])
   })
 
-  test('is undone when the same capture was posted before', async () => {
+  test('is undone when the same capture was posted before', async ({ world }) => {
     const { id } = await capturedPayment(world.client)
-    const posted = [await postedFor(id), await balancesOf(world.tenant_id)]
-    const again = post(world.tenant_id, [{ kind: 'capture', subject_id: id, amount_minor: 1000 }])
+    const posted = [await postedFor(world, id), await balancesOf(world, world.tenant_id)]
+    const again = post(world, world.tenant_id, [{ kind: 'capture', subject_id: id, amount_minor: 1000 }])
     await expect(again).rejects.toMatchObject({ code: '23505', constraint_name: 'ledger_transfers_once' })
-    expect([await postedFor(id), await balancesOf(world.tenant_id)]).toEqual(posted)
+    expect([await postedFor(world, id), await balancesOf(world, world.tenant_id)]).toEqual(posted)
   })
 
-  test('adds up with many others at once on the same accounts', async () => {
-    const tenant_id = await shopWith('EUR', 'USD')
+  test('adds up with many others at once on the same accounts', async ({ world }) => {
+    const tenant_id = await shopWith(world, 'EUR', 'USD')
     await Promise.all(
       Array.from({ length: 30 }, async (_, index) =>
-        post(tenant_id, [{}, refundOf(30), { amount_minor: index + 1 }], index % 2 === 0 ? 'EUR' : 'USD'),
+        post(
+          world,
+          tenant_id,
+          [{}, refundOf(30), { amount_minor: index + 1 }],
+          index % 2 === 0 ? 'EUR' : 'USD',
+        ),
       ),
     )
     for (const currency of ['EUR', 'USD'])
-      expect((await ledgerOf(tenant_id, currency)).map(({ seq }) => seq)).toEqual(
+      expect((await ledgerOf(world, tenant_id, currency)).map(({ seq }) => seq)).toEqual(
         Array.from({ length: 45 }, (_, index) => index + 1),
       )
   })
@@ -299,7 +319,7 @@ describe('one statement with several transfers', () => {
   }
 })
 
-test('after all of these stories the books balance and agree with the processor', async () => {
+test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   await agreeOnAll(world)
   expect(await problemsLeft(world)).toEqual([])

@@ -1,19 +1,17 @@
 // Messages of many callers at once: the memory that they take is bounded, and no tenant's hold up another's.
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { createLog } from '#core/log.ts'
 import { createClient, freshKey, type Answer, type Client } from '#test/client.ts'
 import { MESSAGE_SENDERS } from '#test/messages.ts'
 import { startHere } from '#test/parts.ts'
 import { until } from '#test/process.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const ASYNC = { prefer: 'respond-async' }
 const FILE = { filename: 'a.txt', content_type: 'text/plain' }
 const MIB = 1024 * 1024
 
-let world: World
-beforeAll(async () => void (world = await createWorld({ parts: ['api'], env: MESSAGE_SENDERS })))
-afterAll(async () => await world?.close())
+const test = testIn({ parts: ['api'], env: MESSAGE_SENDERS })
 
 type Tenant = Client & { tenant_id: string }
 const one = () => ({ idempotency_key: freshKey(), to: [`${freshKey()}@example.com`], subject: 's' })
@@ -27,7 +25,7 @@ const batch = async (by: Client, count: number, fields: object) =>
   })
 
 /** A tenant that has sent an email, and has a template `long` of 240,000 bytes. */
-async function tenant(): Promise<Tenant> {
+async function tenant(world: World): Promise<Tenant> {
   const own = await world.clientOf()
   expect((await email(own)).status).toBe(202)
   const text = `{% for i in (1..4) %}${'€'.repeat(20_000)}{% endfor %}`
@@ -37,6 +35,7 @@ async function tenant(): Promise<Tenant> {
 }
 /** Does `work` while `lock` holds what it locks. `letGo` ends that. */
 async function whileLocked(
+  world: World,
   lock: (sql: World['sql']) => Promise<unknown>,
   work: (letGo: () => Promise<void>) => Promise<void>,
 ): Promise<void> {
@@ -65,7 +64,7 @@ const minutesOf =
       select from message_limits where scope = 'minute' and tenant_id in ${sql(tenants.map(({ tenant_id }) => tenant_id))}
       for update`
 /** How many statements with this text wait for a lock. */
-async function blocked(text: string): Promise<number> {
+async function blocked(world: World, text: string): Promise<number> {
   const rows = await world.sql`
     select from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock' and strpos(query, ${text}) > 0`
@@ -95,9 +94,11 @@ function leaving(by: Client, count: number, fields: object, headers = ASYNC) {
   return { first: () => Promise.race(sent), leave }
 }
 
-test('many emails that are not large each are bounded together too, and keep out no small ones', async () => {
-  const [own, other] = [await tenant(), await tenant()]
-  await whileLocked(minutesOf(own), async (letGo) => {
+test('many emails that are not large each are bounded together too, and keep out no small ones', async ({
+  world,
+}) => {
+  const [own, other] = [await tenant(world), await tenant(world)]
+  await whileLocked(world, minutesOf(own), async (letGo) => {
     const sent = [1, 2, 3].map(() => batch(own, 100, { template: 'long' }))
     const more: Promise<Answer>[] = []
     const refused: Answer[] = []
@@ -126,14 +127,15 @@ test('many emails that are not large each are bounded together too, and keep out
   })
 }, 180_000)
 
-test('a large batch has room for itself, and reads its template once', async () => {
-  const own = await tenant()
+test('a large batch has room for itself, and reads its template once', async ({ world }) => {
+  const own = await tenant(world)
   await whileLocked(
+    world,
     (sql) => sql`lock table templates`,
     async (letGo) => {
       const sent = batch(own, 100, { template: 'long' })
-      await until('the template is being read', async () => (await blocked('from templates')) > 0)
-      expect(await blocked('from templates')).toBe(1)
+      await until('the template is being read', async () => (await blocked(world, 'from templates')) > 0)
+      expect(await blocked(world, 'from templates')).toBe(1)
       await letGo()
       const { body } = await sent
       expect(body.map(({ status }: any) => status)).toEqual(Array(100).fill(202))
@@ -141,8 +143,8 @@ test('a large batch has room for itself, and reads its template once', async () 
   )
 }, 180_000)
 
-test('what a batch repeats takes room too, since its answer shows it', async () => {
-  const own = await tenant()
+test('what a batch repeats takes room too, since its answer shows it', async ({ world }) => {
+  const own = await tenant(world)
   const template = {
     name: 'huge',
     channel: 'email',
@@ -161,8 +163,10 @@ test('what a batch repeats takes room too, since its answer shows it', async () 
   expect([202, 503].map((status) => again.filter((each) => each === status).length)).toEqual([33, 3])
 }, 180_000)
 
-test('a batch that was accepted whole is answered whole by a process that has not seen it', async () => {
-  const own = await tenant()
+test('a batch that was accepted whole is answered whole by a process that has not seen it', async ({
+  world,
+}) => {
+  const own = await tenant(world)
   const text = `{% for i in (1..10) %}${'€'.repeat(33_000)}{% endfor %}`
   const template = { name: 'huge', channel: 'email', subject: 's', text }
   expect((await own.post('/v1/messages/templates', template)).status).toBe(201)
@@ -175,10 +179,11 @@ test('a batch that was accepted whole is answered whole by a process that has no
   }
 }, 180_000)
 
-test('what was given takes room already while a template is waited for', async () => {
-  const own = await tenant()
+test('what was given takes room already while a template is waited for', async ({ world }) => {
+  const own = await tenant(world)
   const given = { template: 'long', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
   await whileLocked(
+    world,
     (sql) => sql`lock table templates`,
     async (letGo) => {
       const sent = [1, 2, 3].map(() => email(own, given))
@@ -193,8 +198,10 @@ test('what was given takes room already while a template is waited for', async (
   )
 }, 180_000)
 
-test('large bodies of requests that wait for their work take room until their callers have left', async () => {
-  const own = await tenant()
+test('large bodies of requests that wait for their work take room until their callers have left', async ({
+  world,
+}) => {
+  const own = await tenant(world)
   const large = { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
   const { leave } = leaving(own, 2, large, { prefer: 'wait=30' })
   await until('both wait', async () => (await own.get('/v1/messages')).body.length === 3)
@@ -203,15 +210,17 @@ test('large bodies of requests that wait for their work take room until their ca
     body: { error: { code: 'overloaded', message: expect.stringMatching(/^Too many large bodies/) } },
   })
   expect((await email(own)).status).toBe(202)
-  expect((await email(await tenant(), large)).status).toBe(202)
+  expect((await email(await tenant(world), large)).status).toBe(202)
   await leave()
   await until('there is room again', async () => (await email(own, large)).status === 202)
 }, 180_000)
 
-test('a large body takes room also after its caller has left, until it is used no longer', async () => {
-  const [own, other] = [await tenant(), await tenant()]
+test('a large body takes room also after its caller has left, until it is used no longer', async ({
+  world,
+}) => {
+  const [own, other] = [await tenant(world), await tenant(world)]
   const large = { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(12 * MIB) }] }
-  await whileLocked(minutesOf(own), async (letGo) => {
+  await whileLocked(world, minutesOf(own), async (letGo) => {
     const written = leaving(own, 3, large)
     expect((await written.first()).status).toBe(503)
     const waiting = leaving(other, 2, large, { prefer: 'wait=30' })
@@ -229,18 +238,23 @@ test('a large body takes room also after its caller has left, until it is used n
   })
 }, 180_000)
 
-test('while a large email is being written only messages of its tenant wait', async () => {
-  const [own, busy, busy_too, other] = [await tenant(), await tenant(), await tenant(), await tenant()]
-  await whileLocked(minutesOf(own, busy, busy_too), async (letGo) => {
+test('while a large email is being written only messages of its tenant wait', async ({ world }) => {
+  const [own, busy, busy_too, other] = [
+    await tenant(world),
+    await tenant(world),
+    await tenant(world),
+    await tenant(world),
+  ]
+  await whileLocked(world, minutesOf(own, busy, busy_too), async (letGo) => {
     const large = email(own, { text: 't', attachments: [{ ...FILE, content: 'A'.repeat(MIB) }] })
-    await until('it is being written', async () => (await blocked('with given as')) === 1)
+    await until('it is being written', async () => (await blocked(world, 'with given as')) === 1)
     // Runs that take long: those who come now share the next ones.
     const first = [email(busy), sms(busy_too)]
-    await until('they are, too', async () => (await blocked('with given as')) === 3)
+    await until('they are, too', async () => (await blocked(world, 'with given as')) === 3)
     const small = [email(own), sms(own)]
     const answered = noted([email(other), sms(other)])
     await until('the others are answered', () => answered.length === 2, 5_000)
-    expect(await blocked('with given as')).toBe(3)
+    expect(await blocked(world, 'with given as')).toBe(3)
     await letGo()
     const answers = [...(await Promise.all([large, ...first, ...small])), ...answered]
     expect(answers.map(({ status }) => status)).toEqual(Array(7).fill(202))

@@ -1,5 +1,5 @@
 // Webhooks in any order, before or after what they tell of is known here: the same end, and never a step back.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { checkBooks } from './support/books.ts'
 import { freshKey } from './support/client.ts'
 import {
@@ -29,13 +29,9 @@ import {
   type StripeEvent,
   tried,
 } from './support/stripe-events.ts'
-import { createWorld, type World } from './support/world.ts'
+import { testIn, type World } from './support/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ notifications: false })
-})
-afterAll(async () => await world.close())
+const test = testIn({ notifications: false })
 
 const KINDS = [
   'payment_intent.amount_capturable_updated',
@@ -45,11 +41,11 @@ const KINDS = [
   'refund.updated',
 ] as const
 
-const dashboard = (reference: string, what: 'capture' | 'cancel' | 'expire', body = {}) =>
+const dashboard = (world: World, reference: string, what: 'capture' | 'cancel' | 'expire', body = {}) =>
   world.provider('stripe').control('POST', `/payment_intents/${reference}/${what}`, body)
 
 /** What was ever taken for a disagreement. */
-const driftsEver = async () => Array.from(await world.sql`select * from drifts`)
+const driftsEver = async (world: World) => Array.from(await world.sql`select * from drifts`)
 
 /** The five events of a payment, in the order wanted. */
 async function inOrder(all: StripeEvent[], reference: string, order: readonly string[]) {
@@ -71,7 +67,7 @@ const CAPTURED_AND_REFUNDED = {
 }
 
 describe('five webhooks in all orders', () => {
-  test('end alike when we did it all ourselves and only a refund is still pending', async () => {
+  test('end alike when we did it all ourselves and only a refund is still pending', async ({ world }) => {
     const orders = ordersOf(KINDS)
     expect(orders).toHaveLength(120)
     const payments = await spread(orders, 20, async () => {
@@ -105,10 +101,12 @@ describe('five webhooks in all orders', () => {
         ],
       })
     await checkBooks(world)
-    expect(await driftsEver()).toEqual([])
+    expect(await driftsEver(world)).toEqual([])
   }, 180_000)
 
-  test('end alike when they tell everything, and our own authorization is answered last', async () => {
+  test('end alike when they tell everything, and our own authorization is answered last', async ({
+    world,
+  }) => {
     // Every third, so that each of the five comes first, and each last.
     const orders = ordersOf(KINDS).filter((_, index) => index % 3 === 0)
     // In parts: all answers of a part are held while its webhooks come, and what does not fit for 5 s is a drift.
@@ -135,7 +133,7 @@ describe('five webhooks in all orders', () => {
         (id) => effects.find((each: any) => each.metadata.sluice_payment_id === id).payment_intent as string,
       )
       await spread(references, 10, async (reference) => {
-        await dashboard(reference, 'capture')
+        await dashboard(world, reference, 'capture')
         const { id } = await refundInDashboard(world, reference, 600)
         await settleRefund(world, id, 'succeeded')
       })
@@ -160,19 +158,21 @@ describe('five webhooks in all orders', () => {
       }
     }
     await checkBooks(world)
-    expect(await driftsEver()).toEqual([])
+    expect(await driftsEver(world)).toEqual([])
   }, 180_000)
 })
 
 describe('a webhook that is faster than our own answer', () => {
   /** What the webhooks host is told of one payment so far, all of it, in any order. */
-  async function tellAll(reference: string): Promise<void> {
+  async function tellAll(world: World, reference: string): Promise<void> {
     const events = shuffled(await listEvents(world, reference))
     for (const event of events) await deliver(world, event)
     await tried(world, events)
   }
 
-  test('authorizes; the payment can be captured at once, and the late answer moves nothing back', async () => {
+  test('authorizes; the payment can be captured at once, and the late answer moves nothing back', async ({
+    world,
+  }) => {
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/payment_intents$' },
       fault: { hold: 'after' },
@@ -180,7 +180,7 @@ describe('a webhook that is faster than our own answer', () => {
     const { body } = await createPayment(world.client, {}, ASYNC)
     await held.hit()
     const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
-    await tellAll(effects[0].payment_intent)
+    await tellAll(world, effects[0].payment_intent)
     const payment = await paymentIn(world.client, body.id, 'authorized')
     expect(payment).toMatchObject({ amount_capturable_minor: 1000 })
     expect(payment.capture_before).not.toBeNull()
@@ -195,7 +195,7 @@ describe('a webhook that is faster than our own answer', () => {
     await checkBooks(world)
   })
 
-  test('captures; the waiting caller still gets the answer, and it is posted once', async () => {
+  test('captures; the waiting caller still gets the answer, and it is posted once', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     const held = await fault(world, {
       match: { method: 'POST', path: '/capture$' },
@@ -203,7 +203,7 @@ describe('a webhook that is faster than our own answer', () => {
     })
     const waiting = world.client.post(`/v1/payments/${id}/capture`)
     await held.hit()
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     await paymentIn(world.client, id, 'captured')
     await held.remove()
     const answer = await waiting
@@ -215,7 +215,7 @@ describe('a webhook that is faster than our own answer', () => {
     await checkBooks(world)
   })
 
-  test('refunds; the refund is ours and not imported a second time', async () => {
+  test('refunds; the refund is ours and not imported a second time', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     await world.client.post(`/v1/payments/${id}/capture`)
     const held = await fault(world, {
@@ -224,7 +224,7 @@ describe('a webhook that is faster than our own answer', () => {
     })
     const waiting = refund(world.client, id, { amount_minor: 400 })
     await held.hit()
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     await eventually(async () =>
       expect((await storyOf(world, id)).refunds).toEqual([
         { status: 'succeeded', amount_minor: 400, imported: false, known: true },
@@ -244,7 +244,7 @@ describe('a webhook that is faster than our own answer', () => {
     await checkBooks(world)
   })
 
-  test('cancels; the waiting caller still gets the answer', async () => {
+  test('cancels; the waiting caller still gets the answer', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     const held = await fault(world, {
       match: { method: 'POST', path: '/cancel$' },
@@ -252,7 +252,7 @@ describe('a webhook that is faster than our own answer', () => {
     })
     const waiting = world.client.post(`/v1/payments/${id}/cancel`, { reason: 'duplicate' })
     await held.hit()
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     await paymentIn(world.client, id, 'canceled')
     await held.remove()
     const answer = await waiting
@@ -265,7 +265,7 @@ describe('a webhook that is faster than our own answer', () => {
     await checkBooks(world)
   })
 
-  test('finds that a cancellation was requested meanwhile and releases the hold', async () => {
+  test('finds that a cancellation was requested meanwhile and releases the hold', async ({ world }) => {
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/payment_intents$' },
       fault: { hold: 'after' },
@@ -274,7 +274,7 @@ describe('a webhook that is faster than our own answer', () => {
     await held.hit()
     await world.client.post(`/v1/payments/${body.id}/cancel`, { reason: 'abandoned' }, ASYNC)
     const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
-    await tellAll(effects[0].payment_intent)
+    await tellAll(world, effects[0].payment_intent)
     await paymentIn(world.client, body.id, 'canceled')
     await held.remove()
     await world.drain()
@@ -284,7 +284,7 @@ describe('a webhook that is faster than our own answer', () => {
     await checkBooks(world)
   })
 
-  test('tells of a decline; the payment ends failed, and never asks the buyer to act', async () => {
+  test('tells of a decline; the payment ends failed, and never asks the buyer to act', async ({ world }) => {
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/payment_intents$' },
       fault: { hold: 'after' },
@@ -294,7 +294,7 @@ describe('a webhook that is faster than our own answer', () => {
     const declined = (await listEvents(world)).findLast(
       (event) => event.type === 'payment_intent.payment_failed',
     )!
-    await tellAll(paymentOf(declined)!)
+    await tellAll(world, paymentOf(declined)!)
     await held.remove()
     const answer = await waiting
     expect([answer.status, answer.body.error.code]).toEqual([402, 'payment_declined'])
@@ -309,19 +309,19 @@ describe('a webhook that is faster than our own answer', () => {
 })
 
 describe('changes made elsewhere', () => {
-  async function tell(reference: string): Promise<void> {
+  async function tell(world: World, reference: string): Promise<void> {
     const events = shuffled(await listEvents(world, reference))
     for (const event of events) expect((await deliver(world, event)).status).toBe(200)
     await world.drain()
     for (const event of events) expect(['applied', 'ignored']).toContain(await stateOf(world, event))
   }
 
-  test('a payment captured in the dashboard is captured here, also in part', async () => {
+  test('a payment captured in the dashboard is captured here, also in part', async ({ world }) => {
     const [whole, part] = [await heldPayment(world.client), await heldPayment(world.client)]
-    await dashboard(whole.processor_reference, 'capture')
-    await dashboard(part.processor_reference, 'capture', { amount_to_capture: 250 })
-    await tell(whole.processor_reference)
-    await tell(part.processor_reference)
+    await dashboard(world, whole.processor_reference, 'capture')
+    await dashboard(world, part.processor_reference, 'capture', { amount_to_capture: 250 })
+    await tell(world, whole.processor_reference)
+    await tell(world, part.processor_reference)
     const captured = { status: 'captured', amount_capturable_minor: 0, amount_refunded_minor: 0 }
     const first = await storyOf(world, whole.id)
     expect(first.payment).toMatchObject({ ...captured, amount_captured_minor: 1000 })
@@ -334,12 +334,14 @@ describe('changes made elsewhere', () => {
     await checkBooks(world)
   })
 
-  test('a payment canceled in the dashboard is canceled here, and its released hold books nothing', async () => {
+  test('a payment canceled in the dashboard is canceled here, and its released hold books nothing', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await heldPayment(world.client)
-    await dashboard(processor_reference, 'cancel', { cancellation_reason: 'fraudulent' })
+    await dashboard(world, processor_reference, 'cancel', { cancellation_reason: 'fraudulent' })
     const events = await listEvents(world, processor_reference)
     expect(events.map(({ type }) => type)).toContain('charge.refunded')
-    await tell(processor_reference)
+    await tell(world, processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({
       status: 'canceled',
@@ -353,10 +355,10 @@ describe('changes made elsewhere', () => {
     await checkBooks(world)
   })
 
-  test('a hold that lapsed at the processor is canceled here', async () => {
+  test('a hold that lapsed at the processor is canceled here', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(world.client)
-    await dashboard(processor_reference, 'expire')
-    await tell(processor_reference)
+    await dashboard(world, processor_reference, 'expire')
+    await tell(world, processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({ status: 'canceled', amount_capturable_minor: 0 })
     expect(story.payment.cancellation_reason).not.toBeNull()
@@ -364,7 +366,9 @@ describe('changes made elsewhere', () => {
     await checkBooks(world)
   })
 
-  test('a hold that lapsed while we capture leaves the payment canceled and the caller refused', async () => {
+  test('a hold that lapsed while we capture leaves the payment canceled and the caller refused', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     const held = await fault(world, {
       match: { method: 'POST', path: '/capture$' },
@@ -372,7 +376,7 @@ describe('changes made elsewhere', () => {
     })
     const waiting = world.client.post(`/v1/payments/${id}/capture`)
     await held.hit()
-    await dashboard(processor_reference, 'expire')
+    await dashboard(world, processor_reference, 'expire')
     const events = await listEvents(world, processor_reference)
     for (const event of events) await deliver(world, event)
     await paymentIn(world.client, id, 'canceled')
@@ -386,7 +390,9 @@ describe('changes made elsewhere', () => {
     await checkBooks(world)
   })
 
-  test('a buyer whose first card is declined may try another, and the payment is authorized by the webhook', async () => {
+  test('a buyer whose first card is declined may try another, and the payment is authorized by the webhook', async ({
+    world,
+  }) => {
     const { body } = await createPayment(world.client, { payment_method: undefined })
     expect(body).toMatchObject({ status: 'requires_action' })
     const confirm = (payment_method: string) =>
@@ -394,13 +400,13 @@ describe('changes made elsewhere', () => {
         payment_method,
       })
     await expect(confirm('pm_card_chargeDeclined')).rejects.toThrow('card_declined')
-    await tell(body.processor_reference)
+    await tell(world, body.processor_reference)
     expect((await world.client.get(`/v1/payments/${body.id}`)).body).toMatchObject({
       status: 'requires_action',
       failure: { code: 'payment_declined', decline_code: 'generic_decline' },
     })
     await confirm('pm_card_visa')
-    await tell(body.processor_reference)
+    await tell(world, body.processor_reference)
     const story = await storyOf(world, body.id)
     expect(story.payment).toMatchObject({
       status: 'authorized',
@@ -416,7 +422,9 @@ describe('changes made elsewhere', () => {
     await checkBooks(world)
   })
 
-  test('of two declines the later one holds, also where the answer about the earlier one comes later', async () => {
+  test('of two declines the later one holds, also where the answer about the earlier one comes later', async ({
+    world,
+  }) => {
     const { body } = await createPayment(world.client, { payment_method: undefined })
     const { id, processor_reference: reference } = body
     const decline = async (payment_method: string) => {
@@ -442,9 +450,11 @@ describe('changes made elsewhere', () => {
     expect(failure).toMatchObject({ decline_code: 'insufficient_funds' })
   })
 
-  test('while the processor cannot be asked the notification waits, and is applied later', async () => {
+  test('while the processor cannot be asked the notification waits, and is applied later', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await heldPayment(world.client)
-    await dashboard(processor_reference, 'capture')
+    await dashboard(world, processor_reference, 'capture')
     const broken = await fault(world, {
       match: { method: 'GET', path: `/v1/payment_intents/${processor_reference}` },
       times: 2,
@@ -459,13 +469,13 @@ describe('changes made elsewhere', () => {
     await checkBooks(world)
   })
 
-  test('an old notification about a payment that went on changes nothing', async () => {
+  test('an old notification about a payment that went on changes nothing', async ({ world }) => {
     const key = freshKey()
     const { id, processor_reference } = await heldPayment(world.client, { idempotency_key: key })
     await world.client.post(`/v1/payments/${id}/capture`)
     await refund(world.client, id)
     const before = await storyOf(world, id)
-    await tell(processor_reference)
+    await tell(world, processor_reference)
     expect(await storyOf(world, id)).toEqual(before)
     await checkBooks(world)
   })

@@ -1,5 +1,5 @@
 // Notifications that bring no news: over as they are stored, without a job and without asking the processor.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { newId, SYSTEM_TENANT_ID } from '#core/ids.ts'
 import { metrics } from '#core/metrics.ts'
 import { auditChanges, auditEverything } from '#domain/audit/audit.ts'
@@ -31,20 +31,16 @@ import {
   tried,
   type StripeEvent,
 } from './support/stripe-events.ts'
-import { createWorld, type World } from './support/world.ts'
+import { createWorld, testIn, type World } from './support/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ notifications: false })
-})
-afterAll(async () => await world.close())
+const test = testIn({ notifications: false })
 
 const HELD = 'payment_intent.amount_capturable_updated'
 const CAPTURED = 'payment_intent.succeeded'
 const CANCELED = 'payment_intent.canceled'
 
 /** What became of the notification of an event as it was stored: its state, and whether it got a job. */
-async function taken(event: StripeEvent): Promise<{ state: string; job: boolean }> {
+async function taken(world: World, event: StripeEvent): Promise<{ state: string; job: boolean }> {
   expect((await deliver(world, event)).body).toEqual({ received: true })
   const [row] = await world.sql<{ state: string; job: boolean }[]>`
     select n.state, exists (select from jobs j where j.id = n.id) as job from notifications n
@@ -53,7 +49,7 @@ async function taken(event: StripeEvent): Promise<{ state: string; job: boolean 
 }
 const NO_NEWS = { state: 'applied', job: false }
 
-async function only(reference: string, type: string): Promise<StripeEvent> {
+async function only(world: World, reference: string, type: string): Promise<StripeEvent> {
   return pick(await listEvents(world, reference), [type])[0]!
 }
 
@@ -79,11 +75,11 @@ async function counted(
   return values.filter(({ labels }) => labels['state'] === state).reduce((sum, { value }) => sum + value, 0)
 }
 
-async function asked(path: string): Promise<number> {
+async function asked(world: World, path: string): Promise<number> {
   return (await world.provider('stripe').requests({ path, method: 'GET' })).length
 }
 
-async function canceledPayment(reason?: string): Promise<any> {
+async function canceledPayment(world: World, reason?: string): Promise<any> {
   const { id } = await heldPayment(world.client)
   const body = reason === undefined ? {} : { reason }
   const answer = await world.client.post(`/v1/payments/${id}/cancel`, body)
@@ -110,64 +106,66 @@ test('an event with a reason that is none of Stripe’s is not compared, and the
 })
 
 describe('what is so here already needs neither a job nor a request to the processor', () => {
-  test('a hold, while it is held and after its capture', async () => {
+  test('a hold, while it is held and after its capture', async ({ world }) => {
     const { id, processor_reference: reference } = await heldPayment(world.client)
-    const event = await only(reference, HELD)
-    const before = await asked(`/v1/payment_intents/${reference}`)
-    expect(await taken(event)).toEqual(NO_NEWS)
+    const event = await only(world, reference, HELD)
+    const before = await asked(world, `/v1/payment_intents/${reference}`)
+    expect(await taken(world, event)).toEqual(NO_NEWS)
     await world.client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
-    expect(await taken(changed(event, {}))).toEqual(NO_NEWS)
-    expect(await asked(`/v1/payment_intents/${reference}`)).toBe(before)
+    expect(await taken(world, changed(event, {}))).toEqual(NO_NEWS)
+    expect(await asked(world, `/v1/payment_intents/${reference}`)).toBe(before)
     const { body } = await world.client.get(`/v1/payments/${id}/timeline`)
     expect(body.filter((entry: any) => entry.kind === 'notification')).toHaveLength(2)
   })
 
-  test('a capture, a cancellation, and refunds', async () => {
+  test('a capture, a cancellation, and refunds', async ({ world }) => {
     const captured = await capturedPayment(world.client)
-    expect(await taken(await only(captured.processor_reference, CAPTURED))).toEqual(NO_NEWS)
-    expect(await taken(await only((await canceledPayment()).processor_reference, CANCELED))).toEqual(NO_NEWS)
-    const duplicate = await canceledPayment('duplicate')
-    expect(await taken(await only(duplicate.processor_reference, CANCELED))).toEqual(NO_NEWS)
+    expect(await taken(world, await only(world, captured.processor_reference, CAPTURED))).toEqual(NO_NEWS)
+    expect(
+      await taken(world, await only(world, (await canceledPayment(world)).processor_reference, CANCELED)),
+    ).toEqual(NO_NEWS)
+    const duplicate = await canceledPayment(world, 'duplicate')
+    expect(await taken(world, await only(world, duplicate.processor_reference, CANCELED))).toEqual(NO_NEWS)
 
     const { body } = await refund(world.client, captured.id, { amount_minor: 100 })
     expect(body.status).toBe('succeeded')
     const events = await listEvents(world, captured.processor_reference)
-    expect(await taken(pick(events, ['refund.created'])[0]!)).toEqual(NO_NEWS)
+    expect(await taken(world, pick(events, ['refund.created'])[0]!)).toEqual(NO_NEWS)
 
     const slow = await capturedPayment(world.client, { payment_method: 'pm_card_pendingRefund' })
     const { body: pending } = await refund(world.client, slow.id)
     expect(pending.status).toBe('pending')
-    const created = await only(slow.processor_reference, 'refund.created')
-    expect(await taken(created)).toEqual(NO_NEWS)
+    const created = await only(world, slow.processor_reference, 'refund.created')
+    expect(await taken(world, created)).toEqual(NO_NEWS)
     await settleRefund(world, pending.processor_reference, 'failed')
-    const failed = await only(slow.processor_reference, 'refund.failed')
-    expect((await taken(failed)).job).toBe(true)
+    const failed = await only(world, slow.processor_reference, 'refund.failed')
+    expect((await taken(world, failed)).job).toBe(true)
     await world.drain()
-    expect(await taken(changed(failed, {}))).toEqual(NO_NEWS)
-    expect(await taken(changed(created, {}))).toEqual(NO_NEWS)
+    expect(await taken(world, changed(failed, {}))).toEqual(NO_NEWS)
+    expect(await taken(world, changed(created, {}))).toEqual(NO_NEWS)
     await checkBooks(world)
   })
 
-  test('kinds that never matter are ignored', async () => {
+  test('kinds that never matter are ignored', async ({ world }) => {
     const { processor_reference } = await capturedPayment(world.client)
     const events = await listEvents(world, processor_reference, { all_kinds: true })
     const kinds = ['payment_intent.created', 'charge.succeeded', 'charge.captured', 'charge.updated']
     const never = ['charge.failed', 'charge.pending'].map((type) => changed(events[0]!, {}, { type }))
     for (const event of [...pick(events, kinds), ...never])
-      expect(await taken(event)).toEqual({ state: 'ignored', job: false })
+      expect(await taken(world, event)).toEqual({ state: 'ignored', job: false })
   })
 })
 
-test('whatever says anything else is looked at', async () => {
+test('whatever says anything else is looked at', async ({ world }) => {
   const { processor_reference: reference } = await capturedPayment(world.client)
-  const captured = await only(reference, CAPTURED)
-  const held = await only(reference, HELD)
+  const captured = await only(world, reference, CAPTURED)
+  const held = await only(world, reference, HELD)
   const other = await heldPayment(world.client)
   const differing = await heldPayment(world.client)
   await drift(world, differing.id)
   const refunded = await capturedPayment(world.client)
   await refund(world.client, refunded.id, { amount_minor: 100 })
-  const made = await only(refunded.processor_reference, 'refund.created')
+  const made = await only(world, refunded.processor_reference, 'refund.created')
   const disputed = await capturedPayment(world.client)
   await refund(world.client, disputed.id, { amount_minor: 100 })
   await drift(world, disputed.id)
@@ -182,38 +180,41 @@ test('whatever says anything else is looked at', async () => {
     ['a failure', changed(captured, {}, { type: 'payment_intent.payment_failed' })],
     ['an action', changed(held, {}, { type: 'payment_intent.requires_action' })],
     ['a kind that is not known', changed(captured, {}, { type: 'payment_intent.partially_funded' })],
-    ['another hold', changed(await only(other.processor_reference, HELD), { amount_capturable: 999 })],
+    ['another hold', changed(await only(world, other.processor_reference, HELD), { amount_capturable: 999 })],
     ['a hold under another reference', changed(held, { id: 'pi_another' })],
     [
       'a capture that we do not know',
       changed(
-        await only(other.processor_reference, HELD),
+        await only(world, other.processor_reference, HELD),
         { status: 'succeeded', amount_received: 1000 },
         { type: CAPTURED },
       ),
     ],
-    ['an open drift', await only(differing.processor_reference, HELD)],
-    ["a refund under its payment's open drift", await only(disputed.processor_reference, 'refund.created')],
+    ['an open drift', await only(world, differing.processor_reference, HELD)],
+    [
+      "a refund under its payment's open drift",
+      await only(world, disputed.processor_reference, 'refund.created'),
+    ],
     ['a refund that succeeded otherwise', changed(made, { amount: 99 })],
     ['a refund that failed', changed(made, { status: 'failed' }, { type: 'refund.failed' })],
     ['a refund of another currency', changed(made, { currency: 'eur' })],
     [
       'a reason for which it was not canceled',
-      changed(await only((await canceledPayment('duplicate')).processor_reference, CANCELED), {
+      changed(await only(world, (await canceledPayment(world, 'duplicate')).processor_reference, CANCELED), {
         cancellation_reason: 'fraudulent',
       }),
     ],
   ]
   for (const [what, event] of cases) {
     // By now its job may have been performed.
-    expect([what, (await taken(event)).job]).toEqual([what, true])
+    expect([what, (await taken(world, event)).job]).toEqual([what, true])
     await tried(world, [event])
   }
   await checkBooks(world)
 })
 
 describe('what comes while our own call is under way', () => {
-  test('waits for it, and then brings no news', async () => {
+  test('waits for it, and then brings no news', async ({ world }) => {
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/payment_intents$' },
       fault: { hold: 'after' },
@@ -223,18 +224,18 @@ describe('what comes while our own call is under way', () => {
     const [{ payment_intent: reference }] = await world
       .provider('stripe')
       .effects({ 'metadata[sluice_payment_id]': body.id })
-    const event = await only(reference, HELD)
+    const event = await only(world, reference, HELD)
     const before = [
       await counted('notificationsStored', 'waiting'),
       await counted('notificationsWaited', 'applied'),
     ]
     // The reference is not known here yet.
-    expect(await taken(event)).toEqual({ state: 'waiting', job: false })
+    expect(await taken(world, event)).toEqual({ state: 'waiting', job: false })
     expect((await auditEverything(world.sql)).problems).toEqual([])
     await held.remove()
     await paymentIn(world.client, body.id, 'authorized')
     await eventually(async () => expect(await stateOf(world, event)).toBe('applied'))
-    expect(await asked(`/v1/payment_intents/${reference}`)).toBe(0)
+    expect(await asked(world, `/v1/payment_intents/${reference}`)).toBe(0)
     expect((await world.sql`select from jobs where id = ${notificationId(event)}`).count).toBe(0)
     await eventually(async () =>
       expect([
@@ -244,7 +245,7 @@ describe('what comes while our own call is under way', () => {
     )
   })
 
-  test('is looked at when that takes long, or when nobody knows what came of it', async () => {
+  test('is looked at when that takes long, or when nobody knows what came of it', async ({ world }) => {
     const { id, processor_reference: reference } = await heldPayment(world.client)
     const held = await fault(world, {
       match: { method: 'POST', path: `/v1/payment_intents/${reference}/capture$` },
@@ -252,8 +253,8 @@ describe('what comes while our own call is under way', () => {
     })
     await world.client.post(`/v1/payments/${id}/capture`, {}, ASYNC)
     await held.hit()
-    const event = await only(reference, CAPTURED)
-    expect(await taken(event)).toEqual({ state: 'waiting', job: false })
+    const event = await only(world, reference, CAPTURED)
+    expect(await taken(world, event)).toEqual({ state: 'waiting', job: false })
     await paymentIn(world.client, id, 'captured')
     await held.remove()
 
@@ -265,8 +266,8 @@ describe('what comes while our own call is under way', () => {
     await world.client.post(`/v1/payments/${doubtful.id}/capture`, {}, ASYNC)
     await silent.hit()
     await world.sql`update jobs set in_doubt = true where subject_id = ${doubtful.id} and state = 'running'`
-    const unexpected = await only(doubtful.processor_reference, CAPTURED)
-    expect((await taken(unexpected)).job).toBe(true)
+    const unexpected = await only(world, doubtful.processor_reference, CAPTURED)
+    expect((await taken(world, unexpected)).job).toBe(true)
     await paymentIn(world.client, doubtful.id, 'captured')
     await silent.remove()
     await world.drain()
@@ -274,23 +275,23 @@ describe('what comes while our own call is under way', () => {
   })
 })
 
-test('what became of each is counted', async () => {
+test('what became of each is counted', async ({ world }) => {
   const { processor_reference: reference } = await heldPayment(world.client)
-  const event = await only(reference, HELD)
+  const event = await only(world, reference, HELD)
   const states = ['applied', 'received', 'ignored', 'duplicate']
   const stored = () => Promise.all(states.map((state) => counted('notificationsStored', state)))
   const before = await stored()
-  await taken(event)
-  await taken(changed(event, { amount: 999 }))
-  await taken(changed(event, {}, { type: 'charge.succeeded' }))
+  await taken(world, event)
+  await taken(world, changed(event, { amount: 999 }))
+  await taken(world, changed(event, {}, { type: 'charge.succeeded' }))
   await deliver(world, event)
   expect(await stored()).toEqual(before.map((count) => count + 1))
 })
 
-test('several notifications of one object share a look', async () => {
+test('several notifications of one object share a look', async ({ world }) => {
   const { id, processor_reference: reference } = await capturedPayment(world.client)
   const made = await refundInDashboard(world, reference, 250)
-  const created = await only(reference, 'refund.created')
+  const created = await only(world, reference, 'refund.created')
   const events = [
     created,
     ...Array.from({ length: 9 }, () => changed(created, {}, { type: 'refund.updated' })),
@@ -308,11 +309,11 @@ test('several notifications of one object share a look', async () => {
   for (const event of events) expect(await stateOf(world, event)).toBe('applied')
   const [row] =
     await world.sql`select count(*) as n from jobs where id = any(${events.map(notificationId)}::uuid[])`
-  expect([row!.n, await asked(`/v1/refunds/${made.id}`)]).toEqual([1, 1])
+  expect([row!.n, await asked(world, `/v1/refunds/${made.id}`)]).toEqual([1, 1])
   expect((await storyOf(world, id)).postings).toEqual(['capture 1000', 'refund -250'])
 })
 
-test('one that came during a look at its object is not taken for known by it', async () => {
+test('one that came during a look at its object is not taken for known by it', async ({ world }) => {
   const { id, processor_reference: reference } = await capturedPayment(world.client, {
     payment_method: 'pm_card_pendingRefund',
   })
@@ -326,18 +327,20 @@ test('one that came during a look at its object is not taken for known by it', a
   await held.hit()
   // The look has its answer: pending.
   await settleRefund(world, made.id, 'succeeded')
-  const updated = await only(reference, 'refund.updated')
-  expect(await taken(updated)).toEqual({ state: 'waiting', job: false })
+  const updated = await only(world, reference, 'refund.updated')
+  expect(await taken(world, updated)).toEqual({ state: 'waiting', job: false })
   await held.remove()
   await world.drain()
   expect((await storyOf(world, id)).refunds).toMatchObject([{ status: 'succeeded', amount_minor: 250 }])
   await checkBooks(world)
 })
 
-test('one that has waited for a look for longer than five seconds gets a job, and so does what comes then', async () => {
+test('one that has waited for a look for longer than five seconds gets a job, and so does what comes then', async ({
+  world,
+}) => {
   const { processor_reference: reference } = await capturedPayment(world.client)
   const made = await refundInDashboard(world, reference, 250)
-  const created = await only(reference, 'refund.created')
+  const created = await only(world, reference, 'refund.created')
   const held = await fault(world, {
     match: { method: 'GET', path: `^/v1/refunds/${made.id}$` },
     // Nobody learns of it before the end.
@@ -347,7 +350,7 @@ test('one that has waited for a look for longer than five seconds gets a job, an
   await deliver(world, created)
   await held.hit()
   const waits = changed(created, {})
-  expect(await taken(waits)).toEqual({ state: 'waiting', job: false })
+  expect(await taken(world, waits)).toEqual({ state: 'waiting', job: false })
   const cameAgo = async (event: StripeEvent, seconds: number) =>
     await world.sql`
       update notifications set received_at = now() - ${seconds} * interval '1 second' where id = ${notificationId(event)}`
@@ -358,15 +361,15 @@ test('one that has waited for a look for longer than five seconds gets a job, an
     expect(await world.sql`select from jobs where id = ${notificationId(waits)}`).toHaveLength(1),
   )
   await cameAgo(created, 6)
-  expect((await taken(changed(created, {}))).job).toBe(true)
+  expect((await taken(world, changed(created, {}))).job).toBe(true)
   await held.remove()
   await world.drain()
   await checkBooks(world)
 })
 
-test('one that cannot be compared gets a job, and so do those that are due with it', async () => {
+test('one that cannot be compared gets a job, and so do those that are due with it', async ({ world }) => {
   const { processor_reference: reference } = await heldPayment(world.client)
-  const event = changed(await only(reference, HELD), {})
+  const event = changed(await only(world, reference, HELD), {})
   const job = { id: newId(), taken: newId() }
   await world.sql`
     insert into notifications (id, provider, event_id, kind, object_id, payload, state, said, due_at)
@@ -403,10 +406,12 @@ test('what waits too long is named by every audit', async () => {
   }
 })
 
-test('they go to the history without a job, stay in timelines, and are not stored again', async () => {
+test('they go to the history without a job, stay in timelines, and are not stored again', async ({
+  world,
+}) => {
   const { id, processor_reference: reference } = await heldPayment(world.client)
-  const event = await only(reference, HELD)
-  expect(await taken(event)).toEqual(NO_NEWS)
+  const event = await only(world, reference, HELD)
+  expect(await taken(world, event)).toEqual(NO_NEWS)
   await world.sql`
     update notifications set received_at = received_at - interval '2 hours', applied_at = applied_at - interval '2 hours'
     where id = ${notificationId(event)}`

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { globSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { z } from 'zod'
 import type { Json } from '#core/db.ts'
 import { ERRORS } from '#core/errors.ts'
@@ -31,19 +31,15 @@ import { disputedPayment, disputeIn } from '#test/disputes.ts'
 import { fund, payOut, recipient as recipientOf } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
 let document: any
 let routes: DocumentedRoute[]
 
-beforeAll(async () => {
-  world = await createWorld({ env: { API_URL: 'https://api.example.com/' } })
+const test = testIn({ env: { API_URL: 'https://api.example.com/' } })
+test.beforeAll(async ({ world }) => {
   document = await readDocument(world.client)
   routes = routesOf(document)
-})
-afterAll(async () => {
-  await world?.close()
 })
 
 const INTERFACE = [
@@ -300,7 +296,7 @@ test('every list takes the times between which its items were created', () => {
   }
 })
 
-test('and a list is narrowed by them: the first is inclusive, the second is not', async () => {
+test('and a list is narrowed by them: the first is inclusive, the second is not', async ({ world }) => {
   const client = await world.clientOf()
   const idempotency_key = freshKey()
   await client.post('/v1/customers', { idempotency_key })
@@ -367,13 +363,13 @@ async function scheduledEmail(client: Client): Promise<{ id: string }> {
   return (await client.post('/v1/messages/email', email)).body
 }
 
-async function eventOf(tenant_id: string): Promise<{ id: string }> {
+async function eventOf(world: World, tenant_id: string): Promise<{ id: string }> {
   const [event] = await world.sql<{ id: string }[]>`
     select id from events where tenant_id = ${tenant_id} limit 1`
   return event!
 }
 
-test('every example works when it is sent as shown', async () => {
+test('every example works when it is sent as shown', async ({ world }) => {
   // A tenant of its own: the keys of the examples are nobody else's.
   const client = await world.clientOf()
   const key = freshKey()
@@ -434,7 +430,7 @@ test('every example works when it is sent as shown', async () => {
       return (await disputeIn(client, payment.id, 'needs_response')).dispute
     },
     getRefund: async () => (await refund(client, (await capturedPayment(client)).id)).body,
-    getEvent: () => eventOf(client.tenant_id),
+    getEvent: () => eventOf(world, client.tenant_id),
     getAiTask: () => aiTask(client),
     cancelAiTask: () => aiTask(client),
     ...Object.fromEntries(
@@ -549,7 +545,7 @@ test('the examples of a create answer what its first request sends, and those of
   ])
 })
 
-test('the webhooks host is described, and answers as described', async () => {
+test('the webhooks host is described, and answers as described', async ({ world }) => {
   const described = (await world.client.get('/openapi-webhooks.json')).body
   expect(described.servers[0].url).toBe(world.config.WEBHOOKS_URL)
   const operation = described.paths['/stripe'].post
@@ -577,7 +573,7 @@ test('the webhooks host is described, and answers as described', async () => {
   }
 })
 
-test('it lists every type of event, with the data that are written', async () => {
+test('it lists every type of event, with the data that are written', async ({ world }) => {
   const { client, sql, provider } = world
   // What was personal is erased from its earlier events at any moment after it is deleted.
   const leaving = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Grace' })
@@ -676,7 +672,7 @@ test('no schema is called as something that generated clients have already', () 
   expect(Object.keys(document.components.schemas).filter((name) => known.has(name))).toEqual([])
 })
 
-test('it lists every route, and each route that it lists exists', async () => {
+test('it lists every route, and each route that it lists exists', async ({ world }) => {
   const held = routes.map(({ method, path }) => `${method} ${path}`)
   expect(held.toSorted()).toEqual(expect.arrayContaining(INTERFACE))
   for (const { method, path } of routes) {
@@ -737,7 +733,7 @@ test('each route names its scope and the codes that it answers', async () => {
   }
 })
 
-test('the scope that a route names is the one that it needs', async () => {
+test('the scope that a route names is the one that it needs', async ({ world }) => {
   const nobody = await world.clientOf({ scopes: [] })
   const stranger = createClient(nobody.url, '')
   for (const { method, path, operation } of routes) {
@@ -750,7 +746,7 @@ test('the scope that a route names is the one that it needs', async () => {
   }
 })
 
-test('answers match their schemas', async () => {
+test('answers match their schemas', async ({ world }) => {
   const { client } = world
   const customer = (
     await client.post('/v1/customers', { idempotency_key: freshKey(), metadata: [null, { a: 1 }] })
@@ -935,7 +931,7 @@ test('answers match their schemas', async () => {
     ['POST', '/v1/messages/{id}/cancel', `/v1/messages/${message.id}/cancel`],
     ['POST', '/v1/messages/{id}/cancel', `/v1/messages/${message.id}/cancel`],
     ['GET', '/v1/events', '/v1/events?limit=100'],
-    ['GET', '/v1/events/{id}', `/v1/events/${(await eventOf(world.tenant_id)).id}`],
+    ['GET', '/v1/events/{id}', `/v1/events/${(await eventOf(world, world.tenant_id)).id}`],
     ['GET', '/v1/payments/{id}/events', `/v1/payments/${returned.payment_id}/events`],
     ['GET', '/v1/idempotency_keys/{key}', `/v1/idempotency_keys/${returned.idempotency_key}`],
   ]
@@ -959,7 +955,7 @@ test('answers match their schemas', async () => {
   expect([...reached].toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
 })
 
-test('the fields of a timeline are described, each with its form', async () => {
+test('the fields of a timeline are described, each with its form', async ({ world }) => {
   const { id } = await capturedPayment(world.client)
   await refund(world.client, id)
   const { body } = await world.client.get(`/v1/payments/${id}/timeline`)
@@ -979,7 +975,7 @@ test('the fields of a timeline are described, each with its form', async () => {
   expect(new Set(body.map(({ kind }: { kind: string }) => kind)).size).toBeGreaterThanOrEqual(4)
 })
 
-test('a refusal that is repeated brings the headers that are declared', async () => {
+test('a refusal that is repeated brings the headers that are declared', async ({ world }) => {
   const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
   await createPayment(world.client, body)
   const { status, headers } = await createPayment(world.client, body, { prefer: 'wait=5' })
@@ -1006,7 +1002,7 @@ test('links lead to where the API listens, and are paths where that is every add
     expect(originOfLinks(host, listening)).toBe('')
 })
 
-test('errors link to the documentation, which loads nothing from other hosts', async () => {
+test('errors link to the documentation, which loads nothing from other hosts', async ({ world }) => {
   const outside = createClient(world.client.url, '')
   const refused = await outside.get('/v1/customers')
   expect(refused.body.error.doc_url).toBe('https://api.example.com/docs/guides/errors#unauthorized')
@@ -1046,7 +1042,9 @@ test('errors link to the documentation, which loads nothing from other hosts', a
   )
 })
 
-test('the files of the reference are revalidated, and sent from memory that all their readers share', async () => {
+test('the files of the reference are revalidated, and sent from memory that all their readers share', async ({
+  world,
+}) => {
   const outside = createClient(world.client.url, '')
   const path = '/docs/js/scalar.js'
   const first = await outside.get(path)
@@ -1071,7 +1069,7 @@ test('the files of the reference are revalidated, and sent from memory that all 
   expect(received).toBeLessThan(20 * first.text.length)
 })
 
-test('/healthz and the document need no key', async () => {
+test('/healthz and the document need no key', async ({ world }) => {
   const outside = createClient(world.client.url, '')
   const health = await outside.get('/healthz')
   expect([health.status, health.body]).toEqual([200, { status: 'ok' }])

@@ -1,16 +1,9 @@
 // Lists: newest first, an exact cursor, filters, and what they refuse.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn } from '#test/world.ts'
 
-let world: World
-
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-})
-afterAll(async () => {
-  await world?.close()
-})
+const test = testIn({ parts: ['api'] })
 
 /** Pages by the interface's rule: `before` is the `created_at` of the last item. */
 async function walk(
@@ -36,7 +29,7 @@ function expectOnceNewestFirst(items: { id: string; created_at: string }[], coun
   expect(new Set(times).size).toBe(count)
 }
 
-test('1,000 rows of one transaction come out of pages of 7 once each, newest first', async () => {
+test('1,000 rows of one transaction come out of pages of 7 once each, newest first', async ({ world }) => {
   const client = await world.clientOf()
   await world.sql`
     insert into customers (tenant_id, id, idempotency_key)
@@ -46,7 +39,7 @@ test('1,000 rows of one transaction come out of pages of 7 once each, newest fir
   expectOnceNewestFirst(walked, 1000)
 })
 
-test('1,000 customers created at the same time come out once each as well', async () => {
+test('1,000 customers created at the same time come out once each as well', async ({ world }) => {
   const client = await world.clientOf()
   const answers = await Promise.all(
     Array.from({ length: 1000 }, () => client.post('/v1/customers', { idempotency_key: freshKey() })),
@@ -57,7 +50,7 @@ test('1,000 customers created at the same time come out once each as well', asyn
   expect(new Set(walked.map(({ id }) => id))).toEqual(new Set(answers.map(({ body }) => body.id)))
 })
 
-test('rows created while pages are read neither hide nor repeat others', async () => {
+test('rows created while pages are read neither hide nor repeat others', async ({ world }) => {
   const client = await world.clientOf()
   const first: string[] = []
   for (let i = 0; i < 20; i++)
@@ -70,7 +63,7 @@ test('rows created while pages are read neither hide nor repeat others', async (
   expect(seen.filter((id) => first.includes(id))).toEqual(first.toReversed())
 })
 
-test('a full page links to the next one, and the last one does not', async () => {
+test('a full page links to the next one, and the last one does not', async ({ world }) => {
   const client = await world.clientOf()
   for (let i = 0; i < 5; i++)
     await client.post('/v1/customers', { idempotency_key: freshKey(), external_id: 'a b&c', name: String(i) })
@@ -87,7 +80,7 @@ test('a full page links to the next one, and the last one does not', async () =>
   expect(names).toEqual(['4', '3', '2', '1', '0'])
 })
 
-test('a page holds 25 unless asked for 1 to 100', async () => {
+test('a page holds 25 unless asked for 1 to 100', async ({ world }) => {
   const client = await world.clientOf()
   await world.sql`
     insert into customers (tenant_id, id, idempotency_key)
@@ -101,7 +94,7 @@ test('a page holds 25 unless asked for 1 to 100', async () => {
   }
 })
 
-test('email and external_id match exactly, alone and together', async () => {
+test('email and external_id match exactly, alone and together', async ({ world }) => {
   const client = await world.clientOf()
   const create = async (email: string | null, external_id: string | null) =>
     (await client.post('/v1/customers', { idempotency_key: freshKey(), email, external_id })).body.id
@@ -127,7 +120,7 @@ test('email and external_id match exactly, alone and together', async () => {
   expect((await walk(client, 1, '&email=ada@example.com')).map(({ id }) => id)).toEqual([b, a])
 })
 
-test('cursors may carry an offset and fewer digits, and mean the same moment', async () => {
+test('cursors may carry an offset and fewer digits, and mean the same moment', async ({ world }) => {
   const client = await world.clientOf()
   const { body } = await client.post('/v1/customers', { idempotency_key: freshKey() })
   const east = new Date(Date.parse(body.created_at) + 3_600_000).toISOString().slice(0, 19)
@@ -147,7 +140,7 @@ test('cursors may carry an offset and fewer digits, and mean the same moment', a
   expect((await client.get('/v1/customers?before=0001-01-01T00:00:00.0-15:59')).body).toEqual([])
 })
 
-test('a + in a query is refused with what to write, on every filter alike', async () => {
+test('a + in a query is refused with what to write, on every filter alike', async ({ world }) => {
   for (const [path, param] of [
     ['/v1/customers?email=a+b@x.example', 'email'],
     ['/v1/customers?external_id=a+b', 'external_id'],
@@ -168,7 +161,7 @@ test('a + in a query is refused with what to write, on every filter alike', asyn
   }
 })
 
-test('impossible paging parameters are refused by name', async () => {
+test('impossible paging parameters are refused by name', async ({ world }) => {
   for (const [query, param] of [
     ['limit=0', 'limit'],
     ['limit=101', 'limit'],
@@ -213,14 +206,14 @@ test('impossible paging parameters are refused by name', async () => {
   }
 })
 
-test('payments are filtered by at most 20 keys of their metadata', async () => {
+test('payments are filtered by at most 20 keys of their metadata', async ({ world }) => {
   const filters = (count: number) => Array.from({ length: count }, (_, n) => `metadata[k${n}]=v`).join('&')
   expect((await world.client.get(`/v1/payments?${filters(20)}`)).status).toBe(200)
   const refused = await world.client.get(`/v1/payments?${filters(21)}`)
   expect([refused.status, refused.body.error.param]).toEqual([400, 'metadata'])
 })
 
-test('all combinations of filters together need few prepared statements', async () => {
+test('all combinations of filters together need few prepared statements', async ({ world }) => {
   const customer_id = '0198f6f0-0000-7000-8000-000000000000'
   const moment = '2026-01-01T00:00:00Z'
   const lists = {

@@ -1,8 +1,7 @@
 // Holds lapse: a warning a day before, then the hold is given up, whoever notices first.
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { findLapsed, warnOfExpiry } from '#domain/payments/expiry.ts'
 import { problemsLeft } from '#test/invariants.ts'
-import type { Client } from '#test/client.ts'
 import {
   capturedPayment,
   createPayment,
@@ -11,28 +10,22 @@ import {
   heldPayment,
   paymentIn,
 } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  world = await createWorld()
-  client = world.client
-})
-afterAll(async () => await world?.close())
+const test = testIn()
 
 /** Makes the hold of a payment lapse in `hours`; what the processor holds stays as it is. */
-async function lapsesIn(id: string, hours: number): Promise<void> {
+async function lapsesIn(world: World, id: string, hours: number): Promise<void> {
   await world.sql`
     update payments set capture_before = now() + ${hours} * interval '1 hour' where tenant_id = ${world.tenant_id} and id = ${id}`
 }
 
-async function eventsOf(id: string, type: string): Promise<any[]> {
+async function eventsOf(world: World, id: string, type: string): Promise<any[]> {
   const rows = await world.sql`select data from events where subject_id = ${id} and type = ${type}`
   return rows.map(({ data }) => data)
 }
 
-test('what is held is listed by when it lapses', async () => {
+test('what is held is listed by when it lapses', async ({ world }) => {
   const shop = await world.clientOf()
   const held = [await heldPayment(shop), await heldPayment(shop), await capturedPayment(shop)]
   await createPayment(shop, { payment_method: 'pm_card_threeDSecure2Required' })
@@ -48,25 +41,31 @@ test('what is held is listed by when it lapses', async () => {
   expect(await listed(`capture_before_to=${before(48)}&status=captured`)).toEqual([])
 })
 
-test('an event a day before a hold lapses is written once, however many workers look', async () => {
+test('an event a day before a hold lapses is written once, however many workers look', async ({
+  world,
+  client,
+}) => {
   const soon = await heldPayment(client)
   const later = await heldPayment(client)
   const captured = await capturedPayment(client)
-  await lapsesIn(soon.id, 12)
-  await lapsesIn(later.id, 25)
-  await lapsesIn(captured.id, 12)
+  await lapsesIn(world, soon.id, 12)
+  await lapsesIn(world, later.id, 25)
+  await lapsesIn(world, captured.id, 12)
   await Promise.all(Array.from({ length: 8 }, () => warnOfExpiry(world.sql, 100)))
   expect(await warnOfExpiry(world.sql, 100)).toBe(0)
-  const [warning, ...more] = await eventsOf(soon.id, 'payment.capture_expiring')
+  const [warning, ...more] = await eventsOf(world, soon.id, 'payment.capture_expiring')
   expect(more).toEqual([])
   expect(warning).toMatchObject({ id: soon.id, status: 'authorized', amount_capturable_minor: 1000 })
   expect(Object.keys(warning)).not.toContain('client_secret')
-  expect(await eventsOf(later.id, 'payment.capture_expiring')).toEqual([])
-  expect(await eventsOf(captured.id, 'payment.capture_expiring')).toEqual([])
+  expect(await eventsOf(world, later.id, 'payment.capture_expiring')).toEqual([])
+  expect(await eventsOf(world, captured.id, 'payment.capture_expiring')).toEqual([])
   expect((await client.post(`/v1/payments/${soon.id}/capture`)).body).toMatchObject({ status: 'captured' })
 })
 
-test('a worker cancels a lapsed hold at the processor, with the reason expired, also while it can cancel no verification', async () => {
+test('a worker cancels a lapsed hold at the processor, with the reason expired, also while it can cancel no verification', async ({
+  world,
+  client,
+}) => {
   await world.sql`alter table verifications rename cancel_requested_at to away`
   onTestFinished(async () => {
     await world.sql`alter table verifications rename away to cancel_requested_at`
@@ -81,15 +80,17 @@ test('a worker cancels a lapsed hold at the processor, with the reason expired, 
       idempotency_key: 'unconfirmed',
     })
   ).body
-  await lapsesIn(lapsed.id, -1)
-  await lapsesIn(captured.id, -1)
+  await lapsesIn(world, lapsed.id, -1)
+  await lapsesIn(world, captured.id, -1)
   const canceled = await paymentIn(client, lapsed.id, 'canceled')
   expect(canceled).toMatchObject({ cancellation_reason: 'expired', amount_capturable_minor: 0 })
   expect((await effectsOf(world, lapsed.processor_reference)).map(({ effect }) => effect)).toEqual([
     'authorize',
     'cancel',
   ])
-  expect(await eventsOf(lapsed.id, 'payment.canceled')).toMatchObject([{ cancellation_reason: 'expired' }])
+  expect(await eventsOf(world, lapsed.id, 'payment.canceled')).toMatchObject([
+    { cancellation_reason: 'expired' },
+  ])
   expect(await findLapsed(world.sql, 100)).toEqual([])
   expect((await client.get(`/v1/payments/${captured.id}`)).body).toMatchObject({ status: 'captured' })
   expect((await client.get(`/v1/payments/${unconfirmed.id}`)).body).toMatchObject({
@@ -99,17 +100,20 @@ test('a worker cancels a lapsed hold at the processor, with the reason expired, 
   expect([refused.status, refused.body.error.code]).toEqual([409, 'payment_not_capturable'])
 })
 
-test('a hold that the processor lets lapse first is canceled by its notification', async () => {
+test('a hold that the processor lets lapse first is canceled by its notification', async ({
+  world,
+  client,
+}) => {
   const { id, processor_reference } = await heldPayment(client)
   await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/expire`)
   expect(await paymentIn(client, id, 'canceled')).toMatchObject({ cancellation_reason: 'automatic' })
 })
 
-test('a hold that both sides give up at the same time is given up once', async () => {
+test('a hold that both sides give up at the same time is given up once', async ({ world, client }) => {
   const { id, processor_reference } = await heldPayment(client)
   await world.provider('stripe').control('POST', '/webhooks', { paused: true })
   await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/expire`)
-  await lapsesIn(id, -1)
+  await lapsesIn(world, id, -1)
   await paymentIn(client, id, 'canceled')
   await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   await eventually(async () => {
@@ -117,14 +121,14 @@ test('a hold that both sides give up at the same time is given up once', async (
       select count(*) from notifications where object_id = ${processor_reference} and kind = 'payment_intent.canceled' and state = 'applied'`
     expect(told!.count).toBe(1)
   })
-  expect(await eventsOf(id, 'payment.canceled')).toHaveLength(1)
+  expect(await eventsOf(world, id, 'payment.canceled')).toHaveLength(1)
   expect((await effectsOf(world, processor_reference)).map(({ effect }) => effect)).toEqual([
     'authorize',
     'cancel',
   ])
 })
 
-test('after all of these stories the books balance and agree with the processor', async () => {
+test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   expect(await problemsLeft(world)).toEqual([])
 })

@@ -1,5 +1,5 @@
 // Payments through the front door: authorized, declined, completed by the buyer, captured, canceled, listed, explained.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { checkBooks } from '#test/books.ts'
 import { problemsLeft } from '#test/invariants.ts'
 import { BY_CARD, freshKey, type Client } from '#test/client.ts'
@@ -15,20 +15,14 @@ import {
   paymentIn,
   refund,
 } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  world = await createWorld()
-  client = world.client
-})
-afterAll(async () => await world?.close())
+const test = testIn()
 
 const RANDOM_ID = '01900000-0000-7000-8000-000000000000'
 
 describe('authorization', () => {
-  test('a payment is authorized, and shows the amount that is held', async () => {
+  test('a payment is authorized, and shows the amount that is held', async ({ world, client }) => {
     const idempotency_key = freshKey()
     const { status, body } = await createPayment(client, {
       amount_minor: 2500,
@@ -65,7 +59,9 @@ describe('authorization', () => {
     expect((await client.get(`/v1/payments/${body.id}`)).body).toEqual(body)
   })
 
-  test('a declined payment says why, is kept as failed, and can be neither captured, canceled nor refunded', async () => {
+  test('a declined payment says why, is kept as failed, and can be neither captured, canceled nor refunded', async ({
+    client,
+  }) => {
     const declined = await createPayment(client, {
       payment_method: 'pm_card_chargeDeclinedInsufficientFunds',
     })
@@ -94,7 +90,10 @@ describe('authorization', () => {
     expect((await refund(client, id)).body.error).toMatchObject({ code: 'payment_not_refundable' })
   })
 
-  test('repeating a declined payment gives the same error and asks no card again', async () => {
+  test('repeating a declined payment gives the same error and asks no card again', async ({
+    world,
+    client,
+  }) => {
     const body = { payment_method: 'pm_card_chargeDeclined', idempotency_key: freshKey() }
     const first = await createPayment(client, body)
     const second = await createPayment(client, body)
@@ -107,7 +106,10 @@ describe('authorization', () => {
     expect(requests.filter((each: any) => each.idempotency_key === call!.key)).toHaveLength(1)
   })
 
-  test('without a payment method the buyer confirms at the processor, whose notification authorizes', async () => {
+  test('without a payment method the buyer confirms at the processor, whose notification authorizes', async ({
+    world,
+    client,
+  }) => {
     const { status, body } = await createPayment(client, { payment_method: undefined })
     expect(status).toBe(201)
     expect(body).toMatchObject({
@@ -130,7 +132,10 @@ describe('authorization', () => {
     expect((await client.post(`/v1/payments/${body.id}/capture`)).body).toMatchObject({ status: 'captured' })
   })
 
-  test('a buyer who is asked to authenticate succeeds, and the payment is authorized', async () => {
+  test('a buyer who is asked to authenticate succeeds, and the payment is authorized', async ({
+    world,
+    client,
+  }) => {
     const { status, body } = await createPayment(client, {
       payment_method: 'pm_card_authenticationRequired',
       return_url: 'https://shop.example.com/back',
@@ -147,7 +152,10 @@ describe('authorization', () => {
     expect(await paymentIn(client, body.id, 'authorized')).toMatchObject({ client_secret: null })
   })
 
-  test('a buyer who fails to authenticate is shown why, and may try again, until the payment is canceled', async () => {
+  test('a buyer who fails to authenticate is shown why, and may try again, until the payment is canceled', async ({
+    world,
+    client,
+  }) => {
     const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
     const reference = body.processor_reference
     const buyer = (action: string, told: Record<string, unknown>) =>
@@ -189,7 +197,10 @@ describe('authorization', () => {
     expect(await effectsOf(world, reference)).toEqual([])
   })
 
-  test('a buyer who authenticates at the second try has paid, and the payment does not show the first', async () => {
+  test('a buyer who authenticates at the second try has paid, and the payment does not show the first', async ({
+    world,
+    client,
+  }) => {
     const { body } = await createPayment(client, { payment_method: 'pm_card_threeDSecure2Required' })
     const buyer = (action: string, told: Record<string, unknown>) =>
       world.provider('stripe').control('POST', `/payment_intents/${body.processor_reference}/${action}`, told)
@@ -208,7 +219,7 @@ describe('authorization', () => {
     ])
   })
 
-  test('a payment that the processor finds invalid is 422 and kept as failed', async () => {
+  test('a payment that the processor finds invalid is 422 and kept as failed', async ({ client }) => {
     for (const body of [{ payment_method: 'pm_card_of_nobody' }, { amount_minor: 10 }]) {
       const refused = await createPayment(client, body)
       expect(refused.status).toBe(422)
@@ -218,7 +229,7 @@ describe('authorization', () => {
     }
   })
 
-  test('an amount that can never be settled is refused before anything is written', async () => {
+  test('an amount that can never be settled is refused before anything is written', async ({ world }) => {
     const { tenant_id, ...other } = await world.clientOf()
     const refusals: [Record<string, unknown>, number, string][] = [
       [{ amount_minor: 1005, currency: 'KWD' }, 422, 'payment_invalid'],
@@ -244,7 +255,10 @@ describe('authorization', () => {
     expect(written!.count).toBe(0)
   })
 
-  test('amounts are in the smallest unit of their currency, whatever its decimals', async () => {
+  test('amounts are in the smallest unit of their currency, whatever its decimals', async ({
+    world,
+    client,
+  }) => {
     for (const [currency, amount_minor] of [
       ['JPY', 500],
       ['KWD', 1230],
@@ -265,7 +279,7 @@ describe('authorization', () => {
     }
   })
 
-  test("another tenant's payment does not exist", async () => {
+  test("another tenant's payment does not exist", async ({ world, client }) => {
     const { id } = await heldPayment(client)
     const other = await world.clientOf()
     for (const answer of [
@@ -284,11 +298,11 @@ describe('authorization', () => {
 })
 
 describe('capture', () => {
-  test.each([
+  test.for([
     ['without a body', {}],
     ['with a content type and an empty body', { headers: { 'content-type': 'application/json' }, body: '' }],
     ['with an empty object', { headers: { 'content-type': 'application/json' }, body: '{}' }],
-  ])('%s takes all that is held', async (_, init) => {
+  ] as const)('%s takes all that is held', async ([, init], { world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
     const { status, body } = await client.send('POST', `/v1/payments/${id}/capture`, init)
     expect(status).toBe(200)
@@ -304,7 +318,7 @@ describe('capture', () => {
     ])
   })
 
-  test('a part is captured and the rest is released', async () => {
+  test('a part is captured and the rest is released', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
     const { body } = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
     expect(body).toMatchObject({
@@ -321,7 +335,7 @@ describe('capture', () => {
     expect(again.body.error).toMatchObject({ code: 'payment_not_capturable' })
   })
 
-  test('more than what is held is refused and changes nothing', async () => {
+  test('more than what is held is refused and changes nothing', async ({ client }) => {
     const { id } = await heldPayment(client)
     const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1001 })
     expect(refused.status).toBe(422)
@@ -333,13 +347,13 @@ describe('capture', () => {
     expect((await client.post(`/v1/payments/${id}/capture`, { amount_minor: 1000 })).status).toBe(200)
   })
 
-  test.each([
+  test.for([
     ['KWD', 1005, 'Amounts in KWD must end in 0: they are settled in steps of KWD 0.010.', 1010],
     ['ISK', 15_050, 'Amounts in ISK must end in 00: they are settled in steps of ISK 1.00.', 15_000],
     ['UGX', 15_001, 'Amounts in UGX must end in 00: they are settled in steps of UGX 1.00.', 15_100],
-  ])(
+  ] as const)(
     'a part of a payment in %s that cannot be settled is refused',
-    async (currency, part, message, whole) => {
+    async ([currency, part, message, whole], { world, client }) => {
       const { id, processor_reference } = await heldPayment(client, { currency, amount_minor: 20_000 })
       const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: part })
       expect([refused.status, refused.body.error]).toMatchObject([
@@ -352,9 +366,9 @@ describe('capture', () => {
     },
   )
 
-  test.each([[500], [undefined]])(
+  test.for([[500], [undefined]] as const)(
     'a capture of %s that finds another amount captured is refused with that amount',
-    async (amount_minor) => {
+    async ([amount_minor], { world, client }) => {
       const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_100 })
       const stripe = world.provider('stripe')
       await stripe.control('POST', '/webhooks', { paused: true })
@@ -381,7 +395,7 @@ describe('capture', () => {
     },
   )
 
-  test('a capture that finds its own amount captured is done', async () => {
+  test('a capture that finds its own amount captured is done', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_000 })
     const stripe = world.provider('stripe')
     await stripe.control('POST', '/webhooks', { paused: true })
@@ -393,7 +407,9 @@ describe('capture', () => {
     await stripe.control('POST', '/webhooks', { paused: false })
   })
 
-  test('a finished payment cannot be captured or canceled, and the answer names its state', async () => {
+  test('a finished payment cannot be captured or canceled, and the answer names its state', async ({
+    client,
+  }) => {
     const captured = await capturedPayment(client)
     const canceled = await heldPayment(client)
     await client.post(`/v1/payments/${canceled.id}/cancel`)
@@ -418,7 +434,10 @@ describe('capture', () => {
       expect((await client.post(`/v1/payments/${RANDOM_ID}/${action}`)).status).toBe(404)
   })
 
-  test('a hold that was released in the dashboard cannot be captured, even before its notification', async () => {
+  test('a hold that was released in the dashboard cannot be captured, even before its notification', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await heldPayment(client)
     await world.provider('stripe').control('POST', '/webhooks', { paused: true })
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/cancel`)
@@ -432,7 +451,10 @@ describe('capture', () => {
     await world.provider('stripe').control('POST', '/webhooks', { paused: false })
   })
 
-  test('a capture or cancellation in the dashboard is learnt from the processor, and posted', async () => {
+  test('a capture or cancellation in the dashboard is learnt from the processor, and posted', async ({
+    world,
+    client,
+  }) => {
     const [captured, canceled] = [await heldPayment(client), await heldPayment(client)]
     const control = (payment: any, action: string, body = {}) =>
       world
@@ -449,9 +471,9 @@ describe('capture', () => {
 })
 
 describe('cancellation', () => {
-  test.each([undefined, 'requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])(
+  test.for([undefined, 'requested_by_customer', 'duplicate', 'fraudulent', 'abandoned'])(
     'for the reason %s releases the hold',
-    async (reason) => {
+    async (reason, { world, client }) => {
       const { id, processor_reference } = await heldPayment(client)
       const { status, body } = await client.post(`/v1/payments/${id}/cancel`, reason && { reason })
       expect(status).toBe(200)
@@ -468,19 +490,19 @@ describe('cancellation', () => {
     },
   )
 
-  test('an unknown reason is refused', async () => {
+  test('an unknown reason is refused', async ({ client }) => {
     const { id } = await heldPayment(client)
     const refused = await client.post(`/v1/payments/${id}/cancel`, { reason: 'boredom' })
     expect(refused.body.error).toMatchObject({ code: 'invalid_request', param: 'reason' })
     expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'authorized' })
   })
 
-  test.each([
+  test.for([
     ['voids the hold that came of it', 'pm_card_visa', ['authorize', 'cancel']],
     ['gives up what the buyer would have to complete', undefined, []],
-  ])(
+  ] as const)(
     'while the authorization is under way the wish is recorded, and %s',
-    async (_, payment_method, effects) => {
+    async ([, payment_method, effects], { world, client }) => {
       const description = freshKey()
       const held = await fault(world, { match: { contains: description }, fault: 'hold' })
       const { status, body } = await createPayment(client, { payment_method, description }, ASYNC)
@@ -499,7 +521,10 @@ describe('cancellation', () => {
     },
   )
 
-  test('while the authorization is under way and then declined, the payment is failed', async () => {
+  test('while the authorization is under way and then declined, the payment is failed', async ({
+    world,
+    client,
+  }) => {
     const description = freshKey()
     const held = await fault(world, { match: { contains: description }, fault: 'hold' })
     const { body } = await createPayment(
@@ -521,7 +546,7 @@ describe('cancellation', () => {
 })
 
 describe('waiting', () => {
-  test('respond-async answers 202 at once and says where to look', async () => {
+  test('respond-async answers 202 at once and says where to look', async ({ client }) => {
     const { status, headers, body } = await createPayment(client, {}, ASYNC)
     expect(status).toBe(202)
     expect(headers.get('preference-applied')).toBe('respond-async')
@@ -532,7 +557,9 @@ describe('waiting', () => {
     await paymentIn(client, body.id, 'captured')
   })
 
-  test('wait=0 does not wait, wait=30 waits for the end, and longer waits are reduced to 30', async () => {
+  test('wait=0 does not wait, wait=30 waits for the end, and longer waits are reduced to 30', async ({
+    client,
+  }) => {
     const none = await createPayment(client, {}, { prefer: 'wait=0' })
     expect([none.status, none.headers.get('preference-applied')]).toEqual([202, 'wait=0'])
     const long = await createPayment(client, {}, { prefer: 'wait=30' })
@@ -541,7 +568,7 @@ describe('waiting', () => {
     expect([longer.status, longer.headers.get('preference-applied')]).toEqual([201, 'wait=30'])
   })
 
-  test('work that is not finished in time is 202, and goes on', async () => {
+  test('work that is not finished in time is 202, and goes on', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
     const held = await fault(world, { match: { path: `${processor_reference}/capture` }, fault: 'hold' })
     const { status, headers, body } = await client.post(`/v1/payments/${id}/capture`, undefined, {
@@ -555,7 +582,7 @@ describe('waiting', () => {
     await paymentIn(client, id, 'captured')
   })
 
-  test('a repetition while the first is under way joins its wait', async () => {
+  test('a repetition while the first is under way joins its wait', async ({ world, client }) => {
     const description = freshKey()
     const body = { description, idempotency_key: freshKey() }
     const held = await fault(world, { match: { contains: description }, fault: 'hold' })
@@ -573,7 +600,7 @@ describe('waiting', () => {
 })
 
 describe('idempotency', () => {
-  test('a repetition answers the resource as it stands now', async () => {
+  test('a repetition answers the resource as it stands now', async ({ client }) => {
     const body = { idempotency_key: freshKey() }
     const { id } = await capturedPayment(client, body)
     const again = await createPayment(client, body)
@@ -581,14 +608,14 @@ describe('idempotency', () => {
     expect(again.body).toMatchObject({ id, status: 'captured' })
   })
 
-  test('the same key with other content is refused', async () => {
+  test('the same key with other content is refused', async ({ client }) => {
     const idempotency_key = freshKey()
     await createPayment(client, { idempotency_key })
     const other = await createPayment(client, { idempotency_key, amount_minor: 1001 })
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('actions take a key in the header, and are replayed', async () => {
+  test('actions take a key in the header, and are replayed', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
     const headers = { 'idempotency-key': freshKey() }
     const first = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 300 }, headers)
@@ -604,7 +631,7 @@ describe('idempotency', () => {
     ])
   })
 
-  test('a refusal is not remembered: the same key may try again', async () => {
+  test('a refusal is not remembered: the same key may try again', async ({ client }) => {
     const headers = { 'idempotency-key': freshKey() }
     const { id } = await heldPayment(client)
     const refused = await client.post(`/v1/payments/${id}/capture`, { amount_minor: 2000 }, headers)
@@ -613,7 +640,7 @@ describe('idempotency', () => {
     expect(accepted.status).toBe(200)
   })
 
-  test('a recorded cancellation is replayed as the payment stands', async () => {
+  test('a recorded cancellation is replayed as the payment stands', async ({ world, client }) => {
     const description = freshKey()
     const headers = { 'idempotency-key': freshKey() }
     const held = await fault(world, { match: { contains: description }, fault: 'hold' })
@@ -634,7 +661,7 @@ describe('idempotency', () => {
 })
 
 describe('lists', () => {
-  test('every filter finds what a request changed as soon as it is answered', async () => {
+  test('every filter finds what a request changed as soon as it is answered', async ({ world }) => {
     const shop = await world.clientOf()
     const { body: customer } = await shop.post('/v1/customers', { name: 'Ada', idempotency_key: freshKey() })
     const dollars = await heldPayment(shop, { amount_minor: 100, metadata: { order: 'A-1', shop: 'north' } })
@@ -690,7 +717,7 @@ describe('lists', () => {
       expect([query, (await shop.get(`/v1/payments?${query}`)).status]).toEqual([query, 400])
   })
 
-  test('pages follow each other without gap or repetition, also when filtered', async () => {
+  test('pages follow each other without gap or repetition, also when filtered', async ({ world }) => {
     const shop = await world.clientOf()
     const created = await Promise.all(
       Array.from({ length: 12 }, (_, index) =>
@@ -712,7 +739,10 @@ describe('lists', () => {
 })
 
 describe('timeline', () => {
-  test('it tells every attempt, call, notification, posting and event, in order', async () => {
+  test('it tells every attempt, call, notification, posting and event, in order', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const made = await refund(client, id, { amount_minor: 250 })
     // amount_capturable_updated, succeeded, refund.created and charge.refunded; kinds that never matter are not filed.
@@ -770,12 +800,12 @@ describe('timeline', () => {
   }
 })
 
-test('after all of these stories the books balance and agree with the processor', async () => {
+test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   expect(await problemsLeft(world)).toEqual([])
 })
 
-test('an id in upper case is the same id', async () => {
+test('an id in upper case is the same id', async ({ client }) => {
   const customer = (await client.post('/v1/customers', { idempotency_key: freshKey() })).body
   const held = await heldPayment(client, { customer_id: customer.id.toUpperCase() })
   expect(held.customer_id).toBe(customer.id)
@@ -790,7 +820,7 @@ test('an id in upper case is the same id', async () => {
 })
 
 describe('the merchant of a payment', () => {
-  async function merchant(shop: Client = client): Promise<string> {
+  async function merchant(client: Client, shop: Client = client): Promise<string> {
     const answer = await shop.post('/v1/merchants', {
       idempotency_key: freshKey(),
       ...MERCHANT,
@@ -800,15 +830,18 @@ describe('the merchant of a payment', () => {
   }
 
   /** What would be written of a payment. */
-  async function written(): Promise<number> {
+  async function written(world: World): Promise<number> {
     const [row] = await world.sql<{ n: number }[]>`
       select (select count(*) from payments)::int + (select count(*) from jobs where queue = 'payments')::int
         + (select count(*) from idempotency_keys)::int as n`
     return row!.n
   }
 
-  test('a payment names its merchant in every answer and in its events, and null without one', async () => {
-    const merchant_id = await merchant()
+  test('a payment names its merchant in every answer and in its events, and null without one', async ({
+    world,
+    client,
+  }) => {
+    const merchant_id = await merchant(client)
     const held = await heldPayment(client, { merchant_id: merchant_id.toUpperCase() })
     expect(held.merchant_id).toBe(merchant_id)
     expect((await client.get(`/v1/payments/${held.id}`)).body.merchant_id).toBe(merchant_id)
@@ -824,12 +857,15 @@ describe('the merchant of a payment', () => {
       expect((await heldPayment(client, body)).merchant_id).toBeNull()
   })
 
-  test('a merchant that is unknown, of another tenant or archived is refused, and nothing is written', async () => {
-    const archived = await merchant()
+  test('a merchant that is unknown, of another tenant or archived is refused, and nothing is written', async ({
+    world,
+    client,
+  }) => {
+    const archived = await merchant(client)
     await client.delete(`/v1/merchants/${archived}`)
-    const theirs = await merchant(await world.clientOf())
-    const here = await merchant()
-    const before = await written()
+    const theirs = await merchant(client, await world.clientOf())
+    const here = await merchant(client)
+    const before = await written(world)
     for (const [body, status, code, param] of [
       [{ merchant_id: RANDOM_ID }, 404, 'merchant_not_found', 'merchant_id'],
       [{ merchant_id: theirs }, 404, 'merchant_not_found', 'merchant_id'],
@@ -846,17 +882,20 @@ describe('the merchant of a payment', () => {
         expect([body, refused.status, refused.body.error]).toMatchObject([body, status, { code, param }])
       }
     }
-    expect(await written()).toBe(before)
+    expect(await written(world)).toBe(before)
     // The key of a refusal may be used again.
     const idempotency_key = freshKey()
     expect((await createPayment(client, { merchant_id: archived, idempotency_key })).status).toBe(422)
     expect((await createPayment(client, { merchant_id: here, idempotency_key })).status).toBe(201)
   })
 
-  test('of payments that are asked for together only those with a wrong merchant are refused', async () => {
-    const archived = await merchant()
+  test('of payments that are asked for together only those with a wrong merchant are refused', async ({
+    world,
+    client,
+  }) => {
+    const archived = await merchant(client)
     await client.delete(`/v1/merchants/${archived}`)
-    const here = await merchant()
+    const here = await merchant(client)
     const choices = [
       [{ merchant_id: here }, 202],
       [{ merchant_id: RANDOM_ID }, 404],
@@ -870,8 +909,10 @@ describe('the merchant of a payment', () => {
     await world.drain()
   })
 
-  test('what was accepted goes on, and its key is replayed, although the merchant is archived since', async () => {
-    const merchant_id = await merchant()
+  test('what was accepted goes on, and its key is replayed, although the merchant is archived since', async ({
+    client,
+  }) => {
+    const merchant_id = await merchant(client)
     const body = { ...BY_CARD, amount_minor: 1000, idempotency_key: freshKey(), merchant_id }
     const first = await client.post('/v1/payments', body)
     expect(first.status).toBe(201)
@@ -888,8 +929,8 @@ describe('the merchant of a payment', () => {
     expect(captured.body).toMatchObject({ status: 'captured', merchant_id })
   })
 
-  test('payments are listed by merchant, alone and with other filters', async () => {
-    const [one, two] = [await merchant(), await merchant()]
+  test('payments are listed by merchant, alone and with other filters', async ({ world, client }) => {
+    const [one, two] = [await merchant(client), await merchant(client)]
     const customer = await client.post('/v1/customers', { idempotency_key: freshKey() })
     const customer_id = customer.body.id as string
     const made = new Map<string, string>()
@@ -920,14 +961,17 @@ describe('the merchant of a payment', () => {
     expect([refused.status, refused.body.error.param]).toEqual([400, 'merchant_id'])
   })
 
-  test('the database refuses a payment for a merchant or customer that is not there, or is of another tenant', async () => {
-    const held = await heldPayment(client, { merchant_id: await merchant() })
+  test('the database refuses a payment for a merchant or customer that is not there, or is of another tenant', async ({
+    world,
+    client,
+  }) => {
+    const held = await heldPayment(client, { merchant_id: await merchant(client) })
     const other = await world.clientOf()
     const { body } = await other.post('/v1/customers', { idempotency_key: freshKey() })
     const naming = async (column: 'merchant_id' | 'customer_id', id: string) =>
       await world.sql`
         update payments set ${world.sql(column)} = ${id} where tenant_id = ${world.tenant_id} and id = ${held.id}`
-    for (const id of [RANDOM_ID, await merchant(other)])
+    for (const id of [RANDOM_ID, await merchant(client, other)])
       await expect(naming('merchant_id', id)).rejects.toMatchObject({ constraint_name: 'payments_merchant' })
     for (const id of [RANDOM_ID, body.id])
       await expect(naming('customer_id', id)).rejects.toMatchObject({ code: '23503' })
@@ -935,28 +979,31 @@ describe('the merchant of a payment', () => {
 })
 
 describe('a caller who waits while a notification overtakes the job', () => {
-  test.each([
+  test.for([
     ['capture', 'captured'],
     ['cancel', 'canceled'],
-  ])('is answered 200 to a %s that has taken effect', async (action, status) => {
-    const { id, processor_reference } = await heldPayment(client)
-    const path = `/v1/payments/${id}/${action}`
-    const match = { path: `${processor_reference}/${action}` }
-    const held = await fault(world, { match, fault: { hold: 'after' } })
-    const idempotency_key = freshKey()
-    const first = await client.post(path, { idempotency_key }, ASYNC)
-    expect(first.status).toBe(202)
-    await held.hit()
-    await paymentIn(client, id, status)
-    const waited = await client.post(path, { idempotency_key }, { prefer: 'wait=1' })
-    expect([waited.status, waited.body]).toMatchObject([200, { id, status }])
-    expect(waited.headers.get('location')).toBeNull()
-    await held.remove()
-    await world.drain()
-    await checkBooks(world)
-  })
+  ] as const)(
+    'is answered 200 to a %s that has taken effect',
+    async ([action, status], { world, client }) => {
+      const { id, processor_reference } = await heldPayment(client)
+      const path = `/v1/payments/${id}/${action}`
+      const match = { path: `${processor_reference}/${action}` }
+      const held = await fault(world, { match, fault: { hold: 'after' } })
+      const idempotency_key = freshKey()
+      const first = await client.post(path, { idempotency_key }, ASYNC)
+      expect(first.status).toBe(202)
+      await held.hit()
+      await paymentIn(client, id, status)
+      const waited = await client.post(path, { idempotency_key }, { prefer: 'wait=1' })
+      expect([waited.status, waited.body]).toMatchObject([200, { id, status }])
+      expect(waited.headers.get('location')).toBeNull()
+      await held.remove()
+      await world.drain()
+      await checkBooks(world)
+    },
+  )
 
-  test('is answered 202 to a capture while only another amount is captured', async () => {
+  test('is answered 202 to a capture while only another amount is captured', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client, { amount_minor: 20_000 })
     const match = { path: `${processor_reference}/capture` }
     const held = await fault(world, { match, fault: 'hold' })

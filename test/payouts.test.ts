@@ -1,5 +1,5 @@
 // Payouts through each route, in each status: accepted, taken, paid, refused, sent back, canceled, failed by hand.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { auditEverything } from '#domain/audit/audit.ts'
 import { discardJob, resolveAsDone, resolveAsFailed, retryJob } from '#domain/interventions/act.ts'
 import { checkBooks } from '#test/books.ts'
@@ -8,31 +8,27 @@ import { runCommand } from '#test/commands.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import { eventually, fault } from '#test/payments.ts'
 import { accountOf, fund, payOut, payoutIn, payoutStory, recipient, rich } from '#test/payouts.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
 const WAIT = { prefer: 'wait=20' }
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  world = await createWorld()
-  client = world.client
+const test = testIn()
+test.beforeAll(async ({ client }) => {
   await fund(client, 1_000_000)
 })
-afterAll(async () => await world?.close())
 
-const effectsOf = async (payout_id: string): Promise<{ effect: string; amount: number }[]> => {
+const effectsOf = async (world: World, payout_id: string): Promise<{ effect: string; amount: number }[]> => {
   const effects = await world.provider('stripe').effects({ 'metadata[sluice_payout_id]': payout_id })
   return effects.map(({ effect, amount }) => ({ effect, amount }))
 }
-const settle = (reference: string, status: string) =>
+const settle = (world: World, reference: string, status: string) =>
   world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
-const driftsOf = async (payout_id: string): Promise<any[]> =>
+const driftsOf = async (client: Client, payout_id: string): Promise<any[]> =>
   (await client.get('/v1/reconciliation?subject=payout')).body.filter(
     (each: any) => each.subject_id === payout_id,
   )
-const jobOf = async (payout_id: string, name = 'payout.create') => {
+const jobOf = async (world: World, payout_id: string, name = 'payout.create') => {
   const [job] = await world.sql<
     { id: string; state: string; run_at: string; generation: number; in_doubt: boolean }[]
   >`
@@ -40,13 +36,13 @@ const jobOf = async (payout_id: string, name = 'payout.create') => {
   return job!
 }
 /** A payout that the processor has, on its way until somebody decides. */
-async function processing(destination = 'ba_manual', body = {}): Promise<any> {
+async function processing(client: Client, destination = 'ba_manual', body = {}): Promise<any> {
   const { status, body: payout } = await payOut(client, await recipient(client, destination), body, WAIT)
   expect([status, payout.status]).toEqual([201, 'processing'])
   return payout
 }
 /** Runs while no call of the queue starts. */
-async function paused<T>(work: () => Promise<T>): Promise<T> {
+async function paused<T>(world: World, work: () => Promise<T>): Promise<T> {
   await pauseJobs(world.sql, { queue: 'payouts' })
   try {
     return await work()
@@ -56,10 +52,10 @@ async function paused<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe('a payout', () => {
-  test('is accepted, taken and paid; its amount is reserved until then', async () => {
+  test('is accepted, taken and paid; its amount is reserved until then', async ({ world }) => {
     const own = await rich(world, 500)
     const to = await recipient(own)
-    const created = await paused(async () => {
+    const created = await paused(world, async () => {
       const answer = await payOut(own, to, {
         amount_minor: 300,
         currency: 'USD',
@@ -103,7 +99,7 @@ describe('a payout', () => {
       postings: ['payout_paid -300'],
       events: ['created', 'paid', 'processing'],
     })
-    expect(await effectsOf(created.id)).toEqual([{ effect: 'payout', amount: 300 }])
+    expect(await effectsOf(world, created.id)).toEqual([{ effect: 'payout', amount: 300 }])
     await eventually(async () => {
       const { body: timeline } = await own.get(`/v1/payouts/${created.id}/timeline`)
       expect(timeline.map((entry: any) => `${entry.kind} ${entry.name}`)).toEqual(
@@ -121,18 +117,21 @@ describe('a payout', () => {
     })
   })
 
-  test('to a card is paid too, and one to a connected account is a transfer, paid when it is taken', async () => {
+  test('to a card is paid too, and one to a connected account is a transfer, paid when it is taken', async ({
+    world,
+    client,
+  }) => {
     const card = await payOut(client, await recipient(client, 'card_success'))
     await payoutIn(client, card.body.id, 'paid')
     const { status, body } = await payOut(client, await recipient(client, 'acct_success'), {}, WAIT)
     expect(status).toBe(201)
     expect(body).toMatchObject({ status: 'paid', processor_reference: expect.stringMatching(/^tr_/) })
-    expect(await effectsOf(body.id)).toEqual([{ effect: 'transfer', amount: 100 }])
+    expect(await effectsOf(world, body.id)).toEqual([{ effect: 'transfer', amount: 100 }])
     await world.drain()
     expect((await payoutStory(world, body.id)).events).toEqual(['created', 'paid'])
   })
 
-  test('that the processor refuses has failed, and its amount is free', async () => {
+  test('that the processor refuses has failed, and its amount is free', async ({ world }) => {
     const own = await rich(world, 100)
     const to = await recipient(own, 'ba_refused')
     const body = { idempotency_key: freshKey() }
@@ -151,7 +150,10 @@ describe('a payout', () => {
     expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
   })
 
-  test('that the bank does not find an account for has failed; one that comes back late is posted back', async () => {
+  test('that the bank does not find an account for has failed; one that comes back late is posted back', async ({
+    world,
+    client,
+  }) => {
     const missing = await payOut(client, await recipient(client, 'ba_noAccount'))
     const late = await payOut(client, await recipient(client), { amount_minor: 70 })
     expect(await payoutIn(client, missing.body.id, 'failed')).toMatchObject({
@@ -179,7 +181,7 @@ describe('a payout', () => {
 })
 
 describe('is refused', () => {
-  test('for the recipient first, then for what they may be paid, then for the balance', async () => {
+  test('for the recipient first, then for what they may be paid, then for the balance', async ({ world }) => {
     const own = await rich(world, 50)
     const other = await world.clientOf()
     const archived = await recipient(own, 'ba_success', { currency: 'eur' })
@@ -236,7 +238,7 @@ describe('is refused', () => {
     expect((await own.get('/v1/payouts')).body).toHaveLength(1)
   })
 
-  test('when the request is not well formed', async () => {
+  test('when the request is not well formed', async ({ client }) => {
     const to = await recipient(client)
     for (const body of [
       { amount_minor: 0 },
@@ -250,8 +252,8 @@ describe('is refused', () => {
       expect((await payOut(client, to, body)).body.error?.code).toBe('invalid_request')
   })
 
-  test('where it is of another tenant: it is not there', async () => {
-    const { id } = await processing()
+  test('where it is of another tenant: it is not there', async ({ world, client }) => {
+    const { id } = await processing(client)
     const other = await world.clientOf()
     for (const answer of [
       await other.get(`/v1/payouts/${id}`),
@@ -264,7 +266,9 @@ describe('is refused', () => {
   })
 })
 
-test('payouts are listed newest first, by status, recipient, currency and time, page by page', async () => {
+test('payouts are listed newest first, by status, recipient, currency and time, page by page', async ({
+  world,
+}) => {
   const own = await rich(world, 1000)
   await fund(own, 1000, 'EUR')
   const [one, two] = [
@@ -278,7 +282,7 @@ test('payouts are listed newest first, by status, recipient, currency and time, 
     [one, 'usd'],
   ] as const)
     made.push((await payOut(own, to, { currency }, WAIT)).body)
-  await settle(made[0].processor_reference, 'failed')
+  await settle(world, made[0].processor_reference, 'failed')
   await payoutIn(own, made[0].id, 'failed')
   const ids = async (query: string) =>
     (await own.get(`/v1/payouts${query}`)).body.map((each: any) => made.findIndex(({ id }) => id === each.id))
@@ -295,10 +299,10 @@ test('payouts are listed newest first, by status, recipient, currency and time, 
 })
 
 describe('a cancellation', () => {
-  test('of a payout that has not left stops it at once, and it never leaves', async () => {
+  test('of a payout that has not left stops it at once, and it never leaves', async ({ world }) => {
     const own = await rich(world, 100)
     const to = await recipient(own)
-    const { id } = await paused(async () => {
+    const { id } = await paused(world, async () => {
       const { body } = await payOut(own, to)
       const canceled = await own.post(`/v1/payouts/${body.id}/cancel`)
       expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
@@ -307,20 +311,23 @@ describe('a cancellation', () => {
       return body
     })
     await world.drain()
-    expect((await jobOf(id)).state).toBe('failed')
-    expect(await effectsOf(id)).toEqual([])
+    expect((await jobOf(world, id)).state).toBe('failed')
+    expect(await effectsOf(world, id)).toEqual([])
     expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['canceled', 'created'] })
     const again = await own.post(`/v1/payouts/${id}/cancel`)
     expect([again.status, again.body.error.code]).toEqual([409, 'payout_not_cancelable'])
     expect(again.body.error.message).toBe('The payout cannot be canceled: it is canceled.')
   })
 
-  test('of a payout that the processor has is done there, while it still lets go', async () => {
-    const { id } = await processing('ba_pending')
+  test('of a payout that the processor has is done there, while it still lets go', async ({
+    world,
+    client,
+  }) => {
+    const { id } = await processing(client, 'ba_pending')
     const key = freshKey()
     const canceled = await client.post(`/v1/payouts/${id}/cancel`, { idempotency_key: key })
     expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
-    expect((await effectsOf(id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+    expect((await effectsOf(world, id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
     const replayed = await client.post(`/v1/payouts/${id}/cancel`, { idempotency_key: key })
     expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
     await world.drain()
@@ -330,7 +337,9 @@ describe('a cancellation', () => {
     })
   })
 
-  test('of a payout that never arrived at the processor is done once no call of it can arrive any more', async () => {
+  test('of a payout that never arrived at the processor is done once no call of it can arrive any more', async ({
+    world,
+  }) => {
     const own = await rich(world, 100)
     const description = freshKey()
     const lost = {
@@ -339,9 +348,9 @@ describe('a cancellation', () => {
     }
     await fault(world, lost)
     const { body } = await payOut(own, await recipient(own), { description })
-    await eventually(async () => expect(await jobOf(body.id)).toMatchObject({ in_doubt: true }))
+    await eventually(async () => expect(await jobOf(world, body.id)).toMatchObject({ in_doubt: true }))
     expect((await own.post(`/v1/payouts/${body.id}/cancel`)).status).toBe(202)
-    await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
+    await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('unknown'))
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 100 })
     await world.sql`
       update jobs set first_sent_at = first_sent_at - interval '26 hours', last_sent_at = last_sent_at - interval '26 hours',
@@ -356,11 +365,11 @@ describe('a cancellation', () => {
     })
     await payoutIn(own, body.id, 'canceled')
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
-    expect((await jobOf(body.id)).state).toBe('failed')
+    expect((await jobOf(world, body.id)).state).toBe('failed')
   })
 
-  test('before a failure by hand names the end, and the failure joins it', async () => {
-    const { id } = await processing('ba_pending')
+  test('before a failure by hand names the end, and the failure joins it', async ({ world, client }) => {
+    const { id } = await processing(client, 'ba_pending')
     const held = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
     const canceling = client.post(`/v1/payouts/${id}/cancel`, {}, WAIT)
     await held.hit()
@@ -377,12 +386,12 @@ describe('a cancellation', () => {
       expect(answer.body).toMatchObject({ status: 'canceled', failure: null })
     }
     await world.drain()
-    expect((await effectsOf(id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+    expect((await effectsOf(world, id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
     expect((await payoutStory(world, id)).events).toEqual(['canceled', 'created', 'processing'])
   })
 
-  test('after a failure by hand joins it, and the payout ends as failed', async () => {
-    const { id } = await processing('ba_pending')
+  test('after a failure by hand joins it, and the payout ends as failed', async ({ world, client }) => {
+    const { id } = await processing(client, 'ba_pending')
     const held = await fault(world, { match: { method: 'POST', path: '/cancel$' }, fault: { hold: 'after' } })
     const failing = client.post(`/v1/payouts/${id}/fail`, { reason: 'too slow' }, WAIT)
     await held.hit()
@@ -401,8 +410,8 @@ describe('a cancellation', () => {
     expect((await payoutStory(world, id)).events).toEqual(['created', 'failed', 'processing'])
   })
 
-  test('that the processor refuses leaves the payout as it is', async () => {
-    const payout = await processing('ba_manual')
+  test('that the processor refuses leaves the payout as it is', async ({ world, client }) => {
+    const payout = await processing(client, 'ba_manual')
     for (const _time of [1, 2]) {
       const kept = await client.post(`/v1/payouts/${payout.id}/cancel`)
       expect([kept.status, kept.body.error]).toMatchObject([
@@ -411,13 +420,13 @@ describe('a cancellation', () => {
       ])
       expect((await client.get(`/v1/payouts/${payout.id}`)).body.status).toBe('processing')
     }
-    await settle(payout.processor_reference, 'paid')
+    await settle(world, payout.processor_reference, 'paid')
     await payoutIn(client, payout.id, 'paid')
     const late = await client.post(`/v1/payouts/${payout.id}/cancel`)
     expect(late.body.error.message).toBe('The payout cannot be canceled: it is paid.')
   })
 
-  test('while the call is under way is recorded, and follows it', async () => {
+  test('while the call is under way is recorded, and follows it', async ({ world, client }) => {
     const to = await recipient(client, 'ba_pending')
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/payouts$' },
@@ -429,29 +438,35 @@ describe('a cancellation', () => {
     expect([recorded.status, recorded.body.status]).toEqual([202, 'pending'])
     await held.release()
     await payoutIn(client, body.id, 'canceled')
-    expect((await effectsOf(body.id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+    expect((await effectsOf(world, body.id)).map(({ effect }) => effect)).toEqual([
+      'payout',
+      'payout_canceled',
+    ])
   })
 })
 
 describe('a payout whose worker was killed before it began the call', () => {
-  test.each([
+  test.for([
     ['canceled', 'cancel', {}],
     ['failed', 'fail', { reason: 'too slow' }],
-  ])('is %s, and its job ends: nothing has left', async (status, action, body) => {
-    const { id } = await paused(async () => {
-      const { body: payout } = await payOut(client, await recipient(client))
-      // It was claimed, and its lease has lapsed.
-      await world.sql`
+  ] as const)(
+    'is %s, and its job ends: nothing has left',
+    async ([status, action, body], { world, client }) => {
+      const { id } = await paused(world, async () => {
+        const { body: payout } = await payOut(client, await recipient(client))
+        // It was claimed, and its lease has lapsed.
+        await world.sql`
         update jobs set state = 'running', attempt = 1, worker = 'killed', started_at = now(), first_sent_at = now(),
           last_sent_at = now(), lease_token = gen_random_uuid(), lease_until = now() - interval '1 second'
         where subject_id = ${payout.id}`
-      const ended = await client.post(`/v1/payouts/${payout.id}/${action}`, body)
-      expect([ended.status, ended.body.status]).toEqual([200, status])
-      return payout
-    })
-    await eventually(async () => expect((await jobOf(id)).state).toBe('failed'))
-    expect(await effectsOf(id)).toEqual([])
-  })
+        const ended = await client.post(`/v1/payouts/${payout.id}/${action}`, body)
+        expect([ended.status, ended.body.status]).toEqual([200, status])
+        return payout
+      })
+      await eventually(async () => expect((await jobOf(world, id)).state).toBe('failed'))
+      expect(await effectsOf(world, id)).toEqual([])
+    },
+  )
 })
 
 describe('a failure by hand', () => {
@@ -464,12 +479,12 @@ describe('a failure by hand', () => {
   const failing = (own: Client, id: string, reason = 'by hand', headers = {}) =>
     own.post(`/v1/payouts/${id}/fail`, { reason }, headers)
 
-  test.each([
+  test.for([
     ['taken', 'acct_success', { hold: 'after' }, 0, 'paid', ['created', 'fail_overtaken', 'paid']],
     ['refused', 'acct_refused', { hold: 'before' }, 100, 'failed', ['created', 'failed']],
   ] as const)(
     'while its call is under way waits until that is %s',
-    async (_became, destination, holding, balance, status, events) => {
+    async ([_became, destination, holding, balance, status, events], { world, client }) => {
       const own = await rich(world, 100)
       const to = await recipient(own, destination)
       const held = await fault(world, { match: { method: 'POST', path: '/transfers$' }, fault: holding })
@@ -498,15 +513,15 @@ describe('a failure by hand', () => {
       expect(await accountOf(world, own.tenant_id)).toEqual({ balance, reserved: 0 })
       await world.drain()
       expect((await payoutStory(world, body.id)).events).toEqual(events)
-      expect(await driftsOf(body.id)).toEqual([])
+      expect(await driftsOf(client, body.id)).toEqual([])
     },
   )
 
-  test('of a payout that has not left frees its amount, and it never leaves', async () => {
+  test('of a payout that has not left frees its amount, and it never leaves', async ({ world }) => {
     const own = await rich(world, 100)
     const to = await recipient(own)
     const key = freshKey()
-    const { id } = await paused(async () => {
+    const { id } = await paused(world, async () => {
       const { body } = await payOut(own, to)
       const failed = await own.post(`/v1/payouts/${body.id}/fail`, {
         reason: 'asked twice',
@@ -522,7 +537,7 @@ describe('a failure by hand', () => {
       return body
     })
     await world.drain()
-    expect(await effectsOf(id)).toEqual([])
+    expect(await effectsOf(world, id)).toEqual([])
     expect(await payoutStory(world, id)).toMatchObject({ postings: [], events: ['created', 'failed'] })
     const replayed = await own.post(`/v1/payouts/${id}/fail`, { reason: 'asked twice', idempotency_key: key })
     expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
@@ -533,10 +548,10 @@ describe('a failure by hand', () => {
     expect(again.body.error.message).toBe('The payout cannot be failed: it is failed.')
   })
 
-  test.each([
+  test.for([
     ['that were all refused', ['rate_limited_429']],
     ['of which the last was refused for our credentials', ['rate_limited_429', 'refuse_401']],
-  ])('after sendings %s takes effect at once', async (_what, refusals) => {
+  ] as const)('after sendings %s takes effect at once', async ([_what, refusals], { world }) => {
     const own = await rich(world, 100)
     const description = freshKey()
     for (const refusal of refusals) {
@@ -557,19 +572,25 @@ describe('a failure by hand', () => {
     })
     expect([failed.status, failed.body.status]).toEqual([200, 'failed'])
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
-    await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'now' })
+    await retryJob(world.sql, { job_id: (await jobOf(world, body.id)).id, who: 'test', reason: 'now' })
     await world.drain()
-    expect(await effectsOf(body.id)).toEqual([])
+    expect(await effectsOf(world, body.id)).toEqual([])
   })
 
-  test('of a payout that the processor lets go of is done when it has, and asks it once', async () => {
+  test('of a payout that the processor lets go of is done when it has, and asks it once', async ({
+    world,
+    client,
+  }) => {
     const own = await rich(world, 100)
     const { body: payout } = await payOut(own, await recipient(own, 'ba_pending'), {}, WAIT)
     const answers = await Promise.all(['one', 'other'].map((reason) => failing(own, payout.id, reason, WAIT)))
     for (const { status, body } of answers)
       expect([status, body.status, body.failure.manual]).toEqual([200, 'failed', true])
     expect(answers[0]!.body.failure).toEqual(answers[1]!.body.failure)
-    expect((await effectsOf(payout.id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+    expect((await effectsOf(world, payout.id)).map(({ effect }) => effect)).toEqual([
+      'payout',
+      'payout_canceled',
+    ])
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
     await world.drain()
     expect(await payoutStory(world, payout.id)).toMatchObject({
@@ -577,23 +598,23 @@ describe('a failure by hand', () => {
       postings: [],
       events: ['created', 'failed', 'processing'],
     })
-    expect(await driftsOf(payout.id)).toEqual([])
+    expect(await driftsOf(client, payout.id)).toEqual([])
   })
 
-  test.each([
+  test.for([
     ['fails', 'failed', 'failed', ['created', 'failed', 'processing']],
     ['lets go of', 'canceled', 'failed', ['created', 'failed', 'processing']],
     ['pays', 'paid', 'paid', ['created', 'fail_overtaken', 'paid', 'processing']],
   ] as const)(
     'of a payout that the processor keeps waits until it %s it',
-    async (_does, there, status, events) => {
+    async ([_does, there, status, events], { world }) => {
       const own = await rich(world, 100)
       const { body: payout } = await payOut(own, await recipient(own, 'ba_manual'), {}, WAIT)
       const { id, processor_reference } = payout
       const accepted = await failing(own, id, 'never arrived', { prefer: 'wait=1' })
       expect([accepted.status, accepted.body.status]).toEqual([202, 'processing'])
       expect(accepted.body.failure).toEqual({ ...BY_HAND, message: 'never arrived' })
-      await eventually(async () => expect((await jobOf(id, 'payout.cancel')).state).toBe('failed'))
+      await eventually(async () => expect((await jobOf(world, id, 'payout.cancel')).state).toBe('failed'))
       expect((await own.get(`/v1/payouts/${id}`)).body).toMatchObject({
         status: 'processing',
         fail_requested_at: accepted.body.fail_requested_at,
@@ -604,7 +625,7 @@ describe('a failure by hand', () => {
       await eventually(async () =>
         expect(await world.sql`select from idempotency_keys where key = ${key}`).toHaveLength(1),
       )
-      await settle(processor_reference, there)
+      await settle(world, processor_reference, there)
       const waited = await waiting
       expect([waited.status, waited.body]).toMatchObject(answered(status, 'never arrived'))
       const failure = status === 'paid' ? null : { message: 'never arrived' }
@@ -619,18 +640,18 @@ describe('a failure by hand', () => {
     },
   )
 
-  test('that was overtaken does not name what comes back later', async () => {
+  test('that was overtaken does not name what comes back later', async ({ world }) => {
     const own = await rich(world, 100)
     const { body: payout } = await payOut(own, await recipient(own, 'ba_manual'), {}, WAIT)
     expect((await failing(own, payout.id)).status).toBe(202)
-    await settle(payout.processor_reference, 'paid')
+    await settle(world, payout.processor_reference, 'paid')
     await payoutIn(own, payout.id, 'paid')
-    await settle(payout.processor_reference, 'failed')
+    await settle(world, payout.processor_reference, 'failed')
     expect((await payoutIn(own, payout.id, 'failed')).failure).toMatchObject({ manual: false })
     expect(await accountOf(world, own.tenant_id)).toEqual({ balance: 100, reserved: 0 })
   })
 
-  test('while the call is under way is followed by a cancellation there', async () => {
+  test('while the call is under way is followed by a cancellation there', async ({ world, client }) => {
     const to = await recipient(client, 'ba_pending')
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/payouts$' },
@@ -641,16 +662,19 @@ describe('a failure by hand', () => {
     expect((await failing(client, body.id)).status).toBe(202)
     await held.release()
     expect((await payoutIn(client, body.id, 'failed')).failure).toMatchObject(BY_HAND)
-    expect((await effectsOf(body.id)).map(({ effect }) => effect)).toEqual(['payout', 'payout_canceled'])
+    expect((await effectsOf(world, body.id)).map(({ effect }) => effect)).toEqual([
+      'payout',
+      'payout_canceled',
+    ])
   })
 
-  test('is refused without a reason, and once it is paid', async () => {
-    const payout = await processing()
+  test('is refused without a reason, and once it is paid', async ({ world, client }) => {
+    const payout = await processing(client)
     for (const body of [{}, { reason: '' }, { reason: 7 }])
       expect((await client.post(`/v1/payouts/${payout.id}/fail`, body)).body.error.code).toBe(
         'invalid_request',
       )
-    await settle(payout.processor_reference, 'paid')
+    await settle(world, payout.processor_reference, 'paid')
     await payoutIn(client, payout.id, 'paid')
     const refused = await failing(client, payout.id, 'late')
     expect([refused.status, refused.body.error.message]).toEqual([
@@ -661,42 +685,48 @@ describe('a failure by hand', () => {
 })
 
 describe("where the platform's balance at the processor is too low", () => {
-  const broke = () =>
+  const broke = (world: World) =>
     fault(world, {
       match: { method: 'POST', path: '/v1/payouts$' },
       fault: { refuse_400: true, code: 'balance_insufficient' },
     })
 
-  test('the job is parked and the payout stays pending, until it is retried', async () => {
+  test('the job is parked and the payout stays pending, until it is retried', async ({ world, client }) => {
     const to = await recipient(client)
-    const empty = await broke()
+    const empty = await broke(world)
     const { body } = await payOut(client, to)
     await empty.hit()
     await eventually(async () =>
-      expect(await jobOf(body.id)).toMatchObject({ state: 'ready', run_at: 'infinity', generation: 2 }),
+      expect(await jobOf(world, body.id)).toMatchObject({
+        state: 'ready',
+        run_at: 'infinity',
+        generation: 2,
+      }),
     )
     expect((await client.get(`/v1/payouts/${body.id}`)).body).toMatchObject({
       status: 'pending',
       failure: null,
     })
-    await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'filled up' })
+    await retryJob(world.sql, { job_id: (await jobOf(world, body.id)).id, who: 'test', reason: 'filled up' })
     await payoutIn(client, body.id, 'paid')
-    expect(await effectsOf(body.id)).toEqual([{ effect: 'payout', amount: 100 }])
+    expect(await effectsOf(world, body.id)).toEqual([{ effect: 'payout', amount: 100 }])
   })
 
-  const parked = async (own: Client) => {
+  const parked = async (world: World, own: Client) => {
     const to = await recipient(own)
-    const empty = await broke()
+    const empty = await broke(world)
     const { body } = await payOut(own, to)
     await empty.hit()
-    await eventually(async () => expect((await jobOf(body.id)).run_at).toBe('infinity'))
+    await eventually(async () => expect((await jobOf(world, body.id)).run_at).toBe('infinity'))
     return body
   }
 
-  test('one command retries all that are parked; one that was canceled ends without a call', async () => {
+  test('one command retries all that are parked; one that was canceled ends without a call', async ({
+    world,
+  }) => {
     const own = await rich(world, 1000)
-    const payouts = [await parked(own), await parked(own)]
-    const canceled = await parked(own)
+    const payouts = [await parked(world, own), await parked(world, own)]
+    const canceled = await parked(world, own)
     const { status, body } = await own.post(`/v1/payouts/${canceled.id}/cancel`)
     expect([status, body.status]).toEqual([200, 'canceled'])
     const command = async (...args: string[]) =>
@@ -707,8 +737,8 @@ describe("where the platform's balance at the processor is too low", () => {
     const filters = ['--state', 'parked', '--queue', 'payouts', '--tenant', tenant]
     expect(await command(...filters)).toMatchObject({ code: 0, stdout: '3 jobs are due now.\n' })
     for (const { id } of payouts) await payoutIn(own, id, 'paid')
-    await eventually(async () => expect((await jobOf(canceled.id)).state).toBe('failed'))
-    expect(await effectsOf(canceled.id)).toEqual([])
+    await eventually(async () => expect((await jobOf(world, canceled.id)).state).toBe('failed'))
+    expect(await effectsOf(world, canceled.id)).toEqual([])
     expect(await command(...filters)).toMatchObject({ code: 0, stdout: '0 jobs are due now.\n' })
     expect((await command('--state', 'unknown')).stderr).toContain('--state parked')
     expect((await command('--queue', 'payouts')).stderr).toContain('--state parked')
@@ -717,13 +747,13 @@ describe("where the platform's balance at the processor is too low", () => {
 
 describe('an answer that is lost', () => {
   const WAYS = { payouts: 'ba_success', transfers: 'acct_success' }
-  test.concurrent.each(
+  test.concurrent.for(
     [
       ['before the effect', 'drop_before'],
       ['after the effect', 'drop_after'],
       ['and stored as an error of the processor', 'error_500_after'],
     ].flatMap(([when, lost]) => Object.entries(WAYS).map((way) => [when, ...way, lost] as const)),
-  )('%s pays once: %s', async (_when, path, destination, lost) => {
+  )('%s pays once: %s', async ([_when, path, destination, lost], { world, client }) => {
     const description = freshKey()
     await fault(world, {
       match: { method: 'POST', path: `/v1/${path}$`, contains: description },
@@ -731,10 +761,13 @@ describe('an answer that is lost', () => {
     })
     const { body } = await payOut(client, await recipient(client, destination), { description })
     await payoutIn(client, body.id, 'paid')
-    expect(await effectsOf(body.id)).toHaveLength(1)
+    expect(await effectsOf(world, body.id)).toHaveLength(1)
   })
 
-  test('to a payout that is canceled meanwhile is looked for, and not sent again', async () => {
+  test('to a payout that is canceled meanwhile is looked for, and not sent again', async ({
+    world,
+    client,
+  }) => {
     const to = await recipient(client, 'ba_pending')
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/payouts$' },
@@ -744,24 +777,31 @@ describe('an answer that is lost', () => {
     await held.hit()
     await client.post(`/v1/payouts/${body.id}/cancel`, {}, { prefer: 'respond-async' })
     await payoutIn(client, body.id, 'canceled')
-    const { id } = await jobOf(body.id)
+    const { id } = await jobOf(world, body.id)
     expect(await world.provider('stripe').requests({ idempotency_key: `${id}:1` })).toHaveLength(1)
   })
 })
 
 describe('a payout of which nobody knows whether the processor has it', () => {
   /** The processor remembers an error for its key, and shows nothing. */
-  async function unknown(destination = 'ba_manual'): Promise<{ id: string; job_id: string }> {
+  async function unknown(
+    world: World,
+    client: Client,
+    destination = 'ba_manual',
+  ): Promise<{ id: string; job_id: string }> {
     await fault(world, { match: { method: 'POST', path: '/v1/payouts$' }, fault: 'error_500_before' })
     const { body } = await payOut(client, await recipient(client, destination))
-    await eventually(async () => expect((await jobOf(body.id)).state).toBe('unknown'))
-    return { id: body.id, job_id: (await jobOf(body.id)).id }
+    await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('unknown'))
+    return { id: body.id, job_id: (await jobOf(world, body.id)).id }
   }
   const act = (job_id: string) => ({ job_id, who: 'test', reason: 'asked the processor' })
 
-  test('stays pending and reserved, until an operator says that it never took effect', async () => {
+  test('stays pending and reserved, until an operator says that it never took effect', async ({
+    world,
+    client,
+  }) => {
     const before = await accountOf(world, world.tenant_id)
-    const { id, job_id } = await unknown()
+    const { id, job_id } = await unknown(world, client)
     expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved + 100)
     expect(await world.sql.begin((tx) => resolveAsFailed(tx, act(job_id)))).toMatchObject({ after: 'failed' })
     expect((await client.get(`/v1/payouts/${id}`)).body).toMatchObject({
@@ -771,8 +811,8 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     expect((await accountOf(world, world.tenant_id)).reserved).toBe(before.reserved)
   })
 
-  test('is settled by what an operator found there', async () => {
-    const { id, job_id } = await unknown('ba_manual')
+  test('is settled by what an operator found there', async ({ world, client }) => {
+    const { id, job_id } = await unknown(world, client, 'ba_manual')
     const { url, api_key } = world.provider('stripe')
     const made = await fetch(`${url}/v1/payouts`, {
       method: 'POST',
@@ -784,13 +824,16 @@ describe('a payout of which nobody knows whether the processor has it', () => {
     expect(await payoutIn(client, id, 'processing')).toMatchObject({ processor_reference: reference })
   })
 
-  test('that is failed by hand is never sent again, and keeps its amount until an operator has said what became of it', async () => {
+  test('that is failed by hand is never sent again, and keeps its amount until an operator has said what became of it', async ({
+    world,
+    client,
+  }) => {
     const before = await accountOf(world, world.tenant_id)
-    const { id, job_id } = await unknown()
+    const { id, job_id } = await unknown(world, client)
     expect((await client.post(`/v1/payouts/${id}/fail`, { reason: 'lost' })).status).toBe(202)
     await retryJob(world.sql, act(job_id))
-    await eventually(async () => expect((await jobOf(id)).state).toBe('unknown'))
-    expect(await effectsOf(id)).toEqual([])
+    await eventually(async () => expect((await jobOf(world, id)).state).toBe('unknown'))
+    expect(await effectsOf(world, id)).toEqual([])
     const sent = await world.provider('stripe').requests({ idempotency_key: `${job_id}:1` })
     expect(sent.length).toBe(2)
     expect(await discardJob(world.sql, act(job_id))).toBeUndefined()
@@ -804,22 +847,28 @@ describe('a payout of which nobody knows whether the processor has it', () => {
   })
 })
 
-test('a payout whose call was refused for our credentials is canceled at once: nothing has left', async () => {
+test('a payout whose call was refused for our credentials is canceled at once: nothing has left', async ({
+  world,
+  client,
+}) => {
   const refusing = await fault(world, {
     match: { method: 'POST', path: '/v1/payouts$' },
     fault: 'refuse_401',
   })
   const { body } = await payOut(client, await recipient(client))
   await refusing.hit()
-  await eventually(async () => expect((await jobOf(body.id)).state).toBe('ready'))
+  await eventually(async () => expect((await jobOf(world, body.id)).state).toBe('ready'))
   const canceled = await client.post(`/v1/payouts/${body.id}/cancel`)
   expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled'])
-  await retryJob(world.sql, { job_id: (await jobOf(body.id)).id, who: 'test', reason: 'now' })
+  await retryJob(world.sql, { job_id: (await jobOf(world, body.id)).id, who: 'test', reason: 'now' })
   await world.drain()
-  expect(await effectsOf(body.id)).toEqual([])
+  expect(await effectsOf(world, body.id)).toEqual([])
 })
 
-test('the audit notices a payout that is not posted as it says, and an event that is missing', async () => {
+test('the audit notices a payout that is not posted as it says, and an event that is missing', async ({
+  world,
+  client,
+}) => {
   const { body } = await payOut(client, await recipient(client, 'acct_success'), {}, WAIT)
   const problems = async () =>
     (await auditEverything(world.sql)).problems.flatMap(({ subject_id, problem, off_by }) =>
@@ -839,7 +888,7 @@ test('the audit notices a payout that is not posted as it says, and an event tha
   expect(await problems()).toEqual([])
 })
 
-test('in the end all books agree', async () => {
+test('in the end all books agree', async ({ world }) => {
   await world.drain()
   await checkBooks(world)
 }, 180_000)

@@ -1,5 +1,5 @@
 // What one operator proposes and another confirms: corrections of the ledger, and payouts that are failed by force.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { auditEverything } from '#domain/audit/audit.ts'
@@ -16,26 +16,24 @@ import { accountOf, payOut, payoutIn, payoutStory, recipient, rich } from '#test
 import { entriesOf, signedInAs, type Browser, type Person } from '#test/people.ts'
 import { agree, agreed } from '#test/proposals.ts'
 import { urlAs } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 type Operator = Browser & Person
 
 const WAIT = { prefer: 'wait=20' }
-let world: World
 let ada: Operator
 let bob: Operator
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
+const test = testIn({ parts: ['api', 'webhooks', 'worker', 'dashboard'] })
+test.beforeAll(async ({ world }) => {
   ada = await signedInAs(world, { is_operator: true })
   bob = await signedInAs(world, { is_operator: true })
 })
-afterAll(async () => await world?.close())
 
-const settle = (reference: string, status: string) =>
+const settle = (world: World, reference: string, status: string) =>
   world.provider('stripe').control('POST', `/payouts/${reference}/settle`, { status })
-const ledger = async (...args: string[]) =>
+const ledger = async (world: World, ...args: string[]) =>
   await runCommand('src/commands/ledger.ts', args, { DATABASE_URL: world.config.DATABASE_URL })
-const slugOf = async (tenant_id: string) =>
+const slugOf = async (world: World, tenant_id: string) =>
   (await world.sql`select slug from tenants where id = ${tenant_id}`)[0]!['slug'] as string
 const correction = (shop: { tenant_id: string }, amount_minor: number) => ({
   kind: 'correction' as const,
@@ -68,15 +66,17 @@ const transactionsOf = async (shop: Client): Promise<any[]> =>
   (await shop.get('/v1/wallet/transactions?kind=correction')).body
 
 describe('a correction', () => {
-  test('is proposed by command, changes nothing until another operator confirms it, and is posted once', async () => {
+  test('is proposed by command, changes nothing until another operator confirms it, and is posted once', async ({
+    world,
+  }) => {
     const shop = await rich(world, 1000)
-    const slug = await slugOf(shop.tenant_id)
+    const slug = await slugOf(world, shop.tenant_id)
     const args = ['--tenant', slug, '--currency', 'usd', '--amount=-300', '--reason', 'posted twice']
-    const proposed = await ledger('correct', ...args, '--by', ada.email)
+    const proposed = await ledger(world, 'correct', ...args, '--by', ada.email)
     expect(proposed).toMatchObject({ code: 0 })
     expect(proposed.stdout).toMatch(/ open {2}correct USD -3\.00 {2}/)
     const id = /^\S+/.exec(proposed.stdout)![0]
-    expect((await ledger('list', '--state', 'open')).stdout).toContain(id)
+    expect((await ledger(world, 'list', '--state', 'open')).stdout).toContain(id)
     expect(await transactionsOf(shop)).toEqual([])
 
     // Every operator learns of it from the overview.
@@ -118,7 +118,7 @@ describe('a correction', () => {
     })
   })
 
-  test('of a tenant without money opens its account, and may leave less than nothing', async () => {
+  test('of a tenant without money opens its account, and may leave less than nothing', async ({ world }) => {
     const shop = await world.clientOf()
     await agreed(world, { ...correction(shop, 250), currency: 'EUR' })
     await agreed(world, { ...correction(shop, -400), currency: 'eur' })
@@ -127,7 +127,7 @@ describe('a correction', () => {
     ])
   })
 
-  test('that workers carry out at the same moment is posted once', async () => {
+  test('that workers carry out at the same moment is posted once', async ({ world }) => {
     const shop = await world.clientOf()
     const ids = await Promise.all([1, 2, 3].map((amount) => agree(world, correction(shop, amount * 100))))
     await Promise.all(Array.from({ length: 12 }, () => carryOutNextProposal(world.sql)))
@@ -136,9 +136,11 @@ describe('a correction', () => {
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 600, reserved: 0 })
   })
 
-  test('by command needs an operator, a tenant, a currency, a whole amount and a reason', async () => {
+  test('by command needs an operator, a tenant, a currency, a whole amount and a reason', async ({
+    world,
+  }) => {
     const whole = {
-      tenant: await slugOf(world.tenant_id),
+      tenant: await slugOf(world, world.tenant_id),
       currency: 'usd',
       amount: '500',
       reason: 'posted twice',
@@ -146,7 +148,7 @@ describe('a correction', () => {
     }
     const tried = async (change: Partial<Record<keyof typeof whole, string | null>>) => {
       const given = Object.entries({ ...whole, ...change }).filter(([, value]) => value !== null)
-      return await ledger('correct', ...given.map(([name, value]) => `--${name}=${value}`))
+      return await ledger(world, 'correct', ...given.map(([name, value]) => `--${name}=${value}`))
     }
     for (const [change, says] of [
       [{ by: null }, '--by is missing'],
@@ -162,10 +164,10 @@ describe('a correction', () => {
       expect([code, stderr]).toEqual([1, expect.stringContaining(says)])
       expect(stderr).not.toContain('    at ')
     }
-    expect((await ledger('--help')).stdout).toContain('npm run ledger -- correct')
+    expect((await ledger(world, '--help')).stdout).toContain('npm run ledger -- correct')
   }, 180_000)
 
-  test('that was posted without two operators is found by the audit', async () => {
+  test('that was posted without two operators is found by the audit', async ({ world }) => {
     const shop = await world.clientOf()
     const id = await agree(world, correction(shop, 100))
     await reaches(id, 'done')
@@ -181,7 +183,9 @@ describe('a correction', () => {
 })
 
 describe('a proposal', () => {
-  test('that is rejected, taken back or expired is not carried out, and cannot be confirmed any more', async () => {
+  test('that is rejected, taken back or expired is not carried out, and cannot be confirmed any more', async ({
+    world,
+  }) => {
     const shop = await world.clientOf()
     const [rejected, canceled, by_command, expired] = [
       await proposeAs(ada, correction(shop, 1)),
@@ -191,9 +195,9 @@ describe('a proposal', () => {
     ]
     expect((await reject(bob, rejected.id)).body.state).toBe('rejected')
     expect((await reject(ada, canceled.id)).body.state).toBe('canceled')
-    const others = await ledger('cancel', by_command.id, '--by', bob.email)
+    const others = await ledger(world, 'cancel', by_command.id, '--by', bob.email)
     expect([others.code, others.stderr]).toEqual([1, expect.stringContaining(ada.email)])
-    expect(await ledger('cancel', by_command.id, '--by', ada.email)).toMatchObject({ code: 0 })
+    expect(await ledger(world, 'cancel', by_command.id, '--by', ada.email)).toMatchObject({ code: 0 })
     await world.sql`
       update proposals set created_at = now() - interval '73 hours', expires_at = now() - interval '1 hour'
       where id = ${expired.id}`
@@ -208,7 +212,7 @@ describe('a proposal', () => {
     expect((await entriesOf(world, ada)).slice(-1)).toMatchObject([{ action: 'proposals.cancel' }])
   })
 
-  test('that the database refuses is refused with its words, and holds up no other', async () => {
+  test('that the database refuses is refused with its words, and holds up no other', async ({ world }) => {
     const [shop, other] = [await rich(world, 1000), await rich(world, 1000)]
     const { body: payout } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     // Less is reserved than is to be freed.
@@ -223,7 +227,7 @@ describe('a proposal', () => {
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
   })
 
-  test('whose account stays locked is passed over, says so, and is carried out later', async () => {
+  test('whose account stays locked is passed over, says so, and is carried out later', async ({ world }) => {
     const [shop, other] = [await rich(world, 1000), await rich(world, 1000)]
     const release = Promise.withResolvers<void>()
     const locked = Promise.withResolvers<void>()
@@ -241,7 +245,7 @@ describe('a proposal', () => {
         expect(proposal).toMatchObject({ state: 'confirmed', error: expect.stringContaining('lock timeout') })
         return proposal
       })
-      expect((await ledger('list', '--state', 'confirmed')).stdout).toContain(error)
+      expect((await ledger(world, 'list', '--state', 'confirmed')).stdout).toContain(error)
     } finally {
       release.resolve()
       await holder
@@ -250,7 +254,7 @@ describe('a proposal', () => {
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 995, reserved: 0 })
   })
 
-  test('is for operators only, and of something that is there', async () => {
+  test('is for operators only, and of something that is there', async ({ world }) => {
     const shop = await rich(world, 100)
     const owner = await signedInAs(world, { role: 'owner' })
     const { id } = await proposeAs(ada, correction(shop, 1))
@@ -273,7 +277,7 @@ describe('a proposal', () => {
     expect((await reject(bob, id)).status).toBe(200)
   })
 
-  test('needs two people also where a process asks the database by itself', async () => {
+  test('needs two people also where a process asks the database by itself', async ({ world }) => {
     const shop = await world.clientOf()
     const { id } = await proposeAs(ada, correction(shop, 1))
     const dashboard = connectDatabase(urlAs('dashboard', world.config.DATABASE_URL!), {
@@ -292,7 +296,7 @@ describe('a proposal', () => {
     }
   })
 
-  test('is refused while 100 wait for a decision', async () => {
+  test('is refused while 100 wait for a decision', async ({ world }) => {
     const shop = await world.clientOf()
     const { id } = await proposeAs(ada, correction(shop, 1))
     await world.sql`
@@ -311,13 +315,15 @@ describe('a proposal', () => {
 
 describe('a payout that operators fail by force', () => {
   const drifts = async (shop: Client): Promise<any[]> => (await shop.get('/v1/reconciliation')).body
-  const reconcile = async (id: string): Promise<boolean> => {
+  const reconcile = async (world: World, id: string): Promise<boolean> => {
     const asked = await lookLater(world, 'payout', id)
     await world.drain()
     return asked
   }
 
-  test('has failed and is free at once, a drift says so, and a payment all the same is posted', async () => {
+  test('has failed and is free at once, a drift says so, and a payment all the same is posted', async ({
+    world,
+  }) => {
     const shop = await rich(world, 100)
     const to = await recipient(shop, 'ba_manual')
     const { body: payout } = await payOut(shop, to, {}, WAIT)
@@ -343,7 +349,7 @@ describe('a payout that operators fail by force', () => {
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 100, reserved: 0 })
     // What it freed is used for another one.
     expect((await payOut(shop, await recipient(shop), {}, WAIT)).status).toBe(201)
-    await settle(payout.processor_reference, 'paid')
+    await settle(world, payout.processor_reference, 'paid')
     await eventually(async () =>
       expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: -100, reserved: 0 }),
     )
@@ -360,26 +366,26 @@ describe('a payout that operators fail by force', () => {
       postings: ['payout_paid -100'],
       events: ['created', 'failed', 'processing'],
     })
-    await settle(payout.processor_reference, 'failed')
+    await settle(world, payout.processor_reference, 'failed')
     await eventually(async () => expect(await drifts(shop)).toEqual([]))
     // The drift is not closed before what came back is posted.
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 0, reserved: 0 })
   })
 
-  test('is asked about until the processor is done with it', async () => {
+  test('is asked about until the processor is done with it', async ({ world }) => {
     const shop = await rich(world, 1000)
     const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     await agreed(world, failure(shop, body.id))
-    expect(await reconcile(body.id)).toBe(true)
+    expect(await reconcile(world, body.id)).toBe(true)
     expect(await drifts(shop)).toMatchObject([{ theirs: { status: 'processing' } }])
-    await settle(body.processor_reference, 'failed')
-    await reconcile(body.id)
+    await settle(world, body.processor_reference, 'failed')
+    await reconcile(world, body.id)
     await eventually(async () => expect(await drifts(shop)).toEqual([]))
-    expect(await reconcile(body.id)).toBe(false)
+    expect(await reconcile(world, body.id)).toBe(false)
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 1000, reserved: 0 })
   })
 
-  test('while its call is under way has a drift until it is known what that came to', async () => {
+  test('while its call is under way has a drift until it is known what that came to', async ({ world }) => {
     const shop = await rich(world, 200)
     const outcome = async (destination: string) => {
       const to = await recipient(shop, destination)
@@ -421,7 +427,7 @@ describe('a payout that operators fail by force', () => {
     expect((await payoutStory(world, refused)).events).toEqual(['created', 'failed'])
   })
 
-  test('that the processor pays at the same moment is a drift all the same', async () => {
+  test('that the processor pays at the same moment is a drift all the same', async ({ world }) => {
     const shop = await rich(world, 1000)
     const { body } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     const { id, processor_reference } = body
@@ -431,7 +437,7 @@ describe('a payout that operators fail by force', () => {
       await tx`select from payouts where id = ${id} for no key update`
       const proposed = await agree(world, failure(shop, id))
       await waitingForLocks(world.sql, 1)
-      await settle(processor_reference, 'paid')
+      await settle(world, processor_reference, 'paid')
       await waitingForLocks(world.sql, 2)
       return proposed
     })
@@ -444,11 +450,19 @@ describe('a payout that operators fail by force', () => {
     expect(await accountOf(world, shop.tenant_id)).toEqual({ balance: 900, reserved: 0 })
   })
 
-  test('that never left has no drift; one that has ended meanwhile is refused', async () => {
+  test('that never left has no drift; one that has ended meanwhile is refused', async ({ world }) => {
     const shop = await rich(world, 1000)
     await pauseJobs(world.sql, { queue: 'payouts' })
     const { body: waiting } = await payOut(shop, await recipient(shop))
-    const proposed = await ledger('fail-payout', waiting.id, '--reason', 'asked twice', '--by', ada.email)
+    const proposed = await ledger(
+      world,
+      'fail-payout',
+      waiting.id,
+      '--reason',
+      'asked twice',
+      '--by',
+      ada.email,
+    )
     expect(proposed.stdout).toContain('fail payout')
     const id = /^\S+/.exec(proposed.stdout)![0]
     expect((await confirm(bob, id)).status).toBe(200)
@@ -460,7 +474,7 @@ describe('a payout that operators fail by force', () => {
 
     const { body: paid } = await payOut(shop, await recipient(shop, 'ba_manual'), {}, WAIT)
     const late = await proposeAs(ada, failure(shop, paid.id))
-    await settle(paid.processor_reference, 'paid')
+    await settle(world, paid.processor_reference, 'paid')
     await payoutIn(shop, paid.id, 'paid')
     expect((await confirm(bob, late.id)).status).toBe(200)
     expect(await reaches(late.id, 'refused')).toMatchObject({ refused: 'The payout has ended meanwhile.' })
@@ -468,7 +482,7 @@ describe('a payout that operators fail by force', () => {
   })
 })
 
-test('in the end all books agree', async () => {
+test('in the end all books agree', async ({ world }) => {
   await world.drain()
   await checkBooks(world)
 }, 180_000)

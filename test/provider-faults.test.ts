@@ -1,8 +1,8 @@
 // Whatever the processor answers first, or does not answer: each operation ends right, with one effect.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { metrics } from '#core/metrics.ts'
 import { problemsLeft } from '#test/invariants.ts'
-import { freshKey, type Client } from '#test/client.ts'
+import { freshKey } from '#test/client.ts'
 import { pauseJobs, resumeJobs } from '#test/pauses.ts'
 import {
   ASYNC,
@@ -15,16 +15,10 @@ import {
   paymentIn,
   refund,
 } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  // No news from outside: each job has to find out by itself.
-  world = await createWorld({ notifications: false })
-  client = world.client
-})
-afterAll(async () => await world?.close())
+// No news from outside: each job has to find out by itself.
+const test = testIn({ notifications: false })
 
 /** What the processor may do to a request that then takes effect once, all the same. */
 const TRAPS: [name: string, script: unknown][] = [
@@ -45,7 +39,7 @@ const TRAPS: [name: string, script: unknown][] = [
 ]
 
 /** The provider calls of what a payment asked for, and the requests that were made under their keys. */
-async function callsOf(payment_id: string, operation: string) {
+async function callsOf(world: World, payment_id: string, operation: string) {
   const calls = await world.sql<{ generation: number; key: string; outcome: string | null; state: string }[]>`
     select c.generation, c.key, c.outcome, j.state from jobs j join all_provider_calls c on c.job_id = j.id
     where j.subject_id = ${payment_id} and c.operation = ${operation} order by j.created_at, c.generation`
@@ -62,26 +56,26 @@ async function callsOf(payment_id: string, operation: string) {
 }
 
 /** Asserts one call, under one key, that was made several times and took effect once. */
-async function expectOneKey(payment_id: string, operation: string): Promise<void> {
-  const [call, ...more] = await callsOf(payment_id, operation)
+async function expectOneKey(world: World, payment_id: string, operation: string): Promise<void> {
+  const [call, ...more] = await callsOf(world, payment_id, operation)
   expect(more).toEqual([])
   expect(call).toMatchObject({ generation: 1, outcome: 'done', state: 'succeeded' })
   expect(call!.requests.length).toBeGreaterThan(1)
 }
 
-async function effectNames(processor_reference: string): Promise<string[]> {
+async function effectNames(world: World, processor_reference: string): Promise<string[]> {
   return (await effectsOf(world, processor_reference)).map(({ effect }) => effect)
 }
 
 describe.concurrent.for(TRAPS)('%s', ([, script]) => {
-  test('on an authorization', async () => {
+  test('on an authorization', async ({ world, client }) => {
     const description = freshKey()
     const trap = await fault(world, { match: { contains: description }, fault: script })
     const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
     await trap.hit()
     expect([status, body.status]).toEqual([201, 'authorized'])
-    await expectOneKey(body.id, 'authorize')
-    expect(await effectNames(body.processor_reference)).toEqual(['authorize'])
+    await expectOneKey(world, body.id, 'authorize')
+    expect(await effectNames(world, body.processor_reference)).toEqual(['authorize'])
     const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
     expect(effects).toHaveLength(1)
   })
@@ -89,7 +83,7 @@ describe.concurrent.for(TRAPS)('%s', ([, script]) => {
   test.for([
     ['a capture', 'capture', 'captured'],
     ['a cancellation', 'cancel', 'canceled'],
-  ])('on %s', async ([, operation, state]) => {
+  ])('on %s', async ([, operation, state], { world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
     const trap = await fault(world, {
       match: { method: 'POST', path: `${processor_reference}/${operation}` },
@@ -100,11 +94,11 @@ describe.concurrent.for(TRAPS)('%s', ([, script]) => {
     })
     await trap.hit()
     expect([status, body.status]).toEqual([200, state])
-    await expectOneKey(id, operation!)
-    expect(await effectNames(processor_reference)).toEqual(['authorize', operation])
+    await expectOneKey(world, id, operation!)
+    expect(await effectNames(world, processor_reference)).toEqual(['authorize', operation])
   })
 
-  test('on a refund', async () => {
+  test('on a refund', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const trap = await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -113,8 +107,8 @@ describe.concurrent.for(TRAPS)('%s', ([, script]) => {
     const { status, body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
     await trap.hit()
     expect([status, body.status]).toEqual([201, 'succeeded'])
-    await expectOneKey(id, 'refund')
-    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture', 'refund'])
+    await expectOneKey(world, id, 'refund')
+    expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture', 'refund'])
   })
 })
 
@@ -122,48 +116,60 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
   test.for([
     ['capture', 'captured'],
     ['cancel', 'canceled'],
-  ])('before a %s: the payment is unchanged, so a new key is used', async ([operation, state]) => {
-    const { id, processor_reference } = await heldPayment(client)
-    await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_before' })
-    const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
-    expect(body).toMatchObject({ status: state })
-    const calls = await callsOf(id, operation!)
-    expect(calls.map(({ generation, outcome }) => [generation, outcome])).toEqual([
-      [1, 'rotated'],
-      [2, 'done'],
-    ])
-    expect(new Set(calls.map(({ key }) => key)).size).toBe(2)
-    expect(calls[0]!.requests.map(({ status, replayed }) => [status, replayed])).toEqual([
-      [500, false],
-      [500, true],
-    ])
-    expect(calls[1]!.requests).toMatchObject([{ status: 200 }])
-    expect(await effectNames(processor_reference)).toEqual(['authorize', operation])
-  })
+  ])(
+    'before a %s: the payment is unchanged, so a new key is used',
+    async ([operation, state], { world, client }) => {
+      const { id, processor_reference } = await heldPayment(client)
+      await fault(world, {
+        match: { path: `${processor_reference}/${operation}` },
+        fault: 'error_500_before',
+      })
+      const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
+      expect(body).toMatchObject({ status: state })
+      const calls = await callsOf(world, id, operation!)
+      expect(calls.map(({ generation, outcome }) => [generation, outcome])).toEqual([
+        [1, 'rotated'],
+        [2, 'done'],
+      ])
+      expect(new Set(calls.map(({ key }) => key)).size).toBe(2)
+      expect(calls[0]!.requests.map(({ status, replayed }) => [status, replayed])).toEqual([
+        [500, false],
+        [500, true],
+      ])
+      expect(calls[1]!.requests).toMatchObject([{ status: 200 }])
+      expect(await effectNames(world, processor_reference)).toEqual(['authorize', operation])
+    },
+  )
 
   test.for([
     ['capture', 'captured'],
     ['cancel', 'canceled'],
-  ])('after a %s: it is found to be done, and no new key is used', async ([operation, state]) => {
-    const { id, processor_reference } = await heldPayment(client)
-    await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_after' })
-    const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
-    expect(body).toMatchObject({ status: state })
-    await expectOneKey(id, operation!)
-    expect(await effectNames(processor_reference)).toEqual(['authorize', operation])
-  })
+  ])(
+    'after a %s: it is found to be done, and no new key is used',
+    async ([operation, state], { world, client }) => {
+      const { id, processor_reference } = await heldPayment(client)
+      await fault(world, { match: { path: `${processor_reference}/${operation}` }, fault: 'error_500_after' })
+      const { body } = await client.post(`/v1/payments/${id}/${operation}`, undefined, { prefer: 'wait=30' })
+      expect(body).toMatchObject({ status: state })
+      await expectOneKey(world, id, operation!)
+      expect(await effectNames(world, processor_reference)).toEqual(['authorize', operation])
+    },
+  )
 
-  test('after an authorization: it is found by our own id', async () => {
+  test('after an authorization: it is found by our own id', async ({ world, client }) => {
     const description = freshKey()
     await fault(world, { match: { contains: description, method: 'POST' }, fault: 'error_500_after' })
     const { body } = await createPayment(client, { description }, { prefer: 'wait=30' })
     expect(body).toMatchObject({ status: 'authorized', processor_reference: expect.any(String) })
-    await expectOneKey(body.id, 'authorize')
+    await expectOneKey(world, body.id, 'authorize')
     const effects = await world.provider('stripe').effects({ 'metadata[sluice_payment_id]': body.id })
     expect(effects.map(({ effect }: any) => effect)).toEqual(['authorize'])
   })
 
-  test('after a refund: it is found among the refunds of the payment, and not sent again', async () => {
+  test('after a refund: it is found among the refunds of the payment, and not sent again', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -171,11 +177,14 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     })
     const { body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
     expect(body).toMatchObject({ status: 'succeeded', processor_reference: expect.stringMatching(/^re_/) })
-    await expectOneKey(id, 'refund')
-    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture', 'refund'])
+    await expectOneKey(world, id, 'refund')
+    expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture', 'refund'])
   })
 
-  test('before a refund: its effect is unknown for ten minutes, in which it is looked up and not sent again', async () => {
+  test('before a refund: its effect is unknown for ten minutes, in which it is looked up and not sent again', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -183,19 +192,22 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     })
     const { status, body } = await refund(client, id, { amount_minor: 300 }, { prefer: 'wait=30' })
     expect([status, body.status]).toEqual([202, 'pending'])
-    await expectNeverSentAgain(id, 'refund')
-    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+    await expectNeverSentAgain(world, id, 'refund')
+    expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
     expect((await client.get(`/v1/refunds/${body.id}`)).body).toMatchObject({ status: 'pending' })
     // What may still exist stays reserved.
     expect((await refund(client, id, { amount_minor: 701 })).status).toBe(422)
   })
 
-  test('before an authorization: its effect is unknown for two minutes, in which it is looked up and not sent again', async () => {
+  test('before an authorization: its effect is unknown for two minutes, in which it is looked up and not sent again', async ({
+    world,
+    client,
+  }) => {
     const description = freshKey()
     await fault(world, { match: { contains: description }, fault: 'error_500_before' })
     const { status, body } = await createPayment(client, { description }, { prefer: 'wait=30' })
     expect([status, body.status]).toEqual([202, 'pending'])
-    await expectNeverSentAgain(body.id, 'authorize')
+    await expectNeverSentAgain(world, body.id, 'authorize')
     expect((await client.get(`/v1/payments/${body.id}`)).body).toMatchObject({ status: 'pending' })
   })
 
@@ -203,7 +215,7 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
     ['brings no answer', 'html_503', 0, 600],
     ['is turned away for a while', { rate_limited_429: true, retry_after_s: 700 }, 700, 701],
     ['is refused our credentials', 'refuse_401', 30, 31],
-  ])('and a look that %s is soon tried again', async ([, script, least_s, most_s]) => {
+  ])('and a look that %s is soon tried again', async ([, script, least_s, most_s], { world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -238,8 +250,11 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
   })
 
   /** Makes the next look due at once, twice, and asserts that looking is all that is done. */
-  async function expectNeverSentAgain(payment_id: string, operation: string): Promise<void> {
-    const sent = (await callsOf(payment_id, operation)).map(({ key, requests }) => [key, requests.length])
+  async function expectNeverSentAgain(world: World, payment_id: string, operation: string): Promise<void> {
+    const sent = (await callsOf(world, payment_id, operation)).map(({ key, requests }) => [
+      key,
+      requests.length,
+    ])
     expect(sent).toHaveLength(1)
     expect(sent[0]![1]).toBe(2)
     for (const _ of [1, 2]) {
@@ -251,13 +266,13 @@ describe.concurrent('a stored error 500, which its key repeats for ever', () => 
         expect(now).toEqual({ state: 'unknown', attempt: job!.attempt + 1 })
       })
     }
-    const calls = await callsOf(payment_id, operation)
+    const calls = await callsOf(world, payment_id, operation)
     expect(calls.map(({ key, requests }) => [key, requests.length])).toEqual(sent)
     expect(calls).toMatchObject([{ outcome: null, state: 'unknown' }])
   }
 })
 
-test('an unknown authorization that appears later is found and settled', async () => {
+test('an unknown authorization that appears later is found and settled', async ({ world, client }) => {
   const description = freshKey()
   // Neither the search nor the list shows it while they fail; our key repeats the error.
   const looks = await fault(world, {
@@ -275,7 +290,10 @@ test('an unknown authorization that appears later is found and settled', async (
   await paymentIn(client, body.id, 'authorized')
 })
 
-test('sending other parameters under a used key does not fail a payment that exists', async () => {
+test('sending other parameters under a used key does not fail a payment that exists', async ({
+  world,
+  client,
+}) => {
   const description = freshKey()
   const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
   const { body } = await createPayment(client, { description }, ASYNC)
@@ -288,16 +306,18 @@ test('sending other parameters under a used key does not fail a payment that exi
   await held.remove()
   await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
-  expect(await effectNames(processor_reference)).toEqual(['authorize'])
+  expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
 })
 
-test('a refund whose key was used otherwise is unknown, and keeps what it reserved: what that made may be ours', async () => {
+test('a refund whose key was used otherwise is unknown, and keeps what it reserved: what that made may be ours', async ({
+  world,
+}) => {
   const shop = await world.clientOf()
   const { id } = await capturedPayment(shop)
   const pause = { queue: 'payments', tenant_id: shop.tenant_id }
   await pauseJobs(world.sql, pause)
   const { body } = await refund(shop, id, {}, ASYNC)
-  const [call] = await callsOf(id, 'refund')
+  const [call] = await callsOf(world, id, 'refund')
   const { url, api_key } = world.provider('stripe')
   const other = await fetch(`${url}/v1/payment_intents`, {
     method: 'POST',
@@ -306,14 +326,16 @@ test('a refund whose key was used otherwise is unknown, and keeps what it reserv
   })
   expect(other.status).toBe(200)
   await resumeJobs(world.sql, pause)
-  await eventually(async () => expect(await callsOf(id, 'refund')).toMatchObject([{ state: 'unknown' }]))
+  await eventually(async () =>
+    expect(await callsOf(world, id, 'refund')).toMatchObject([{ state: 'unknown' }]),
+  )
   expect((await shop.get(`/v1/refunds/${body.id}`)).body).toMatchObject({ status: 'pending' })
   expect((await refund(shop, id, { amount_minor: 1 })).status).toBe(422)
 })
 
 describe('after 23 hours a key is never sent again', () => {
   /** Asks while the tenant's jobs are paused, ages the call, and lets it go. */
-  async function aged(ask: () => Promise<string>, operation: string): Promise<string> {
+  async function aged(world: World, ask: () => Promise<string>, operation: string): Promise<string> {
     await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
     const payment_id = await ask()
     await world.sql`
@@ -323,52 +345,77 @@ describe('after 23 hours a key is never sent again', () => {
     return payment_id
   }
 
-  test('a refund is only looked for, and stays unknown while it is not found', async () => {
+  test('a refund is only looked for, and stays unknown while it is not found', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
-    await aged(async () => {
-      await refund(client, id, { amount_minor: 300 }, ASYNC)
-      return id
-    }, 'refund')
-    await eventually(async () =>
-      expect(await callsOf(id, 'refund')).toMatchObject([{ state: 'unknown', outcome: null }]),
+    await aged(
+      world,
+      async () => {
+        await refund(client, id, { amount_minor: 300 }, ASYNC)
+        return id
+      },
+      'refund',
     )
-    expect(await callsOf(id, 'refund')).toMatchObject([{ requests: [] }])
-    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+    await eventually(async () =>
+      expect(await callsOf(world, id, 'refund')).toMatchObject([{ state: 'unknown', outcome: null }]),
+    )
+    expect(await callsOf(world, id, 'refund')).toMatchObject([{ requests: [] }])
+    expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('an authorization is only looked for, and stays unknown while it is not found', async () => {
-    const id = await aged(async () => (await createPayment(client, {}, ASYNC)).body.id, 'authorize')
-    await eventually(async () => expect(await callsOf(id, 'authorize')).toMatchObject([{ state: 'unknown' }]))
-    expect(await callsOf(id, 'authorize')).toMatchObject([{ requests: [] }])
+  test('an authorization is only looked for, and stays unknown while it is not found', async ({
+    world,
+    client,
+  }) => {
+    const id = await aged(world, async () => (await createPayment(client, {}, ASYNC)).body.id, 'authorize')
+    await eventually(async () =>
+      expect(await callsOf(world, id, 'authorize')).toMatchObject([{ state: 'unknown' }]),
+    )
+    expect(await callsOf(world, id, 'authorize')).toMatchObject([{ requests: [] }])
   })
 
-  test('a capture is looked up, and if the hold is unchanged it is sent with a new key', async () => {
+  test('a capture is looked up, and if the hold is unchanged it is sent with a new key', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await heldPayment(client)
-    await aged(async () => {
-      await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
-      return id
-    }, 'capture')
+    await aged(
+      world,
+      async () => {
+        await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+        return id
+      },
+      'capture',
+    )
     await paymentIn(client, id, 'captured')
-    expect(await callsOf(id, 'capture')).toMatchObject([
+    expect(await callsOf(world, id, 'capture')).toMatchObject([
       { generation: 1, outcome: 'rotated', requests: [] },
       { generation: 2, outcome: 'done', requests: [{ status: 200 }] },
     ])
-    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+    expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('a capture that took effect meanwhile without our call is found', async () => {
+  test('a capture that took effect meanwhile without our call is found', async ({ world, client }) => {
     const { id, processor_reference } = await heldPayment(client)
-    await aged(async () => {
-      await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
-      await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
-      return id
-    }, 'capture')
+    await aged(
+      world,
+      async () => {
+        await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
+        await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
+        return id
+      },
+      'capture',
+    )
     await paymentIn(client, id, 'captured')
-    expect(await callsOf(id, 'capture')).toMatchObject([{ generation: 1, outcome: 'done', requests: [] }])
+    expect(await callsOf(world, id, 'capture')).toMatchObject([
+      { generation: 1, outcome: 'done', requests: [] },
+    ])
   })
 })
 
-test('with refused credentials the job waits, loses nothing, and goes on when they are corrected', async () => {
+test('with refused credentials the job waits, loses nothing, and goes on when they are corrected', async ({
+  world,
+  client,
+}) => {
   const description = freshKey()
   const wrong = await fault(world, { match: { contains: description }, times: 1000, fault: 'refuse_401' })
   const { body } = await createPayment(client, { description }, ASYNC)
@@ -396,7 +443,11 @@ test('with refused credentials the job waits, loses nothing, and goes on when th
 
 describe('however often it was tried', () => {
   /** Asks while the tenant's jobs are paused, changes what was asked for, and lets it go. */
-  async function changed(ask: () => Promise<string>, change: (payment_id: string) => Promise<unknown>) {
+  async function changed(
+    world: World,
+    ask: () => Promise<string>,
+    change: (payment_id: string) => Promise<unknown>,
+  ) {
     await world.sql`insert into pauses (tenant_id) values (${world.tenant_id})`
     const payment_id = await ask()
     await change(payment_id)
@@ -404,28 +455,31 @@ describe('however often it was tried', () => {
     return payment_id
   }
   /** As if it had been turned away for as long, or for a day. */
-  const refusedFor = (ask: () => Promise<string>, hours = 25) =>
+  const refusedFor = (world: World, ask: () => Promise<string>, hours = 25) =>
     changed(
+      world,
       ask,
       (payment_id) => world.sql`
         update jobs set refused_since = now() - ${hours} * interval '1 hour'
         where subject_id = ${payment_id} and finished_at is null`,
     )
-  const atItsLastAttempt = (ask: () => Promise<string>) =>
+  const atItsLastAttempt = (world: World, ask: () => Promise<string>) =>
     changed(
+      world,
       ask,
       (payment_id) => world.sql`
         update jobs set attempt = max_attempts - 1 where subject_id = ${payment_id} and finished_at is null`,
     )
-  const dueNow = (payment_id: string) => world.sql`
+  const dueNow = (world: World, payment_id: string) => world.sql`
     update jobs set run_at = now(), rung_at = null where subject_id = ${payment_id} and state = 'ready'`
 
   test.for(['rate_limited_429', 'refuse_401', 'drop_after', 'error_500_unstored'])(
     'a call whose key is still valid is sent again under it, whatever happened to earlier attempts: %s',
-    async (script) => {
+    async (script, { world, client }) => {
       const description = freshKey()
       const trap = await fault(world, { match: { contains: description }, times: 3, fault: script })
       const id = await atItsLastAttempt(
+        world,
         async () => (await createPayment(client, { description }, ASYNC)).body.id,
       )
       for (const times of [1, 2, 3]) {
@@ -434,15 +488,15 @@ describe('however often it was tried', () => {
           const [job] = await world.sql`select state from jobs where subject_id = ${id}`
           expect(job!.state).toBe('ready')
         })
-        await dueNow(id)
+        await dueNow(world, id)
       }
       const { processor_reference } = await paymentIn(client, id, 'authorized')
-      expect(await effectNames(processor_reference)).toEqual(['authorize'])
-      await expectOneKey(id, 'authorize')
+      expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
+      await expectOneKey(world, id, 'authorize')
     },
   )
 
-  test('a call that was certainly never sent is sent at any age', async () => {
+  test('a call that was certainly never sent is sent at any age', async ({ world, client }) => {
     const description = freshKey()
     const wrong = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
     const { body } = await createPayment(client, { description }, ASYNC)
@@ -457,10 +511,13 @@ describe('however often it was tried', () => {
     await world.sql`
       update jobs set created_at = now() - interval '8 days', run_at = now() where subject_id = ${body.id}`
     await paymentIn(client, body.id, 'authorized')
-    await expectOneKey(body.id, 'authorize')
+    await expectOneKey(world, body.id, 'authorize')
   })
 
-  test('a call that an attempt may have sent stays in doubt, even if the next attempt certainly sent nothing', async () => {
+  test('a call that an attempt may have sent stays in doubt, even if the next attempt certainly sent nothing', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const lost = await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
@@ -474,7 +531,7 @@ describe('however often it was tried', () => {
     })
     await world.sql`delete from pauses where tenant_id = ${world.tenant_id}`
     await lost.hit()
-    await dueNow(id)
+    await dueNow(world, id)
     await refused.hit()
     const call = await eventually(async () => {
       const [row] = await world.sql`
@@ -488,12 +545,14 @@ describe('however often it was tried', () => {
     // A day later it may only be looked for.
     await world.sql`
       update jobs set first_sent_at = now() - interval '25 hours' where subject_id = ${id} and operation = 'refund'`
-    await dueNow(id)
-    await eventually(async () => expect(await callsOf(id, 'refund')).toMatchObject([{ state: 'unknown' }]))
-    expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+    await dueNow(world, id)
+    await eventually(async () =>
+      expect(await callsOf(world, id, 'refund')).toMatchObject([{ state: 'unknown' }]),
+    )
+    expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
   })
 
-  test('an authorization that was refused for a whole day fails', async () => {
+  test('an authorization that was refused for a whole day fails', async ({ world, client }) => {
     const idempotency_key = freshKey()
     const description = freshKey()
     const busy = await fault(world, {
@@ -502,15 +561,18 @@ describe('however often it was tried', () => {
       fault: 'rate_limited_429',
     })
     const ask = () => createPayment(client, { description, idempotency_key }, ASYNC)
-    const id = await refusedFor(async () => (await ask()).body.id)
+    const id = await refusedFor(world, async () => (await ask()).body.id)
     expect(await paymentIn(client, id, 'failed')).toMatchObject({ failure: { code: 'processor_error' } })
     await busy.remove()
     const again = await createPayment(client, { description, idempotency_key })
     expect([again.status, again.body.error.code]).toEqual([502, 'processor_error'])
-    expect((await callsOf(id, 'authorize'))[0]!.requests).toHaveLength(1)
+    expect((await callsOf(world, id, 'authorize'))[0]!.requests).toHaveLength(1)
   })
 
-  test('an authorization that may have been sent is unknown after a day, and found when the processor answers again', async () => {
+  test('an authorization that may have been sent is unknown after a day, and found when the processor answers again', async ({
+    world,
+    client,
+  }) => {
     const description = freshKey()
     const lost = await fault(world, { match: { contains: description }, times: 1000, fault: 'drop_after' })
     const { body } = await createPayment(client, { description }, ASYNC)
@@ -520,25 +582,28 @@ describe('however often it was tried', () => {
     await world.sql`
       update jobs set first_sent_at = first_sent_at - interval '23 hours' where subject_id = ${id}`
     await eventually(async () => {
-      await dueNow(id)
-      expect(await callsOf(id, 'authorize')).toMatchObject([{ state: 'unknown' }])
+      await dueNow(world, id)
+      expect(await callsOf(world, id, 'authorize')).toMatchObject([{ state: 'unknown' }])
     })
     await search.hit()
     expect((await client.get(`/v1/payments/${id}`)).body).toMatchObject({ status: 'pending' })
     await lost.remove()
     await world.sql`update jobs set run_at = now() where subject_id = ${id}`
     const { processor_reference } = await paymentIn(client, id, 'authorized')
-    expect(await effectNames(processor_reference)).toEqual(['authorize'])
+    expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
   })
 
-  test('a capture that was refused for a whole day leaves the hold, and can be asked for again', async () => {
+  test('a capture that was refused for a whole day leaves the hold, and can be asked for again', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference, capture_before } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/capture` },
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await refusedFor(async () => {
+    await refusedFor(world, async () => {
       await client.post(`/v1/payments/${id}/capture`, undefined, ASYNC)
       return id
     })
@@ -547,7 +612,7 @@ describe('however often it was tried', () => {
       capture_before,
       failure: { code: 'processor_error' },
     })
-    expect(await eventTypes(id)).toContain('payment.capture_failed')
+    expect(await eventTypes(world, id)).toContain('payment.capture_failed')
     await busy.remove()
     expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({
       status: 'captured',
@@ -555,14 +620,17 @@ describe('however often it was tried', () => {
     })
   })
 
-  test('a cancellation that was refused for a whole day leaves no reason on the payment', async () => {
+  test('a cancellation that was refused for a whole day leaves no reason on the payment', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await heldPayment(client)
     const busy = await fault(world, {
       match: { path: `${processor_reference}/cancel` },
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await refusedFor(async () => {
+    await refusedFor(world, async () => {
       await client.post(`/v1/payments/${id}/cancel`, { reason: 'fraudulent' }, ASYNC)
       return id
     })
@@ -570,20 +638,23 @@ describe('however often it was tried', () => {
       cancellation_reason: null,
       failure: { code: 'processor_error' },
     })
-    expect(await eventTypes(id)).toEqual(expect.arrayContaining(['payment.cancel_failed']))
-    expect(await eventTypes(id)).not.toContain('payment.capture_failed')
+    expect(await eventTypes(world, id)).toEqual(expect.arrayContaining(['payment.cancel_failed']))
+    expect(await eventTypes(world, id)).not.toContain('payment.capture_failed')
     await busy.remove()
     expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({ status: 'captured' })
   })
 
-  test('a refund that was refused for a whole day fails and frees what it reserved', async () => {
+  test('a refund that was refused for a whole day fails and frees what it reserved', async ({
+    world,
+    client,
+  }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const busy = await fault(world, {
       match: { method: 'POST', contains: `payment_intent=${processor_reference}` },
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await refusedFor(async () => {
+    await refusedFor(world, async () => {
       await refund(client, id, {}, ASYNC)
       return id
     })
@@ -596,7 +667,10 @@ describe('however often it was tried', () => {
     expect((await refund(client, id)).status).toBe(201)
   })
 
-  test('a cancellation that comes too late for a buyer who paid meanwhile leaves a hold that can be captured', async () => {
+  test('a cancellation that comes too late for a buyer who paid meanwhile leaves a hold that can be captured', async ({
+    world,
+    client,
+  }) => {
     const { body } = await createPayment(client, { payment_method: undefined })
     const { id, processor_reference } = body
     const busy = await fault(world, {
@@ -604,7 +678,7 @@ describe('however often it was tried', () => {
       times: 1000,
       fault: 'rate_limited_429',
     })
-    await refusedFor(async () => {
+    await refusedFor(world, async () => {
       await client.post(`/v1/payments/${id}/cancel`, undefined, ASYNC)
       await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/confirm`, {
         payment_method: 'pm_card_visa',
@@ -618,7 +692,7 @@ describe('however often it was tried', () => {
       client_secret: null,
       failure: { code: 'processor_error' },
     })
-    expect((await eventTypes(id)).at(-1)).toBe('payment.cancel_failed')
+    expect((await eventTypes(world, id)).at(-1)).toBe('payment.cancel_failed')
     await busy.remove()
     expect((await client.post(`/v1/payments/${id}/capture`)).body).toMatchObject({
       status: 'captured',
@@ -626,13 +700,16 @@ describe('however often it was tried', () => {
     })
   })
 
-  async function eventTypes(payment_id: string): Promise<string[]> {
+  async function eventTypes(world: World, payment_id: string): Promise<string[]> {
     const rows = await world.sql`select type from events where subject_id = ${payment_id} order by created_at`
     return rows.map(({ type }) => type)
   }
 })
 
-test('a refused authorization proves nothing when an earlier attempt may have authorized', async () => {
+test('a refused authorization proves nothing when an earlier attempt may have authorized', async ({
+  world,
+  client,
+}) => {
   const description = freshKey()
   const held = await fault(world, { match: { contains: description }, fault: { hold: 'after' } })
   const { body } = await createPayment(client, { description }, ASYNC)
@@ -646,10 +723,13 @@ test('a refused authorization proves nothing when an earlier attempt may have au
   await held.remove()
   await world.sql`update jobs set lease_until = now() where subject_id = ${body.id}`
   const { processor_reference } = await paymentIn(client, body.id, 'authorized')
-  expect(await effectNames(processor_reference)).toEqual(['authorize'])
+  expect(await effectNames(world, processor_reference)).toEqual(['authorize'])
 })
 
-test('an authorization whose decline was lost on the way is found to be declined', async () => {
+test('an authorization whose decline was lost on the way is found to be declined', async ({
+  world,
+  client,
+}) => {
   const description = freshKey()
   await fault(world, { match: { contains: description }, fault: 'drop_after' })
   const declined = await createPayment(
@@ -666,7 +746,10 @@ test('an authorization whose decline was lost on the way is found to be declined
   })
 })
 
-test('a capture that the processor is still working on is looked up until it has ended', async () => {
+test('a capture that the processor is still working on is looked up until it has ended', async ({
+  world,
+  client,
+}) => {
   const { id, processor_reference } = await heldPayment(client)
   const working = await fault(world, {
     match: { path: processor_reference },
@@ -676,14 +759,17 @@ test('a capture that the processor is still working on is looked up until it has
   const { status, body } = await client.post(`/v1/payments/${id}/capture`, undefined, { prefer: 'wait=1' })
   expect([status, body.status]).toEqual([202, 'capturing'])
   await working.hit(4)
-  expect(await callsOf(id, 'capture')).toMatchObject([{ generation: 1, outcome: null }])
+  expect(await callsOf(world, id, 'capture')).toMatchObject([{ generation: 1, outcome: null }])
   await working.remove()
   await paymentIn(client, id, 'captured')
-  await expectOneKey(id, 'capture')
-  expect(await effectNames(processor_reference)).toEqual(['authorize', 'capture'])
+  await expectOneKey(world, id, 'capture')
+  expect(await effectNames(world, processor_reference)).toEqual(['authorize', 'capture'])
 })
 
-test('an authorization that the processor is still working on is looked up until it has ended', async () => {
+test('an authorization that the processor is still working on is looked up until it has ended', async ({
+  world,
+  client,
+}) => {
   const description = freshKey()
   // Its key answers the same for ever.
   const working = await fault(world, {
@@ -708,15 +794,18 @@ test('an authorization that the processor is still working on is looked up until
   expect([status, body.status]).toEqual([202, 'pending'])
   await working.hit()
   await looked.hit(2)
-  expect(await callsOf(body.id, 'authorize')).toMatchObject([{ generation: 1, outcome: null }])
+  expect(await callsOf(world, body.id, 'authorize')).toMatchObject([{ generation: 1, outcome: null }])
   const canceled = await client.post(`/v1/payments/${body.id}/cancel`, undefined, ASYNC)
   expect([canceled.status, canceled.body.status]).toEqual([202, 'pending'])
   await looked.remove()
   await paymentIn(client, body.id, 'canceled')
-  await expectOneKey(body.id, 'authorize')
+  await expectOneKey(world, body.id, 'authorize')
 })
 
-test('a refusal of an authorization that may exist is final once the search must have caught up', async () => {
+test('a refusal of an authorization that may exist is final once the search must have caught up', async ({
+  world,
+  client,
+}) => {
   const description = freshKey()
   const idempotency_key = freshKey()
   const ask = () =>
@@ -748,7 +837,10 @@ test('a refusal of an authorization that may exist is final once the search must
   expect([again.status, again.body.error.code]).toEqual([422, 'payment_invalid'])
 })
 
-test('attempts that were given back untouched do not make the next failure wait longer', async () => {
+test('attempts that were given back untouched do not make the next failure wait longer', async ({
+  world,
+  client,
+}) => {
   const description = freshKey()
   const wrong = await fault(world, { match: { contains: description }, fault: 'refuse_401' })
   const { body } = await createPayment(client, { description }, ASYNC)
@@ -763,10 +855,10 @@ test('attempts that were given back untouched do not make the next failure wait 
   })
   await failing.hit()
   const payment = await paymentIn(client, body.id, 'authorized')
-  expect(await effectNames(payment.processor_reference)).toEqual(['authorize'])
+  expect(await effectNames(world, payment.processor_reference)).toEqual(['authorize'])
 })
 
-test('Retry-After: 0 does not shorten the usual delay', async () => {
+test('Retry-After: 0 does not shorten the usual delay', async ({ world, client }) => {
   const description = freshKey()
   const busy = await fault(world, {
     match: { contains: description },
@@ -788,6 +880,6 @@ test('Retry-After: 0 does not shorten the usual delay', async () => {
   await paymentIn(client, body.id, 'authorized')
 })
 
-test('after all of these traps the books balance and agree with the processor', async () => {
+test('after all of these traps the books balance and agree with the processor', async ({ world }) => {
   expect(await problemsLeft(world)).toEqual([])
 })

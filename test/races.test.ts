@@ -1,12 +1,12 @@
 // Two hundred at once, over HTTP: one wins, the others are told so, and the processor's record agrees.
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { describe, expect, vi } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { requestCancels } from '#domain/payments/request.ts'
 import { findLapsed } from '#domain/payments/expiry.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Answer, type Client } from '#test/client.ts'
 import { capturedPayment, createPayment, effectsOf, heldPayment, paymentIn, refund } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const MANY = 200
 
@@ -17,16 +17,14 @@ const patient = (client: Client): Client => ({
   post: (path, body, headers) => client.post(path, body, { prefer: 'wait=30', ...headers }),
 })
 
-let world: World
 let client: Client
-beforeAll(async () => {
-  world = await createWorld()
+const test = testIn()
+test.beforeAll(async ({ world }) => {
   client = patient(world.client)
   // As many connections as requests at once, kept alive from here on.
   await atOnce(MANY, () => client.get('/v1/payments?limit=1'))
 })
-afterAll(async () => await world?.close())
-afterEach(async () => {
+test.afterEach(async ({ world }) => {
   await world.drain()
   await checkBooks(world)
 })
@@ -50,17 +48,17 @@ async function count(world_: World, processor_reference: string, effect: string)
 }
 
 /** The hold lapses, unless another was faster. */
-async function expire(processor_reference: string): Promise<void> {
+async function expire(world: World, processor_reference: string): Promise<void> {
   const { control } = world.provider('stripe')
   await control('POST', `/payment_intents/${processor_reference}/expire`).catch(() => {})
 }
 
-async function requestsTo(path: string): Promise<any[]> {
+async function requestsTo(world: World, path: string): Promise<any[]> {
   return await world.provider('stripe').requests({ method: 'POST', path })
 }
 
 describe('refunds', () => {
-  test('of 200 refunds of 60 on 100 captured exactly one wins', async () => {
+  test('of 200 refunds of 60 on 100 captured exactly one wins', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 100 })
     const answers = await atOnce(MANY, () => refund(client, id, { amount_minor: 60 }))
     expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': MANY - 1 })
@@ -74,7 +72,7 @@ describe('refunds', () => {
     expect((await refund(client, id, { amount_minor: 40 })).status).toBe(201)
   })
 
-  test('of 200 refunds of 7 on 100 captured exactly fourteen win', async () => {
+  test('of 200 refunds of 7 on 100 captured exactly fourteen win', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 100 })
     const answers = await atOnce(MANY, () => refund(client, id, { amount_minor: 7 }))
     expect(tally(answers)).toEqual({ 201: 14, '422 refund_exceeds_captured': MANY - 14 })
@@ -88,7 +86,7 @@ describe('refunds', () => {
     expect(tally(answers)).toEqual({ 201: 1, '422 refund_exceeds_captured': MANY - 1 })
   })
 
-  test('the same key 200 times at once is one refund', async () => {
+  test('the same key 200 times at once is one refund', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(client, { amount_minor: 10_000 })
     const body = { amount_minor: 10, idempotency_key: freshKey() }
     const answers = await atOnce(MANY, () => refund(client, id, body))
@@ -101,15 +99,15 @@ describe('refunds', () => {
 })
 
 describe('payments', () => {
-  test('200 captures of one payment are one capture at the processor', async () => {
+  test('200 captures of one payment are one capture at the processor', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(client)
     const answers = await atOnce(MANY, () => client.post(`/v1/payments/${id}/capture`))
     expect(tally(answers)).toEqual({ 200: 1, '409 payment_not_capturable': MANY - 1 })
     expect(await count(world, processor_reference, 'capture')).toBe(1)
-    expect(await requestsTo(`${processor_reference}/capture`)).toHaveLength(1)
+    expect(await requestsTo(world, `${processor_reference}/capture`)).toHaveLength(1)
   })
 
-  test('200 captures of different amounts take one of them', async () => {
+  test('200 captures of different amounts take one of them', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(client)
     const answers = await atOnce(MANY, (index) =>
       client.post(`/v1/payments/${id}/capture`, { amount_minor: index + 1 }),
@@ -120,14 +118,14 @@ describe('payments', () => {
     expect(effects.at(-1)).toMatchObject({ effect: 'capture', amount: won!.body.amount_captured_minor })
   })
 
-  test('the same key 200 times at once is one payment', async () => {
+  test('the same key 200 times at once is one payment', async ({ world }) => {
     const body = { idempotency_key: freshKey(), description: freshKey() }
-    const before = (await requestsTo('/v1/payment_intents$')).length
+    const before = (await requestsTo(world, '/v1/payment_intents$')).length
     const answers = await atOnce(MANY, () => createPayment(client, body))
     expect(tally(answers)).toEqual({ 201: MANY })
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
     expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') !== 'true')).toHaveLength(1)
-    expect(await requestsTo('/v1/payment_intents$')).toHaveLength(before + 1)
+    expect(await requestsTo(world, '/v1/payment_intents$')).toHaveLength(before + 1)
   })
 
   test('the same key 200 times at once with two contents is one payment, and the other content is refused', async () => {
@@ -140,7 +138,9 @@ describe('payments', () => {
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1)
   })
 
-  test('the same key 200 times at once on a capture is one capture, and all callers get its answer', async () => {
+  test('the same key 200 times at once on a capture is one capture, and all callers get its answer', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await heldPayment(client)
     const headers = { 'idempotency-key': freshKey() }
     const answers = await atOnce(MANY, () => client.post(`/v1/payments/${id}/capture`, {}, headers))
@@ -148,12 +148,14 @@ describe('payments', () => {
     expect(await count(world, processor_reference, 'capture')).toBe(1)
   })
 
-  test('a declined card with one key 200 times is tried once, and all callers get the decline', async () => {
+  test('a declined card with one key 200 times is tried once, and all callers get the decline', async ({
+    world,
+  }) => {
     const body = { idempotency_key: freshKey(), payment_method: 'pm_card_chargeDeclined' }
-    const before = (await requestsTo('/v1/payment_intents$')).length
+    const before = (await requestsTo(world, '/v1/payment_intents$')).length
     const answers = await atOnce(MANY, () => createPayment(client, body))
     expect(tally(answers)).toEqual({ '402 payment_declined': MANY })
-    expect(await requestsTo('/v1/payment_intents$')).toHaveLength(before + 1)
+    expect(await requestsTo(world, '/v1/payment_intents$')).toHaveLength(before + 1)
   })
 
   test('200 payments at once are 200 payments', async () => {
@@ -165,7 +167,7 @@ describe('payments', () => {
 })
 
 describe('capture against cancel', () => {
-  test('each of fifty payments is captured or canceled, and the processor agrees', async () => {
+  test('each of fifty payments is captured or canceled, and the processor agrees', async ({ world }) => {
     const payments = await atOnce(50, () => heldPayment(client))
     const asked = await Promise.all(
       payments.map(({ id }, index) => {
@@ -192,7 +194,7 @@ describe('capture against cancel', () => {
     }
   })
 
-  test('cancellations of fifty authorizations under way release every hold', async () => {
+  test('cancellations of fifty authorizations under way release every hold', async ({ world }) => {
     const created = await atOnce(50, () => createPayment(client, {}, { prefer: 'respond-async' }))
     const canceled = await Promise.all(
       created.map(({ body }) => client.post(`/v1/payments/${body.id}/cancel`, { reason: 'duplicate' })),
@@ -209,7 +211,9 @@ describe('capture against cancel', () => {
 })
 
 describe('capture against expiry', () => {
-  test('ours: of fifty lapsed holds each is captured or given up, and the processor agrees', async () => {
+  test('ours: of fifty lapsed holds each is captured or given up, and the processor agrees', async ({
+    world,
+  }) => {
     const payments = await atOnce(50, () => heldPayment(client))
     const ids = payments.map(({ id }) => id)
     await world.sql`update payments set capture_before = now() - interval '1 second' where id = any(${ids}::uuid[])`
@@ -246,13 +250,15 @@ describe('capture against expiry', () => {
     }
   })
 
-  test("the processor's: of fifty holds that it lets lapse meanwhile each is captured or given up", async () => {
+  test("the processor's: of fifty holds that it lets lapse meanwhile each is captured or given up", async ({
+    world,
+  }) => {
     const payments = await atOnce(50, () => heldPayment(client))
     const asked = await Promise.all(
       payments.map(async ({ id, processor_reference }) => {
         const [answer] = await Promise.all([
           client.post(`/v1/payments/${id}/capture`),
-          expire(processor_reference),
+          expire(world, processor_reference),
         ])
         return answer
       }),
@@ -263,13 +269,15 @@ describe('capture against expiry', () => {
     }
   })
 
-  test('all three against each other: each payment ends in one way, and the processor agrees', async () => {
+  test('all three against each other: each payment ends in one way, and the processor agrees', async ({
+    world,
+  }) => {
     const payments = await atOnce(30, () => heldPayment(client))
     await Promise.all(
       payments.flatMap(({ id, processor_reference }) => [
         client.post(`/v1/payments/${id}/cancel`),
         client.post(`/v1/payments/${id}/capture`),
-        expire(processor_reference),
+        expire(world, processor_reference),
         client.post(`/v1/payments/${id}/capture`),
         client.post(`/v1/payments/${id}/cancel`),
       ]),
@@ -283,7 +291,9 @@ describe('capture against expiry', () => {
 })
 
 describe('refund against its notifications', () => {
-  test('refunds that succeed and fail while others are asked for never exceed what was captured', async () => {
+  test('refunds that succeed and fail while others are asked for never exceed what was captured', async ({
+    world,
+  }) => {
     const payments = await atOnce(20, () =>
       capturedPayment(client, { amount_minor: 100, payment_method: 'pm_card_refundFail' }),
     )

@@ -1,13 +1,9 @@
 // Recipients and merchants: what holds for both. Created with a key, found, changed, archived and never deleted.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: ['api'] })
 
 const NOBODY = '0198f6f0-0000-7000-8000-000000000000'
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -68,7 +64,11 @@ const NOUNS = [
 ]
 
 describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, fixed, lengths }) => {
-  async function created(more: Record<string, unknown> = {}, client: Client = world.client): Promise<any> {
+  async function created(
+    world: World,
+    more: Record<string, unknown> = {},
+    client: Client = world.client,
+  ): Promise<any> {
     const answer = await client.post(path, { idempotency_key: freshKey(), ...fields, ...more })
     expect([answer.text, answer.status]).toEqual([expect.anything(), 201])
     return answer.body
@@ -78,16 +78,16 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     expect([answer.text, answer.status]).toEqual([expect.anything(), 200])
     return answer.body.map(({ id }: { id: string }) => id)
   }
-  const rows = async (): Promise<number> => {
+  const rows = async (world: World): Promise<number> => {
     const [row] = await world.sql<{ n: number }[]>`select count(*)::int as n from ${world.sql(table)}`
     return row!.n
   }
-  const eventsOf = async (id: string): Promise<{ type: string; data: any }[]> => [
+  const eventsOf = async (world: World, id: string): Promise<{ type: string; data: any }[]> => [
     ...(await world.sql<{ type: string; data: any }[]>`
       select type, data from events where tenant_id = ${world.tenant_id} and subject_id = ${id} order by created_at`),
   ]
 
-  test('comes back with every documented field, from each route', async () => {
+  test('comes back with every documented field, from each route', async ({ world }) => {
     const idempotency_key = freshKey()
     const answer = await world.client.post(path, { idempotency_key, ...fields })
     expect(answer.status).toBe(201)
@@ -105,17 +105,19 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     expect((await world.client.get(path)).body).toContainEqual(answer.body)
   })
 
-  test('what may be left out may be null, and is shown all the same', async () => {
+  test('what may be left out may be null, and is shown all the same', async ({ world }) => {
     const required = Object.fromEntries(Object.entries(fields).filter(([name]) => !(name in optional)))
     for (const sent of [{}, { ...optional, metadata: undefined }]) {
       const answer = await world.client.post(path, { idempotency_key: freshKey(), ...required, ...sent })
       expect([answer.status, answer.body]).toEqual([201, expect.objectContaining(optional)])
     }
-    expect((await created({ metadata: null })).metadata).toBeNull()
+    expect((await created(world, { metadata: null })).metadata).toBeNull()
   })
 
-  test('a field that is missing, null, of a wrong type or too long is refused by its name, and nothing is written', async () => {
-    const before = await rows()
+  test('a field that is missing, null, of a wrong type or too long is refused by its name, and nothing is written', async ({
+    world,
+  }) => {
+    const before = await rows(world)
     const refused: [string, unknown][] = Object.keys(fields)
       .filter((name) => !(name in optional))
       .flatMap((name): [string, unknown][] =>
@@ -149,10 +151,10 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
       ])
       expect([name, value, answer.body.error.param]).toEqual([name, value, name])
     }
-    expect(await rows()).toBe(before)
+    expect(await rows(world)).toBe(before)
   })
 
-  test('text may be as long as the limits say, in any script', async () => {
+  test('text may be as long as the limits say, in any script', async ({ world }) => {
     const longest = Object.fromEntries(
       Object.entries(lengths).map(([name, most]) => {
         const value = (fields as Record<string, unknown>)[name] as string | undefined
@@ -161,22 +163,22 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
         return [name, `${value ?? freshKey()}${'a'.repeat(most)}`.slice(0, most)]
       }),
     )
-    expect(await created(longest)).toMatchObject(longest)
+    expect(await created(world, longest)).toMatchObject(longest)
   })
 
-  test('codes of countries and currencies are taken in any case and shown in one', async () => {
+  test('codes of countries and currencies are taken in any case and shown in one', async ({ world }) => {
     const mixed = { country: 'gB', ...('currency' in fields && { currency: 'eUr' }) }
     const shown = { country: 'GB', ...('currency' in fields && { currency: 'eur' }) }
     const idempotency_key = freshKey()
-    const record = await created({ ...mixed, idempotency_key })
+    const record = await created(world, { ...mixed, idempotency_key })
     expect(record).toMatchObject(shown)
     const again = await world.client.post(path, { ...fields, ...shown, idempotency_key })
     expect([again.status, again.body.id]).toEqual([201, record.id])
   })
 
-  test('what does not exist, or is of another tenant, is not found', async () => {
+  test('what does not exist, or is of another tenant, is not found', async ({ world }) => {
     const other = await world.clientOf()
-    const theirs = await created({}, other)
+    const theirs = await created(world, {}, other)
     for (const id of [NOBODY, theirs.id]) {
       for (const answer of [
         await world.client.get(`${path}/${id}`),
@@ -194,8 +196,8 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     expect((await other.get(`${path}/${theirs.id.toUpperCase()}`)).body).toEqual(theirs)
   })
 
-  test('a change sets what it names, and the rest stays', async () => {
-    const before = await created()
+  test('a change sets what it names, and the rest stays', async ({ world }) => {
+    const before = await created(world)
     let record = before
     for (const [name, value] of Object.entries(changes)) {
       const changed = await world.client.patch(`${path}/${before.id}`, { [name]: value })
@@ -220,8 +222,10 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     })
   })
 
-  test('a change of what never changes, or to what cannot be, is refused and changes nothing', async () => {
-    const before = await created()
+  test('a change of what never changes, or to what cannot be, is refused and changes nothing', async ({
+    world,
+  }) => {
+    const before = await created(world)
     const refused: [string, unknown][] = fixed.map((name) => [name, before[name]])
     for (const name of Object.keys(changes)) {
       if (name === 'metadata') refused.push([name, 'm'.repeat(17_000)])
@@ -243,8 +247,8 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     expect((await world.client.get(`${path}/${before.id}`)).body).toEqual(before)
   })
 
-  test('archiving keeps it, and doing it again changes nothing', async () => {
-    const before = await created()
+  test('archiving keeps it, and doing it again changes nothing', async ({ world }) => {
+    const before = await created(world)
     const archived = await world.client.delete(`${path}/${before.id}`)
     expect([archived.status, archived.body]).toEqual([
       200,
@@ -263,13 +267,13 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     ])
   })
 
-  test('each change is an event that shows it as it then stood', async () => {
-    const first = await created()
+  test('each change is an event that shows it as it then stood', async ({ world }) => {
+    const first = await created(world)
     const changed = (await world.client.patch(`${path}/${first.id}`, changes)).body
     for (const body of [{ nope: 1 }, {}, changes]) await world.client.patch(`${path}/${first.id}`, body)
     const archived = (await world.client.delete(`${path}/${first.id}`)).body
     await world.client.delete(`${path}/${first.id}`)
-    const events = await eventsOf(first.id)
+    const events = await eventsOf(world, first.id)
     expect(events.map(({ type }) => type)).toEqual([`${noun}.created`, `${noun}.updated`, `${noun}.archived`])
     for (const [n, shown] of [first, changed, archived].entries()) {
       const { created_at, updated_at, archived_at, ...others } = shown
@@ -280,7 +284,9 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     }
   })
 
-  test('the same key with the same content is a replay, with other content it is refused', async () => {
+  test('the same key with the same content is a replay, with other content it is refused', async ({
+    world,
+  }) => {
     const body = { idempotency_key: freshKey(), ...fields }
     const first = await world.client.post(path, body)
     const again = await world.client.post(path, Object.fromEntries(Object.entries(body).toReversed()))
@@ -306,16 +312,18 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     expect(known.body).toMatchObject([
       { route: `POST ${path}`, resource: noun, resource_id: first.body.id, status: 'finished' },
     ])
-    expect(await eventsOf(first.body.id)).toHaveLength(2)
+    expect(await eventsOf(world, first.body.id)).toHaveLength(2)
     // Longer than the key is kept it still makes no second one.
     await world.sql`delete from idempotency_keys where tenant_id = ${world.tenant_id} and key = ${idempotency_key}`
     const late = await world.client.post(path, body)
     expect([late.status, late.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('lists are newest first, in exact pages, by time, and show the archived ones on request only', async () => {
+  test('lists are newest first, in exact pages, by time, and show the archived ones on request only', async ({
+    world,
+  }) => {
     const client = await world.clientOf()
-    const all = await Promise.all(Array.from({ length: 12 }, () => created({}, client)))
+    const all = await Promise.all(Array.from({ length: 12 }, () => created(world, {}, client)))
     const newest_first = all.toSorted((a, b) => (a.created_at < b.created_at ? 1 : -1))
     const expected = newest_first.map(({ id }) => id)
     const walked: string[] = []
@@ -342,7 +350,7 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     expect(await ids(await world.clientOf(), 'archived=true')).toEqual([])
   })
 
-  test('a list refuses what it does not know', async () => {
+  test('a list refuses what it does not know', async ({ world }) => {
     for (const [query, param] of [
       ['archived=yes', 'archived'],
       ['archived=', 'archived'],
@@ -365,8 +373,8 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
   // Both are written by the same statements, so that one shows how they stand races and keys.
   if (noun !== 'recipient') return
 
-  test('changes made at the same time to different fields all stay', async () => {
-    const { id } = await created()
+  test('changes made at the same time to different fields all stay', async ({ world }) => {
+    const { id } = await created(world)
     const all = Object.entries(changes)
     await Promise.all(
       Array.from({ length: 40 }, (_, n) => {
@@ -377,14 +385,19 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     expect((await world.client.get(`${path}/${id}`)).body).toMatchObject(changes)
   })
 
-  test('archived at the same moment by many, it is archived once', async () => {
-    const { id } = await created()
+  test('archived at the same moment by many, it is archived once', async ({ world }) => {
+    const { id } = await created(world)
     const answers = await Promise.all(Array.from({ length: 20 }, () => world.client.delete(`${path}/${id}`)))
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
-    expect((await eventsOf(id)).map(({ type }) => type)).toEqual([`${noun}.created`, `${noun}.archived`])
+    expect((await eventsOf(world, id)).map(({ type }) => type)).toEqual([
+      `${noun}.created`,
+      `${noun}.archived`,
+    ])
   })
 
-  test('a key is required, visible, the same in body and header, and not used up by a refusal', async () => {
+  test('a key is required, visible, the same in body and header, and not used up by a refusal', async ({
+    world,
+  }) => {
     for (const [body, headers, param] of [
       [{}, {}, 'idempotency_key'],
       [{ idempotency_key: '' }, {}, 'idempotency_key'],
@@ -400,11 +413,11 @@ describe.each(NOUNS)('$noun', ({ noun, path, table, fields, optional, changes, f
     expect((await world.client.post(path, { idempotency_key, ...fields })).status).toBe(201)
   })
 
-  test('a key that comes fifty times at once makes one', async () => {
+  test('a key that comes fifty times at once makes one', async ({ world }) => {
     const body = { idempotency_key: freshKey(), ...fields }
     const answers = await Promise.all(Array.from({ length: 50 }, () => world.client.post(path, body)))
     expect(new Set(answers.map(({ status, body: { id } }) => `${status} ${id}`)).size).toBe(1)
     expect(answers.filter(({ headers }) => headers.get('idempotent-replayed') === null)).toHaveLength(1)
-    expect(await eventsOf(answers[0]!.body.id)).toHaveLength(1)
+    expect(await eventsOf(world, answers[0]!.body.id)).toHaveLength(1)
   })
 })

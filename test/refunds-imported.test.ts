@@ -1,5 +1,5 @@
 // Refunds made in the processor's dashboard: taken into state and ledger, whatever is under way here.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { checkBooks } from './support/books.ts'
 import {
   ASYNC,
@@ -23,34 +23,30 @@ import {
   tried,
   type StripeEvent,
 } from './support/stripe-events.ts'
-import { createWorld, type World } from './support/world.ts'
+import { createWorld, testIn, type World } from './support/world.ts'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ notifications: false })
-})
-afterAll(async () => await world.close())
+const test = testIn({ notifications: false })
 
 /** Delivers what was not delivered yet of a payment, shuffled; answers it. */
-async function tell(reference: string): Promise<StripeEvent[]> {
+async function tell(world: World, reference: string): Promise<StripeEvent[]> {
   const events = shuffled(await listEvents(world, reference))
   for (const event of events) expect((await deliver(world, event)).status).toBe(200)
   await tried(world, events)
   return events
 }
 
-async function tellAll(reference: string): Promise<void> {
-  const events = await tell(reference)
+async function tellAll(world: World, reference: string): Promise<void> {
+  const events = await tell(world, reference)
   await world.drain()
   for (const event of events) expect(['applied', 'ignored']).toContain(await stateOf(world, event))
   await checkBooks(world)
 }
 
 describe('a refund made in the dashboard', () => {
-  test('of a part is imported, shown as such, and leaves the rest to refund', async () => {
+  test('of a part is imported, shown as such, and leaves the rest to refund', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const theirs = await refundInDashboard(world, processor_reference, 350)
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({
       status: 'captured',
@@ -74,14 +70,14 @@ describe('a refund made in the dashboard', () => {
     expect([tooMuch.status, tooMuch.body.error.code]).toEqual([422, 'refund_exceeds_captured'])
     const rest = await refund(world.client, id)
     expect(rest.body).toMatchObject({ status: 'succeeded', amount_minor: 650 })
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
   })
 
-  test('of everything, at once or in parts, is imported once each', async () => {
+  test('of everything, at once or in parts, is imported once each', async ({ world }) => {
     const whole = await capturedPayment(world.client)
     await refundInDashboard(world, whole.processor_reference)
-    await tellAll(whole.processor_reference)
+    await tellAll(world, whole.processor_reference)
     const first = await storyOf(world, whole.id)
     expect(first.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 1000 })
     expect(first.postings).toEqual(['capture 1000', 'refund -1000'])
@@ -91,7 +87,7 @@ describe('a refund made in the dashboard', () => {
     const parts = await capturedPayment(world.client)
     for (const amount of [100, 200, 300, 400])
       await refundInDashboard(world, parts.processor_reference, amount)
-    await tellAll(parts.processor_reference)
+    await tellAll(world, parts.processor_reference)
     const second = await storyOf(world, parts.id)
     expect(second.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
     expect(second.refunds.map((row) => row.amount_minor)).toEqual([100, 200, 300, 400])
@@ -104,7 +100,7 @@ describe('a refund made in the dashboard', () => {
     ])
   })
 
-  test('is imported once, though 100 of its webhooks come at once', async () => {
+  test('is imported once, though 100 of its webhooks come at once', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     await refundInDashboard(world, processor_reference, 500)
     const events = (await listEvents(world, processor_reference)).flatMap((event) =>
@@ -118,7 +114,7 @@ describe('a refund made in the dashboard', () => {
     await checkBooks(world)
   })
 
-  test('that arrives before the capture is known waits for it', async () => {
+  test('that arrives before the capture is known waits for it', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     await world.provider('stripe').control('POST', `/payment_intents/${processor_reference}/capture`)
     await refundInDashboard(world, processor_reference, 200)
@@ -130,38 +126,38 @@ describe('a refund made in the dashboard', () => {
       status: 'authorized',
       amount_refunded_minor: 0,
     })
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({ status: 'captured', amount_refunded_minor: 200 })
     expect(story.postings).toEqual(['capture 1000', 'refund -200'])
   })
 
-  test('is pending here while it is pending there', async () => {
+  test('is pending here while it is pending there', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client, {
       payment_method: 'pm_card_pendingRefund',
     })
     const theirs = await refundInDashboard(world, processor_reference, 200)
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     const pending = await storyOf(world, id)
     expect(pending.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 200 })
     expect(pending.refunds).toMatchObject([{ status: 'pending', imported: true }])
     await settleRefund(world, theirs.id, 'succeeded')
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 200 })
   })
 })
 
 describe('a refund that fails later', () => {
-  test('gives the money back, made in the dashboard or here', async () => {
+  test('gives the money back, made in the dashboard or here', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const ours = await refund(world.client, id, { amount_minor: 300 })
     const theirs = await refundInDashboard(world, processor_reference, 200)
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 500 })
 
     await settleRefund(world, ours.body.processor_reference, 'failed')
     await settleRefund(world, theirs.id, 'failed')
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 0 })
     expect(story.refunds.map((row) => row.status)).toEqual(['failed', 'failed'])
@@ -174,19 +170,19 @@ describe('a refund that fails later', () => {
     ])
     expect(story.events.filter((type) => type === 'refund.failed')).toHaveLength(2)
     // Late repetitions of the good news do not bring it back.
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     expect(await storyOf(world, id)).toEqual(story)
     const again = await refund(world.client, id)
     expect(again.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
   })
 
-  test('before we hear of it is imported as failed and reserves nothing', async () => {
+  test('before we hear of it is imported as failed and reserves nothing', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const theirs = await refundInDashboard(world, processor_reference, 1000)
     await settleRefund(world, theirs.id, 'failed')
     const ours = await refund(world.client, id)
     expect(ours.body).toMatchObject({ status: 'succeeded', amount_minor: 1000 })
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     const story = await storyOf(world, id)
     expect(story.payment).toMatchObject({ amount_refunded_minor: 1000, amount_refund_reserved_minor: 1000 })
     expect(story.refunds.map(({ status, imported }) => `${status} ${imported}`).toSorted()).toEqual([
@@ -204,7 +200,7 @@ describe('a refund that fails later', () => {
 })
 
 describe('while one of ours is under way', () => {
-  test('both fit: both are booked', async () => {
+  test('both fit: both are booked', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
@@ -213,14 +209,16 @@ describe('while one of ours is under way', () => {
     const waiting = refund(world.client, id, { amount_minor: 600 })
     await held.hit()
     await refundInDashboard(world, processor_reference, 400)
-    await tell(processor_reference)
+    await tell(world, processor_reference)
     await held.remove()
     expect((await waiting).body).toMatchObject({ status: 'succeeded' })
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     expect((await storyOf(world, id)).payment).toMatchObject({ amount_refunded_minor: 1000 })
   })
 
-  test('together they exceed what was captured: the one that the processor made is booked, ours fails', async () => {
+  test('together they exceed what was captured: the one that the processor made is booked, ours fails', async ({
+    world,
+  }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const held = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
@@ -229,7 +227,7 @@ describe('while one of ours is under way', () => {
     const { body: ours } = await refund(world.client, id, { amount_minor: 600 }, ASYNC)
     await held.hit()
     await refundInDashboard(world, processor_reference, 700)
-    const events = await tell(processor_reference)
+    const events = await tell(world, processor_reference)
     // It does not fit beside our reservation yet, and no money is invented.
     const meanwhile = await storyOf(world, id)
     expect(meanwhile.payment).toMatchObject({ amount_refunded_minor: 0, amount_refund_reserved_minor: 600 })
@@ -251,7 +249,7 @@ describe('while one of ours is under way', () => {
     await checkBooks(world)
   })
 
-  test('ours whose answer is lost is settled by its webhook, once', async () => {
+  test('ours whose answer is lost is settled by its webhook, once', async ({ world }) => {
     const { id, processor_reference } = await capturedPayment(world.client)
     const lost = await fault(world, {
       match: { method: 'POST', path: '/v1/refunds$' },
@@ -259,9 +257,9 @@ describe('while one of ours is under way', () => {
     })
     const waiting = refund(world.client, id, { amount_minor: 600 })
     await lost.hit()
-    await tell(processor_reference)
+    await tell(world, processor_reference)
     expect((await waiting).body).toMatchObject({ status: 'succeeded', amount_minor: 600 })
-    await tellAll(processor_reference)
+    await tellAll(world, processor_reference)
     const story = await storyOf(world, id)
     expect(story.refunds).toEqual([{ status: 'succeeded', amount_minor: 600, imported: false, known: true }])
     expect(story.postings).toEqual(['capture 1000', 'refund -600'])

@@ -1,19 +1,13 @@
 // Refunds: reserved at once, settled as the processor tells, given back when they fail, never more than was captured.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { problemsLeft } from '#test/invariants.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { ASYNC, capturedPayment, effectsOf, eventually, fault, heldPayment, refund } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  world = await createWorld()
-  client = world.client
-})
-afterAll(async () => await world?.close())
+const test = testIn()
 
-async function refundIn(id: string, status: string): Promise<any> {
+async function refundIn(client: Client, id: string, status: string): Promise<any> {
   return await eventually(async () => {
     const { body } = await client.get(`/v1/refunds/${id}`)
     expect(body).toMatchObject({ status })
@@ -21,21 +15,26 @@ async function refundIn(id: string, status: string): Promise<any> {
   })
 }
 
-async function amountsOf(payment_id: string): Promise<{ refunded: number; reserved: number }> {
+async function amountsOf(world: World, payment_id: string): Promise<{ refunded: number; reserved: number }> {
   const [row] = await world.sql<{ refunded: number; reserved: number }[]>`
     select amount_refunded_minor as refunded, amount_refund_reserved_minor as reserved from payments
     where tenant_id = ${world.tenant_id} and id = ${payment_id}`
   return row!
 }
 
-async function settle(refund_reference: string, status: string, failure_reason?: string): Promise<void> {
+async function settle(
+  world: World,
+  refund_reference: string,
+  status: string,
+  failure_reason?: string,
+): Promise<void> {
   await world
     .provider('stripe')
     .control('POST', `/refunds/${refund_reference}/settle`, { status, failure_reason })
 }
 
 describe('a captured payment', () => {
-  test('is refunded in full when no amount is said', async () => {
+  test('is refunded in full when no amount is said', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const idempotency_key = freshKey()
     const { status, body } = await refund(client, id, {
@@ -70,7 +69,7 @@ describe('a captured payment', () => {
     })
   })
 
-  test('is listed with all others, newest first, by status and currency', async () => {
+  test('is listed with all others, newest first, by status and currency', async ({ world }) => {
     const shop = await world.clientOf()
     const made = []
     for (const currency of ['usd', 'eur'])
@@ -88,7 +87,7 @@ describe('a captured payment', () => {
     expect((await shop.get('/v1/refunds?status=lost')).status).toBe(400)
   })
 
-  test('is refunded in parts, and then what is left, and then no more', async () => {
+  test('is refunded in parts, and then what is left, and then no more', async ({ client }) => {
     const { id } = await capturedPayment(client)
     const parts = [
       await refund(client, id, { amount_minor: 100 }),
@@ -117,27 +116,30 @@ describe('a captured payment', () => {
     }
   })
 
-  test('is never refunded beyond what was captured of it', async () => {
+  test('is never refunded beyond what was captured of it', async ({ world, client }) => {
     const { id } = await heldPayment(client)
     await client.post(`/v1/payments/${id}/capture`, { amount_minor: 400 })
     const refused = await refund(client, id, { amount_minor: 401 })
     expect([refused.status, refused.body.error.code]).toEqual([422, 'refund_exceeds_captured'])
-    expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
+    expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 0 })
     expect((await refund(client, id)).body).toMatchObject({ amount_minor: 400 })
   })
 
-  test.each([
+  test.for([
     ['KWD', 1005, 1010],
     ['ISK', 10_050, 10_000],
     ['UGX', 10_001, 10_000],
-  ])('takes a refund in %s only in the steps in which it is settled', async (currency, odd, even) => {
-    const { id } = await capturedPayment(client, { currency, amount_minor: 20_000 })
-    const refused = await refund(client, id, { amount_minor: odd })
-    expect([refused.status, refused.body.error.code]).toEqual([422, 'payment_invalid'])
-    expect((await refund(client, id, { amount_minor: even })).status).toBe(201)
-  })
+  ] as const)(
+    'takes a refund in %s only in the steps in which it is settled',
+    async ([currency, odd, even], { client }) => {
+      const { id } = await capturedPayment(client, { currency, amount_minor: 20_000 })
+      const refused = await refund(client, id, { amount_minor: odd })
+      expect([refused.status, refused.body.error.code]).toEqual([422, 'payment_invalid'])
+      expect((await refund(client, id, { amount_minor: even })).status).toBe(201)
+    },
+  )
 
-  test('refuses invalid amounts and reasons', async () => {
+  test('refuses invalid amounts and reasons', async ({ client }) => {
     const { id } = await capturedPayment(client)
     for (const body of [
       { amount_minor: 0 },
@@ -152,7 +154,7 @@ describe('a captured payment', () => {
   })
 })
 
-test('what was not captured cannot be refunded, and the answer names its state', async () => {
+test('what was not captured cannot be refunded, and the answer names its state', async ({ client }) => {
   const { id } = await heldPayment(client)
   const held = await refund(client, id)
   expect(held.status).toBe(409)
@@ -167,7 +169,7 @@ test('what was not captured cannot be refunded, and the answer names its state',
   expect((await client.get(`/v1/refunds/${unknown}`)).body.error).toMatchObject({ code: 'refund_not_found' })
 })
 
-test("another tenant's refund does not exist", async () => {
+test("another tenant's refund does not exist", async ({ world, client }) => {
   const { id } = await capturedPayment(client)
   const { body } = await refund(client, id)
   const other = await world.clientOf()
@@ -176,11 +178,11 @@ test("another tenant's refund does not exist", async () => {
 })
 
 describe('a refund that takes its time', () => {
-  test('is reserved while it is pending, and posted when it succeeds', async () => {
+  test('is reserved while it is pending, and posted when it succeeds', async ({ world, client }) => {
     const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
     const { status, body } = await refund(client, id, { amount_minor: 600 })
     expect([status, body.status]).toEqual([201, 'pending'])
-    expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 600 })
+    expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 600 })
     const shown = async () => (await client.get(`/v1/payments/${id}`)).body
     expect(await shown()).toMatchObject({ amount_refunded_minor: 0, amount_refund_pending_minor: 600 })
     const more = await refund(client, id, { amount_minor: 401 })
@@ -199,27 +201,30 @@ describe('a refund that takes its time', () => {
         ({ kind }) => kind,
       )
     expect(await posted()).toEqual([])
-    await settle(body.processor_reference, 'succeeded')
-    await refundIn(body.id, 'succeeded')
+    await settle(world, body.processor_reference, 'succeeded')
+    await refundIn(client, body.id, 'succeeded')
     expect(await posted()).toEqual(['refund'])
-    expect(await amountsOf(id)).toEqual({ refunded: 600, reserved: 600 })
+    expect(await amountsOf(world, id)).toEqual({ refunded: 600, reserved: 600 })
     expect(await shown()).toMatchObject({ amount_refunded_minor: 600, amount_refund_pending_minor: 0 })
   })
 
-  test('and then fails frees what was reserved and posts nothing', async () => {
+  test('and then fails frees what was reserved and posts nothing', async ({ world, client }) => {
     const { id } = await capturedPayment(client, { payment_method: 'pm_card_pendingRefund' })
     const { body } = await refund(client, id)
-    await settle(body.processor_reference, 'failed', 'declined')
-    expect(await refundIn(body.id, 'failed')).toMatchObject({
+    await settle(world, body.processor_reference, 'failed', 'declined')
+    expect(await refundIn(client, body.id, 'failed')).toMatchObject({
       failure: { code: 'processor_error', message: 'declined' },
     })
-    expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
+    expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 0 })
     expect(await world.sql`select from ledger_transfers where subject_id = ${body.id}`).toHaveLength(0)
     expect((await refund(client, id)).status).toBe(201)
   })
 })
 
-test('a refund that succeeded and fails later gives the money back, which can then be refunded again', async () => {
+test('a refund that succeeded and fails later gives the money back, which can then be refunded again', async ({
+  world,
+  client,
+}) => {
   const { id, currency } = await capturedPayment(client, { payment_method: 'pm_card_refundFail' })
   const available = async () => {
     const [row] = await world.sql<{ balance_minor: number }[]>`
@@ -230,12 +235,12 @@ test('a refund that succeeded and fails later gives the money back, which can th
   const { body } = await refund(client, id, { amount_minor: 800 })
   expect(body).toMatchObject({ status: 'succeeded' })
   expect(await available()).toBe(before - 800)
-  await settle(body.processor_reference, 'failed', 'lost_or_stolen_card')
-  expect(await refundIn(body.id, 'failed')).toMatchObject({
+  await settle(world, body.processor_reference, 'failed', 'lost_or_stolen_card')
+  expect(await refundIn(client, body.id, 'failed')).toMatchObject({
     failure: { message: 'lost_or_stolen_card' },
   })
   expect(await available()).toBe(before)
-  expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
+  expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 0 })
   const events = await world.sql`
     select type from events where subject_id = ${id} and data ->> 'id' = ${body.id} order by created_at`
   expect(events.map(({ type }) => type)).toEqual(['refund.created', 'refund.succeeded', 'refund.failed'])
@@ -243,30 +248,30 @@ test('a refund that succeeded and fails later gives the money back, which can th
 })
 
 describe('idempotency', () => {
-  test('a repetition answers the refund as it stands, and refunds nothing', async () => {
+  test('a repetition answers the refund as it stands, and refunds nothing', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const body = { amount_minor: 300, idempotency_key: freshKey() }
     const first = await refund(client, id, body)
     const second = await refund(client, id, body)
     expect([second.status, second.headers.get('idempotent-replayed')]).toEqual([201, 'true'])
     expect(second.text).toBe(first.text)
-    expect(await amountsOf(id)).toEqual({ refunded: 300, reserved: 300 })
+    expect(await amountsOf(world, id)).toEqual({ refunded: 300, reserved: 300 })
     const effects = await effectsOf(world, processor_reference)
     expect(effects.filter(({ effect }) => effect === 'refund')).toHaveLength(1)
     const other = await refund(client, id, { ...body, amount_minor: 301 })
     expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   })
 
-  test('a key can be used for one payment only', async () => {
+  test('a key can be used for one payment only', async ({ world, client }) => {
     const [one, other] = [await capturedPayment(client), await capturedPayment(client)]
     const body = { idempotency_key: freshKey() }
     expect((await refund(client, one.id, body)).status).toBe(201)
     const refused = await refund(client, other.id, body)
     expect([refused.status, refused.body.error.code]).toEqual([422, 'idempotency_key_reused'])
-    expect(await amountsOf(other.id)).toEqual({ refunded: 0, reserved: 0 })
+    expect(await amountsOf(world, other.id)).toEqual({ refunded: 0, reserved: 0 })
   })
 
-  test('a repetition while the first is under way joins its wait', async () => {
+  test('a repetition while the first is under way joins its wait', async ({ world, client }) => {
     const { id, processor_reference } = await capturedPayment(client)
     const held = await fault(world, {
       match: { contains: `payment_intent=${processor_reference}` },
@@ -286,7 +291,10 @@ describe('idempotency', () => {
   })
 })
 
-test('a refund that the processor refuses is failed, frees what it reserved, and stays refused when repeated', async () => {
+test('a refund that the processor refuses is failed, frees what it reserved, and stays refused when repeated', async ({
+  world,
+  client,
+}) => {
   const { id, processor_reference } = await capturedPayment(client)
   await world.provider('stripe').control('POST', '/webhooks', { paused: true })
   const theirs = await world
@@ -301,7 +309,7 @@ test('a refund that the processor refuses is failed, frees what it reserved, and
     processor_reference: null,
     failure: { code: 'payment_invalid' },
   })
-  expect(await amountsOf(id)).toEqual({ refunded: 0, reserved: 0 })
+  expect(await amountsOf(world, id)).toEqual({ refunded: 0, reserved: 0 })
   const again = await refund(client, id, body)
   expect({ ...again.body.error, request_id: null }).toEqual({ ...refused.body.error, request_id: null })
 
@@ -317,18 +325,18 @@ test('a refund that the processor refuses is failed, frees what it reserved, and
     idempotency_key: null,
     processor_reference: theirs.id,
   })
-  expect(await amountsOf(id)).toEqual({ refunded: 1000, reserved: 1000 })
+  expect(await amountsOf(world, id)).toEqual({ refunded: 1000, reserved: 1000 })
 })
 
-test('a refund not finished in time is 202, and goes on', async () => {
+test('a refund not finished in time is 202, and goes on', async ({ client }) => {
   const { id } = await capturedPayment(client)
   const { status, headers, body } = await refund(client, id, {}, ASYNC)
   expect(status).toBe(202)
   expect(headers.get('location')).toBe(`/v1/refunds/${body.id}`)
-  await refundIn(body.id, 'succeeded')
+  await refundIn(client, body.id, 'succeeded')
 })
 
-test('after all of these stories the books balance and agree with the processor', async () => {
+test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await world.drain()
   expect(await problemsLeft(world)).toEqual([])
 })

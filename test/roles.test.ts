@@ -2,7 +2,7 @@
 import { MIGRATION_ADVISORY_LOCK_KEY } from 'bullmq'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished } from 'vitest'
 import { warnOfRights } from '#core/pool.ts'
 import type { Fragment, Sql } from '#core/db.ts'
 import { migrate } from '#core/migrate.ts'
@@ -24,28 +24,26 @@ import { payOut, payoutIn, recipient } from '#test/payouts.ts'
 import { topUp } from '#test/top-ups.ts'
 import { createPerson } from '#test/people.ts'
 import { urlAs, type ProcessRole } from '#test/users.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const DENIED = '42501'
 
-let world: World
 let other: Awaited<ReturnType<World['clientOf']>>
 const connections: Record<string, postgres.Sql> = {}
 
 // On PostgreSQL, so that BullMQ's tables are used with these rights too.
-beforeAll(async () => {
-  world = await createWorld({
-    queue: 'postgres',
-    parts: ['api', 'webhooks', 'worker', 'dashboard'],
-    providers: { stripe: { late_return_ms: 50 } },
-  })
+const test = testIn({
+  queue: 'postgres',
+  parts: ['api', 'webhooks', 'worker', 'dashboard'],
+  providers: { stripe: { late_return_ms: 50 } },
+})
+test.beforeAll(async ({ world }) => {
   other = await world.clientOf()
   for (const role of ['api', 'webhooks', 'worker', 'dashboard', 'reader'] as const)
     connections[role] = postgres(urlAs(role, world.config.DATABASE_URL!), { max: 1, onnotice: () => {} })
 })
 afterAll(async () => {
   for (const sql of Object.values(connections)) await sql.end()
-  await world?.close()
 })
 
 const asked = async (role: string, statement: string) => [...(await connections[role]!.unsafe(statement))]
@@ -84,7 +82,7 @@ async function keepEndpoint({ client }: World): Promise<void> {
   expect((await client.delete(path)).status).toBe(200)
 }
 
-test('each process does all of its work as its own user', async () => {
+test('each process does all of its work as its own user', async ({ world }) => {
   const { client } = world
   const customer = await client.post('/v1/customers', { idempotency_key: freshKey(), name: 'Ada' })
   expect((await client.delete(`/v1/customers/${customer.body.id}`)).status).toBe(200)
@@ -143,9 +141,9 @@ test('each process does all of its work as its own user', async () => {
   await checkBooks(world)
 }, 180_000)
 
-test.each(['api', 'webhooks', 'worker', 'dashboard'])(
+test.for(['api', 'webhooks', 'worker', 'dashboard'])(
   'the queue takes bells of the role %s',
-  async (role) => {
+  async (role, { world }) => {
     const bells = [{ id: '', name: 'job', data: '{}', timestamp: '1' }]
     const put = (queue: string) =>
       `select count(*)::int as bells from bullmq.add_jobs_bulk('${queue}', '${JSON.stringify(bells)}')`
@@ -370,7 +368,9 @@ describe('no role may do more than its process does', () => {
     await expect(asked(role, statement)).rejects.toMatchObject({ code: DENIED })
   })
 
-  test('no function can be called by everybody, and those with the rights of the owner have a fixed search_path', async () => {
+  test('no function can be called by everybody, and those with the rights of the owner have a fixed search_path', async ({
+    world,
+  }) => {
     const functions = await world.sql<
       { name: string; open: boolean; definer: boolean; path: string | null }[]
     >`
@@ -401,7 +401,9 @@ describe('no role may do more than its process does', () => {
       ])
   })
 
-  test('no role owns anything, can log in, or has an attribute such as CREATEROLE or BYPASSRLS', async () => {
+  test('no role owns anything, can log in, or has an attribute such as CREATEROLE or BYPASSRLS', async ({
+    world,
+  }) => {
     const roles = await world.sql`
       select rolname, rolcanlogin, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls, rolreplication from pg_roles
       where rolname in ('sluice_api', 'sluice_webhooks', 'sluice_worker', 'sluice_dashboard', 'sluice_service',
@@ -417,9 +419,9 @@ describe('no role may do more than its process does', () => {
 
 describe('readers', () => {
   /** Every table of the catalogue, so that a new one cannot be forgotten, with the column that says whose a row is. */
-  async function tables(): Promise<
-    { name: string; tenant: string | null; fenced: boolean; policies: string[] }[]
-  > {
+  async function tables(
+    world: World,
+  ): Promise<{ name: string; tenant: string | null; fenced: boolean; policies: string[] }[]> {
     return await world.sql`
       select c.relname as name, c.relrowsecurity as fenced,
         case when c.relname = 'tenants' then 'id'
@@ -469,7 +471,7 @@ describe('readers', () => {
     ],
   }
 
-  test('each process speaks for its own kind, and nobody fills the list of them', async () => {
+  test('each process speaks for its own kind, and nobody fills the list of them', async ({ world }) => {
     const say = (role: string, count: number, name = role) =>
       asked(
         role,
@@ -494,8 +496,8 @@ describe('readers', () => {
     expect(await of('webhooks')).toHaveLength(150)
   })
 
-  test('every table has a tenant for its rows and row-level security', async () => {
-    const all = await tables()
+  test('every table has a tenant for its rows and row-level security', async ({ world }) => {
+    const all = await tables(world)
     expect(all.length).toBeGreaterThanOrEqual(15)
     for (const { name, tenant, fenced, policies } of all)
       expect({ name, whose: tenant !== null, fenced, policies }).toEqual({
@@ -506,7 +508,9 @@ describe('readers', () => {
       })
   })
 
-  test("a reader sees nothing before it names a tenant, and then only that tenant's rows", async () => {
+  test("a reader sees nothing before it names a tenant, and then only that tenant's rows", async ({
+    world,
+  }) => {
     await world.sql`insert into pauses (queue, tenant_id) values ('none', ${world.tenant_id}), ('none', ${other.tenant_id})`
     // As if each job had been lost once.
     await world.sql`
@@ -540,7 +544,7 @@ describe('readers', () => {
     await eventually(async () => expect(await world.sql`select from erasures`).toHaveLength(0))
     const reader = connections.reader!
     const empty = new Set<string>()
-    for (const { name, tenant } of (await tables()).filter((each) => each.name !== 'proposals')) {
+    for (const { name, tenant } of (await tables(world)).filter((each) => each.name !== 'proposals')) {
       const count = async (tenant_id: string | null) =>
         await reader.begin(async (tx) => {
           if (tenant_id !== null) await tx`select set_config('sluice.tenant_id', ${tenant_id}, true)`
@@ -571,7 +575,7 @@ describe('readers', () => {
     ])
   })
 
-  test('views show a reader what their tables do, and a partition is nobody’s', async () => {
+  test('views show a reader what their tables do, and a partition is nobody’s', async ({ world }) => {
     const reader = connections.reader!
     const views = ['all_jobs', 'all_job_attempts', 'all_provider_calls', 'all_notifications']
     for (const name of views) {
@@ -589,7 +593,7 @@ describe('readers', () => {
     expect([...open]).toEqual([])
   })
 
-  test('no column that is called like a secret is readable', async () => {
+  test('no column that is called like a secret is readable', async ({ world }) => {
     const columns = await world.sql<{ name: string }[]>`
       select c.relname || '.' || a.attname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not a.attisdropped
@@ -606,7 +610,7 @@ describe('readers', () => {
     expect(internal.map(({ name }) => name)).toEqual([])
   })
 
-  test('the services plan as the owner does: their policy costs nothing', async () => {
+  test('the services plan as the owner does: their policy costs nothing', async ({ world }) => {
     const statement = `select id from payments where tenant_id = '${world.tenant_id}' and id = '${world.tenant_id}'`
     const plan = async (sql: postgres.Sql) =>
       await sql.begin(async (tx) => {
@@ -619,7 +623,7 @@ describe('readers', () => {
   })
 })
 
-test('a row cannot point across tenants', async () => {
+test('a row cannot point across tenants', async ({ world }) => {
   const mine = await capturedPayment(world.client)
   const { body: customer } = await world.client.post('/v1/customers', { idempotency_key: freshKey() })
   const { tenant_id } = other
@@ -633,9 +637,9 @@ test('a row cannot point across tenants', async () => {
   ).rejects.toMatchObject({ code: '23503' })
 })
 
-test.each(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events', 'ledger_transfers'])(
+test.for(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events', 'ledger_transfers'])(
   'where there is no foreign key the audit finds it: %s',
-  async (table) => {
+  async (table, { world }) => {
     await world.drain()
     expect((await auditEverything(world.sql)).problems).toEqual([])
     // The ledger is append-only, also for its owner.
@@ -667,7 +671,7 @@ test.each(['notifications', 'job_attempts', 'idempotency_keys', 'jobs', 'events'
   },
 )
 
-test('each connection is of the user of its process', async () => {
+test('each connection is of the user of its process', async ({ world }) => {
   // Recurring work begins some seconds after its worker.
   await eventually(async () => {
     const sessions = await world.sql<{ what: string }[]>`
@@ -688,7 +692,9 @@ test('each connection is of the user of its process', async () => {
   })
 })
 
-test('a process that connects as the owner of the tables warns, and one with the rights of a role does not', async () => {
+test('a process that connects as the owner of the tables warns, and one with the rights of a role does not', async ({
+  world,
+}) => {
   const said: string[] = []
   const log = { warn: (message: string) => void said.push(message) }
   await warnOfRights(connections.api as unknown as Sql, log)

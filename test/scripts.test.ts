@@ -5,19 +5,15 @@ import { readFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { processStarted } from '#start/processes.ts'
 import { makeFolder } from '#test/folders.ts'
 import { partsOf, PORTS } from '#test/start.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn } from '#test/world.ts'
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url))
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ parts: [] })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: [] })
 
 test('every script replaces its shell (exec), so that signals reach what it starts', async () => {
   const { scripts } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
@@ -31,7 +27,7 @@ test.for([
   ['api', '/metrics and /readyz listen'],
   ['webhooks', '/metrics and /readyz listen'],
   ['worker', '/metrics and /readyz listen'],
-] as const)('SIGTERM to `npm run %s` ends the process in order', async ([script, ready]) => {
+] as const)('SIGTERM to `npm run %s` ends the process in order', async ([script, ready], { world }) => {
   const running = await npm(script, ready, { ...world.env, LOG_LEVEL: 'info' })
   const { pid } = JSON.parse(running.ready) as { pid: number }
   expect(processStarted(pid)).not.toBeNull()

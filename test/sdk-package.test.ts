@@ -5,9 +5,9 @@ import { join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { build } from 'vite'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect } from 'vitest'
 import { makeFolder } from '#test/folders.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn } from '#test/world.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const GUIDES = join(ROOT, 'docs/guides')
@@ -15,14 +15,12 @@ const run = promisify(execFile)
 /** The oldest that it is made for, where the system has it. */
 const SYSTEM_NODE = '/usr/bin/node'
 
-let world: World
 let folder: Awaited<ReturnType<typeof makeFolder>>
+const test = testIn()
 beforeAll(async () => {
-  world = await createWorld()
   folder = await makeFolder('sdk')
 })
 afterAll(async () => {
-  await world?.close()
   await folder?.remove()
 })
 
@@ -44,7 +42,7 @@ async function programOf(file: string, before: string): Promise<string | null> {
 test(
   'the package works in an empty folder, under strict TypeScript, with every example',
   { timeout: 180_000 },
-  async () => {
+  async ({ world }) => {
     const { path } = folder
     await run('npm', ['pack', '--pack-destination', path], { cwd: join(ROOT, 'sdk') })
     const [packed] = (await readdir(path)).filter((name) => name.endsWith('.tgz'))

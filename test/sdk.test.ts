@@ -1,7 +1,7 @@
 // The SDK against a whole system and against servers that misbehave.
 import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, vi } from 'vitest'
 import { newWebhookSecret, signStandardWebhook } from '#core/standard-webhooks.ts'
 import {
   Sluice,
@@ -19,22 +19,18 @@ import { eventually } from '#test/payments.ts'
 import { startProxy } from '#test/proxy.ts'
 import { httpAnswer, openReceiver, type TestReceiver } from '#test/receiver.ts'
 import { GENERATED, sdkSources } from '#test/sdk-sources.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-let world: World
 let sluice: Sluice
-beforeAll(async () => {
-  world = await createWorld({ env: { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' } })
-  sluice = clientAt(world.client.url)
-})
-afterAll(async () => {
-  await world?.close()
+const test = testIn({ env: { WEBHOOKS_ALLOW_CIDRS: '127.0.0.0/8' } })
+test.beforeAll(async ({ world }) => {
+  sluice = clientAt(world, world.client.url)
 })
 
-function clientAt(base_url: string, options: Partial<SluiceOptions> = {}): Sluice {
+function clientAt(world: World, base_url: string, options: Partial<SluiceOptions> = {}): Sluice {
   return new Sluice({ api_key: world.client.key, base_url, ...options })
 }
 
@@ -49,12 +45,15 @@ async function errorOf(promise: PromiseLike<unknown>): Promise<SluiceError> {
 }
 
 /** A server that answers as told, one answer for each request; the last is repeated. */
-async function serverWith(...answers: string[]): Promise<{ client: Sluice; server: TestReceiver }> {
+async function serverWith(
+  world: World,
+  ...answers: string[]
+): Promise<{ client: Sluice; server: TestReceiver }> {
   const server = await openReceiver((socket) => {
     socket.write(answers[Math.min(server.requests.length, answers.length) - 1]!)
   })
   onTestFinished(() => server.close())
-  return { client: clientAt(`http://127.0.0.1:${server.port}`), server }
+  return { client: clientAt(world, `http://127.0.0.1:${server.port}`), server }
 }
 
 function headersIn(request: string): Headers {
@@ -165,12 +164,12 @@ test('the feed is read to its end, and followed until the signal', async () => {
   expect(read.map(({ sequence }) => sequence)).toEqual(followed.map(({ sequence }) => sequence))
 })
 
-test('a request whose answer was lost is sent again with the same key, and done once', async () => {
+test('a request whose answer was lost is sent again with the same key, and done once', async ({ world }) => {
   const proxy = await startProxy(world.client.url)
   onTestFinished(() => proxy.close())
   const external_id = 'sdk-lost-answer'
   proxy.withholdAnswersTo(external_id)
-  const creating = clientAt(proxy.url).customers.create({ external_id }).withResponse()
+  const creating = clientAt(world, proxy.url).customers.create({ external_id }).withResponse()
   const [made] = await eventually(async () => {
     const found = await sluice.customers.list({ external_id })
     expect(found.length).toBe(1)
@@ -182,9 +181,11 @@ test('a request whose answer was lost is sent again with the same key, and done 
   expect((await sluice.customers.list({ external_id })).length).toBe(1)
 })
 
-test('Retry-After holds, all attempts carry one key and one id, and what is final is not repeated', async () => {
+test('Retry-After holds, all attempts carry one key and one id, and what is final is not repeated', async ({
+  world,
+}) => {
   const busy = httpAnswer(503, refusal('overloaded'), { ...JSON_TYPE, 'retry-after': '1' })
-  const { client, server } = await serverWith(busy, httpAnswer(201, '{"id":"1"}', JSON_TYPE))
+  const { client, server } = await serverWith(world, busy, httpAnswer(201, '{"id":"1"}', JSON_TYPE))
   const begun = performance.now()
   expect(await client.customers.create({ name: 'Ada' })).toEqual({ id: '1' })
   expect(performance.now() - begun).toBeGreaterThanOrEqual(1000)
@@ -194,10 +195,10 @@ test('Retry-After holds, all attempts carry one key and one id, and what is fina
   }
 
   // Neither the key nor the body goes where somebody leads it.
-  const elsewhere = await serverWith(httpAnswer(200, '{}', JSON_TYPE))
+  const elsewhere = await serverWith(world, httpAnswer(200, '{}', JSON_TYPE))
   const location = `http://localhost:${elsewhere.server.port}/v1/customers`
   for (const status of [301, 307]) {
-    const leading = await serverWith(httpAnswer(status, '', { location }))
+    const leading = await serverWith(world, httpAnswer(status, '', { location }))
     const led = await errorOf(leading.client.customers.create({ name: 'Ada' }))
     expect([led.code, led.status, led.text]).toEqual([
       'unreadable_answer',
@@ -208,6 +209,7 @@ test('Retry-After holds, all attempts carry one key and one id, and what is fina
   }
 
   const long = await serverWith(
+    world,
     httpAnswer(429, refusal('rate_limited'), { ...JSON_TYPE, 'retry-after': '61' }),
   )
   const limited = await errorOf(long.client.customers.list())
@@ -219,18 +221,20 @@ test('Retry-After holds, all attempts carry one key and one id, and what is fina
     [504, '<html>Gateway', 'unreadable_answer', 3],
     [200, '<html>Welcome', 'unreadable_answer', 1],
   ] as const) {
-    const failing = await serverWith(httpAnswer(status, body, JSON_TYPE))
+    const failing = await serverWith(world, httpAnswer(status, body, JSON_TYPE))
     const error = await errorOf(failing.client.payouts.fail('1', { reason: 'x' }))
     expect([error.code, error.status, failing.server.requests.length]).toEqual([code, status, attempts])
     expect(error.request_id).not.toBeNull()
   }
 })
 
-test('a refusal says whether an answer was lost before it, so that what was asked may have been done', async () => {
+test('a refusal says whether an answer was lost before it, so that what was asked may have been done', async ({
+  world,
+}) => {
   const soon = { ...JSON_TYPE, 'retry-after': '0' }
   const lost = httpAnswer(504, '<html>Gateway', soon)
   const maybeDone = async (...answers: string[]) => {
-    const { client } = await serverWith(...answers)
+    const { client } = await serverWith(world, ...answers)
     return (await errorOf(client.refunds.create('1', { amount_minor: 400 }))).maybe_done
   }
   for (const [status, body, alone] of [
@@ -249,38 +253,42 @@ test('a refusal says whether an answer was lost before it, so that what was aske
   }
   const dead = await openReceiver((socket) => socket.destroy())
   onTestFinished(() => dead.close())
-  const unanswered = clientAt(`http://127.0.0.1:${dead.port}`, { max_retries: 0 })
+  const unanswered = clientAt(world, `http://127.0.0.1:${dead.port}`, { max_retries: 0 })
   expect((await errorOf(unanswered.refunds.create('1', {}))).maybe_done).toBe(true)
 })
 
-test('what a DELETE whose answer was lost has deleted is deleted, and what was never there is not found', async () => {
+test('what a DELETE whose answer was lost has deleted is deleted, and what was never there is not found', async ({
+  world,
+}) => {
   const gone = httpAnswer(404, refusal('customer_not_found'), JSON_TYPE)
   const lost = httpAnswer(504, '<html>Gateway', JSON_TYPE)
-  const { client, server } = await serverWith(lost, gone)
+  const { client, server } = await serverWith(world, lost, gone)
   expect([await client.customers.delete('1'), server.requests.length]).toEqual([{ id: '1' }, 2])
-  const never = await serverWith(gone)
+  const never = await serverWith(world, gone)
   expect((await errorOf(never.client.customers.delete('1'))).code).toBe('customer_not_found')
 })
 
-test('without an answer the error says so, with the id of the request; an abort throws its reason', async () => {
+test('without an answer the error says so, with the id of the request; an abort throws its reason', async ({
+  world,
+}) => {
   const arrivals = Promise.withResolvers<void>()
   const silent = await openReceiver(() => arrivals.resolve())
   onTestFinished(() => silent.close())
   const base_url = `http://127.0.0.1:${silent.port}`
   const stop = new AbortController()
   void arrivals.promise.then(() => stop.abort('enough'))
-  const listing = clientAt(base_url).customers.list({}, { signal: stop.signal })
+  const listing = clientAt(world, base_url).customers.list({}, { signal: stop.signal })
   await expect(listing).rejects.toBe('enough')
   expect(silent.requests.length).toBe(1)
 
-  const late = await errorOf(clientAt(base_url, { timeout_ms: 300, max_retries: 1 }).customers.list())
+  const late = await errorOf(clientAt(world, base_url, { timeout_ms: 300, max_retries: 1 }).customers.list())
   expect([late instanceof SluiceTimeoutError, late.code, late.status]).toEqual([true, 'timed_out', null])
   const ids = silent.requests.slice(1).map((request) => headersIn(request).get('x-request-id'))
   expect(ids).toEqual([late.request_id, late.request_id])
 
   const gone = await openReceiver(() => {})
   await gone.close()
-  const nobody = clientAt(`http://127.0.0.1:${gone.port}`, { max_retries: 0 })
+  const nobody = clientAt(world, `http://127.0.0.1:${gone.port}`, { max_retries: 0 })
   const refused = await errorOf(nobody.customers.list({ email: 'ada@example.com' }))
   expect([refused instanceof SluiceConnectionError, refused.code]).toEqual([true, 'connection_failed'])
   // Who looks for whom is nobody else's business.

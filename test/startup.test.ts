@@ -5,7 +5,7 @@ import { execFileSync, spawn } from 'node:child_process'
 import { chmod, chown, link, mkdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished } from 'vitest'
 import { startApi } from '#api/main.ts'
 import { connectDatabase } from '#core/pool.ts'
 import { createLog } from '#core/log.ts'
@@ -23,66 +23,68 @@ import { startProcess, until } from '#test/process.ts'
 import { startProxy } from '#test/proxy.ts'
 import { PORTS } from '#test/start.ts'
 import { postgresUrl } from '#test/suite.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const START = 'src/start/main.ts'
 
-let world: World
 let env: Record<string, string>
-beforeAll(async () => {
-  world = await createWorld({ parts: [] })
+const test = testIn({ parts: [] })
+test.beforeAll(async ({ world }) => {
   env = { ...world.env, ...PORTS, LOG_LEVEL: 'info' }
 })
-afterAll(async () => await world?.close())
 
-test('a database that cannot be used is refused, with what to do', { timeout: 180_000 }, async () => {
-  const [empty, old, newer] = [await emptyDatabase(), await migrated(), await migrated()]
-  await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
-  await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
-  const changed = (change: (url: URL) => void) => {
-    const url = new URL(env['DATABASE_URL']!)
-    change(url)
-    return url.href
-  }
-  const api = 'src/api/main.ts'
-  const cases: [string, string, RegExp][] = [
-    [
-      api,
-      changed((url) => (url.pathname = '/nowhere')),
-      /^DATABASE_URL: there is no database "nowhere" at .+\. Make it: createdb /,
-    ],
-    [
-      api,
-      changed((url) => (url.password = 'guessed')),
-      /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
-    ],
-    [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
-    [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
-    ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
-    ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
-    [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
-    [
-      'src/commands/keys.ts',
-      changed((url) => (url.port = '1')),
-      /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
-    ],
-    ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
-  ]
-  await Promise.all(
-    cases.map(async ([file, DATABASE_URL, message]) => {
-      const args = file.includes('keys') ? ['list', '--tenant', 'acme'] : []
-      const { code, stderr } = await runCommand(file, args, { ...env, DATABASE_URL })
-      expect([file, code, stderr]).toEqual([file, 1, expect.stringMatching(message)])
-      expect(stderr.trimEnd().split('\n')).toHaveLength(1)
-    }),
-  )
-  // Asked for by name it starts all the same: an older version comes back.
-  const back = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
-  const rolled_back = await startProcess(api, { env: back, ready: '/metrics and /readyz listen' })
-  expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
-})
+test(
+  'a database that cannot be used is refused, with what to do',
+  { timeout: 180_000 },
+  async ({ world }) => {
+    const [empty, old, newer] = [await emptyDatabase(world), await migrated(), await migrated()]
+    await old.sql`delete from schema_migrations where name like '0002%' or name like '0003%'`
+    await newer.sql`insert into schema_migrations (name, checksum) values ('9999_later.sql', '')`
+    const changed = (change: (url: URL) => void) => {
+      const url = new URL(env['DATABASE_URL']!)
+      change(url)
+      return url.href
+    }
+    const api = 'src/api/main.ts'
+    const cases: [string, string, RegExp][] = [
+      [
+        api,
+        changed((url) => (url.pathname = '/nowhere')),
+        /^DATABASE_URL: there is no database "nowhere" at .+\. Make it: createdb /,
+      ],
+      [
+        api,
+        changed((url) => (url.password = 'guessed')),
+        /^DATABASE_URL: the PostgreSQL at .+ refuses the user "postgres" or the password/,
+      ],
+      [api, empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
+      [api, old.url, /^The database is not migrated: 0002_\S+ and 1 more missing\. Run: npm run migrate\n$/],
+      ['src/webhooks/main.ts', old.url, /Run: npm run migrate\n$/],
+      ['src/workers/main.ts', old.url, /Run: npm run migrate\n$/],
+      [api, newer.url, /^The database was migrated by a newer version: 9999_later\.sql is not known here\./],
+      [
+        'src/commands/keys.ts',
+        changed((url) => (url.port = '1')),
+        /^DATABASE_URL: no PostgreSQL answers at 127\.0\.0\.1:1 \(ECONNREFUSED\)\./,
+      ],
+      ['src/commands/keys.ts', empty, /^The database has no tables yet\. Run: npm run migrate\n$/],
+    ]
+    await Promise.all(
+      cases.map(async ([file, DATABASE_URL, message]) => {
+        const args = file.includes('keys') ? ['list', '--tenant', 'acme'] : []
+        const { code, stderr } = await runCommand(file, args, { ...env, DATABASE_URL })
+        expect([file, code, stderr]).toEqual([file, 1, expect.stringMatching(message)])
+        expect(stderr.trimEnd().split('\n')).toHaveLength(1)
+      }),
+    )
+    // Asked for by name it starts all the same: an older version comes back.
+    const back = { ...env, DATABASE_URL: newer.url, ALLOW_NEWER_DATABASE: 'true' }
+    const rolled_back = await startProcess(api, { env: back, ready: '/metrics and /readyz listen' })
+    expect(await rolled_back.end('SIGTERM')).toEqual({ code: 0, signal: null })
+  },
+)
 
-test('what refuses a connection to the database is said in its own words', async () => {
+test('what refuses a connection to the database is said in its own words', async ({ world }) => {
   const refusals: [code: string, message: string, said: string][] = [
     [
       '08P01',
@@ -166,7 +168,7 @@ test('a database that does not answer is warned of, and the process is not ready
   expect(await api.end('SIGTERM')).toEqual({ code: 0, signal: null })
 })
 
-test('/readyz refuses a database that lacks a migration', async () => {
+test('/readyz refuses a database that lacks a migration', async ({ world }) => {
   const database = await migrated()
   const api = await startApi({ ...world.config, DATABASE_URL: database.url }, createLog('silent', 'test'))
   const operations = await serveOperations({ ...listenAddresses(world.config).metrics, port: 0 }, api.ready)
@@ -187,7 +189,9 @@ test('/readyz refuses a database that lacks a migration', async () => {
   }
 })
 
-test('a server of PostgreSQL that is too old is refused in a line, at each start, by a migration and by /readyz', async () => {
+test('a server of PostgreSQL that is too old is refused in a line, at each start, by a migration and by /readyz', async ({
+  world,
+}) => {
   const [server] = await world.sql<
     { version: string }[]
   >`select current_setting('server_version_num') as version`
@@ -498,7 +502,7 @@ async function migrated() {
   return { url, sql }
 }
 
-async function emptyDatabase(): Promise<string> {
+async function emptyDatabase(world: World): Promise<string> {
   const name = `sluice_empty_${randomBytes(6).toString('hex')}`
   await world.sql.unsafe(`create database ${name}`)
   onTestFinished(async () => void (await world.sql.unsafe(`drop database ${name} with (force)`)))

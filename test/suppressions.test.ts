@@ -1,30 +1,26 @@
 // Suppressions: addresses that get nothing any more, each once, found however they are written and stored in clear nowhere.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { freshKey } from '#test/client.ts'
 import { everyRow } from '#test/databases.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const PATH = '/v1/messages/suppressions'
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: ['api'] })
 
 let addresses = 0
 /** Nothing else holds it. */
 const freshAddress = () => `witness-${(addresses += 1)}@example.com`
-const suppress = (address: string, more: object = {}) =>
+const suppress = (world: World, address: string, more: object = {}) =>
   world.client.post(PATH, { channel: 'email', address, ...more })
-const eventsOf = async (id: string) =>
+const eventsOf = async (world: World, id: string) =>
   await world.sql<{ type: string; data: object }[]>`
     select type, data from events where tenant_id = ${world.tenant_id} and subject_id = ${id} order by id`
 
-test('an address is suppressed once, shown as it was first written, and lifted', async () => {
+test('an address is suppressed once, shown as it was first written, and lifted', async ({ world }) => {
   const { client } = world
   const address = freshAddress()
-  const made = await suppress(address, { metadata: { a: 1 } })
+  const made = await suppress(world, address, { metadata: { a: 1 } })
   expect([made.status, made.body]).toMatchObject([
     201,
     {
@@ -36,7 +32,7 @@ test('an address is suppressed once, shown as it was first written, and lifted',
       metadata: { a: 1 },
     },
   ])
-  const again = await suppress(address.toUpperCase(), { metadata: { a: 2 } })
+  const again = await suppress(world, address.toUpperCase(), { metadata: { a: 2 } })
   expect([again.status, again.body]).toEqual([200, made.body])
   const path = `${PATH}/${made.body.id}`
   expect((await client.get(path)).body).toEqual(made.body)
@@ -45,50 +41,54 @@ test('an address is suppressed once, shown as it was first written, and lifted',
   for (const gone of [await client.get(path), await client.delete(path)])
     expect([gone.status, gone.body.error.code]).toEqual([404, 'suppression_not_found'])
   expect((await client.get(`${PATH}?address=${address}`)).body).toEqual([])
-  const later = await suppress(address)
+  const later = await suppress(world, address)
   expect([later.status, later.body.id === made.body.id]).toEqual([201, false])
-  const events = await eventsOf(made.body.id)
+  const events = await eventsOf(world, made.body.id)
   expect(events.map(({ type }) => type)).toEqual(['suppression.created', 'suppression.deleted'])
 })
 
-test('one address that a hundred suppress at once is suppressed once', async () => {
+test('one address that a hundred suppress at once is suppressed once', async ({ world }) => {
   const address = freshAddress()
   const answers = await Promise.all(
     Array.from({ length: 100 }, (_, nth) =>
-      suppress(address, nth % 2 === 0 ? {} : { idempotency_key: freshKey() }),
+      suppress(world, address, nth % 2 === 0 ? {} : { idempotency_key: freshKey() }),
     ),
   )
   expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1)
   expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([...Array(99).fill(200), 201])
-  expect((await eventsOf(answers[0]!.body.id)).map(({ type }) => type)).toEqual(['suppression.created'])
+  expect((await eventsOf(world, answers[0]!.body.id)).map(({ type }) => type)).toEqual([
+    'suppression.created',
+  ])
   expect((await world.client.get(`${PATH}?address=${address}`)).body).toHaveLength(1)
 })
 
-test('a key is answered as at first, also where the suppression was there before; not after it was lifted', async () => {
+test('a key is answered as at first, also where the suppression was there before; not after it was lifted', async ({
+  world,
+}) => {
   const address = freshAddress()
   const [first, second] = [freshKey(), freshKey()]
-  const made = await suppress(address, { idempotency_key: first })
-  const there = await suppress(address, { idempotency_key: second })
+  const made = await suppress(world, address, { idempotency_key: first })
+  const there = await suppress(world, address, { idempotency_key: second })
   expect([made.status, there.status, there.body.id]).toEqual([201, 200, made.body.id])
   for (const [idempotency_key, status] of [
     [first, 201],
     [second, 200],
   ] as const) {
-    const again = await suppress(address, { idempotency_key })
+    const again = await suppress(world, address, { idempotency_key })
     expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
       status,
       'true',
       made.body,
     ])
   }
-  const other = await suppress(freshAddress(), { idempotency_key: second })
+  const other = await suppress(world, freshAddress(), { idempotency_key: second })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   await world.client.delete(`${PATH}/${made.body.id}`)
-  const late = await suppress(address, { idempotency_key: second })
+  const late = await suppress(world, address, { idempotency_key: second })
   expect([late.status, late.body.error.code]).toEqual([404, 'suppression_not_found'])
 })
 
-test('lists filter by channel, address and reason, and have pages', async () => {
+test('lists filter by channel, address and reason, and have pages', async ({ world }) => {
   const client = await world.clientOf()
   const made: string[] = []
   for (const [channel, address] of [
@@ -115,7 +115,7 @@ test('lists filter by channel, address and reason, and have pages', async () => 
     expect((await client.get(`${PATH}?${query}`)).status).toBe(400)
 })
 
-test('what is no address or number is refused', async () => {
+test('what is no address or number is refused', async ({ world }) => {
   for (const [channel, address] of [
     ['email', 'Ada <ada@example.com>'],
     ['email', '<ada@example.com>'],
@@ -136,17 +136,17 @@ test('what is no address or number is refused', async () => {
   }
 })
 
-test('an address is in no table in clear, also once it is lifted', async () => {
+test('an address is in no table in clear, also once it is lifted', async ({ world }) => {
   const address = freshAddress()
-  const { id } = (await suppress(address)).body
+  const { id } = (await suppress(world, address)).body
   expect((await everyRow(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
   await world.client.delete(`${PATH}/${id}`)
   expect((await everyRow(world.sql)).toLowerCase()).not.toContain(address.split('@')[0])
 })
 
-test('a suppression is its tenant’s, and needs the scopes of messages', async () => {
+test('a suppression is its tenant’s, and needs the scopes of messages', async ({ world }) => {
   const address = freshAddress()
-  const { id } = (await suppress(address)).body
+  const { id } = (await suppress(world, address)).body
   const other = await world.clientOf()
   expect((await other.get(`${PATH}/${id}`)).status).toBe(404)
   expect((await other.delete(`${PATH}/${id}`)).status).toBe(404)

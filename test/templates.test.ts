@@ -1,39 +1,42 @@
 // Templates: what they take, what they become, and what a hostile one can do, which is nothing.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { freshKey, type Answer } from '#test/client.ts'
 import { openUnfinished, requestBytes } from '#test/raw.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
 const EMAIL = { channel: 'email', subject: 'Order {{ order.number }}', text: 'Hello {{ name }}' }
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: ['api'] })
 
 let names = 0
 const freshName = () => `template-${(names += 1)}`
 
-async function create(fields: Record<string, unknown> = {}): Promise<Answer> {
+async function create(world: World, fields: Record<string, unknown> = {}): Promise<Answer> {
   return await world.client.post('/v1/messages/templates', { name: freshName(), ...EMAIL, ...fields })
 }
 
-async function preview(fields: Record<string, unknown>, variables?: unknown, client = world.client) {
+async function preview(
+  world: World,
+  fields: Record<string, unknown>,
+  variables?: unknown,
+  client = world.client,
+) {
   const { body } = await client.post('/v1/messages/templates', { name: freshName(), ...EMAIL, ...fields })
   return await client.post(`/v1/messages/templates/${body.id}/preview`, { variables })
 }
 
 /** What a text of an email becomes, or the message and the context of the refusal. */
-async function textOf(text: string, variables: unknown = {}): Promise<unknown> {
-  const { status, body } = await preview({ subject: 'x', text }, variables)
+async function textOf(world: World, text: string, variables: unknown = {}): Promise<unknown> {
+  const { status, body } = await preview(world, { subject: 'x', text }, variables)
   return status === 200 ? body.text : [body.error.code, body.error.message, body.error.context]
 }
 
-test('a template is made, read, listed, changed and deleted, and each leaves its event', async () => {
+test('a template is made, read, listed, changed and deleted, and each leaves its event', async ({
+  world,
+}) => {
   const { client, sql, tenant_id } = world
-  const made = await create({ html: '<p>{{ name }}</p>', metadata: { a: 1 } })
+  const made = await create(world, { html: '<p>{{ name }}</p>', metadata: { a: 1 } })
   expect([made.status, made.body]).toMatchObject([
     201,
     { ...EMAIL, tenant_id, html: '<p>{{ name }}</p>', body: null, idempotency_key: null, metadata: { a: 1 } },
@@ -58,20 +61,20 @@ test('a template is made, read, listed, changed and deleted, and each leaves its
     expect([gone.status, gone.body.error.code]).toEqual([404, 'template_not_found'])
   expect((await client.get(`/v1/messages/templates?name=${made.body.name}`)).body).toEqual([])
   // Its name is free.
-  expect((await create({ name: made.body.name })).status).toBe(201)
+  expect((await create(world, { name: made.body.name })).status).toBe(201)
   const events = await sql<{ type: string; data: object }[]>`
     select type, data from events where tenant_id = ${tenant_id} and subject_id = ${made.body.id} order by id`
   expect(events.map(({ type }) => type)).toEqual(['template.created', 'template.updated', 'template.deleted'])
   for (const { data } of events) expect(JSON.stringify(data)).not.toContain('{{')
 })
 
-test('a name is taken once, also when many want it at the same moment', async () => {
+test('a name is taken once, also when many want it at the same moment', async ({ world }) => {
   const name = freshName()
-  const answers = await Promise.all(Array.from({ length: 30 }, () => create({ name })))
+  const answers = await Promise.all(Array.from({ length: 30 }, () => create(world, { name })))
   expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([201, ...Array(29).fill(409)])
   const refused = answers.find(({ status }) => status === 409)!
   expect(refused.body.error).toMatchObject({ code: 'template_exists', param: 'name' })
-  const { body } = await create()
+  const { body } = await create(world)
   const renamed = await world.client.patch(`/v1/messages/templates/${body.id}`, { name })
   expect([renamed.status, renamed.body.error.code]).toEqual([409, 'template_exists'])
   // Another tenant's names are its own.
@@ -79,26 +82,28 @@ test('a name is taken once, also when many want it at the same moment', async ()
   expect((await other.post('/v1/messages/templates', { ...EMAIL, name })).status).toBe(201)
 })
 
-test('a key makes one template, and its repetition answers it, until it is deleted', async () => {
+test('a key makes one template, and its repetition answers it, until it is deleted', async ({ world }) => {
   const idempotency_key = freshKey()
   const name = freshName()
-  const answers = await Promise.all(Array.from({ length: 10 }, () => create({ idempotency_key, name })))
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => create(world, { idempotency_key, name })),
+  )
   expect(new Set(answers.map(({ status, body }) => `${status} ${body.id}`)).size).toBe(1)
   const [first] = answers
-  const again = await create({ idempotency_key, name })
+  const again = await create(world, { idempotency_key, name })
   expect([again.status, again.headers.get('idempotent-replayed'), again.body]).toEqual([
     201,
     'true',
     first!.body,
   ])
-  const other = await create({ idempotency_key, name, text: 'other' })
+  const other = await create(world, { idempotency_key, name, text: 'other' })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
   await world.client.delete(`/v1/messages/templates/${first!.body.id}`)
-  const late = await create({ idempotency_key, name })
+  const late = await create(world, { idempotency_key, name })
   expect([late.status, late.body.error.code]).toEqual([404, 'template_not_found'])
 })
 
-test('each channel has its parts, also after a change', async () => {
+test('each channel has its parts, also after a change', async ({ world }) => {
   for (const [fields, param] of [
     [{ subject: undefined }, 'subject'],
     [{ text: undefined }, 'text'],
@@ -112,7 +117,7 @@ test('each channel has its parts, also after a change', async () => {
     [{ text: 'x'.repeat(100_001) }, 'text'],
     [{ file: 'x' }, 'file'],
   ] as const) {
-    const { status, body } = await create(fields)
+    const { status, body } = await create(world, fields)
     expect([fields, status, body.error?.code, body.error?.param]).toEqual([
       fields,
       400,
@@ -120,7 +125,7 @@ test('each channel has its parts, also after a change', async () => {
       param,
     ])
   }
-  const { id } = (await create()).body
+  const { id } = (await create(world)).body
   for (const [change, param] of [
     [{ text: null }, 'text'],
     [{ subject: null }, 'subject'],
@@ -132,7 +137,7 @@ test('each channel has its parts, also after a change', async () => {
     expect([change, status, body.error?.param]).toEqual([change, 400, param])
   }
   // Each change alone leaves one of them; one after the other there would be none.
-  const both = (await create({ html: '<p>x</p>' })).body
+  const both = (await create(world, { html: '<p>x</p>' })).body
   const path = `/v1/messages/templates/${both.id}`
   const racing = await Promise.all([
     world.client.patch(path, { text: null }),
@@ -141,8 +146,10 @@ test('each channel has its parts, also after a change', async () => {
   expect(racing.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 400])
 })
 
-test('what does not parse is refused with its line when it is made and when it is changed', async () => {
-  const { id } = (await create()).body
+test('what does not parse is refused with its line when it is made and when it is changed', async ({
+  world,
+}) => {
+  const { id } = (await create(world)).body
   for (const [text, line, said] of [
     ['a\n{{ x', 2, 'not closed'],
     ['a\nb\n{% if x %}', 3, 'not closed'],
@@ -155,7 +162,7 @@ test('what does not parse is refused with its line when it is made and when it i
     ['{% if true %}'.repeat(6_000), null, 'nested too deep'],
   ] as const)
     for (const { status, body } of [
-      await create({ text }),
+      await create(world, { text }),
       await world.client.patch(`/v1/messages/templates/${id}`, { text }),
     ])
       expect([text, status, body.error]).toMatchObject([
@@ -170,9 +177,10 @@ test('what does not parse is refused with its line when it is made and when it i
       ])
 })
 
-test('a preview is what a message would say; only HTML is escaped', async () => {
+test('a preview is what a message would say; only HTML is escaped', async ({ world }) => {
   const variables = { name: '<b>"Ada"</b>', order: { number: 'A&17' }, items: [{ price: 1 }, { price: 2.5 }] }
   const seen = await preview(
+    world,
     {
       text: 'Hello {{ name }}{% for i in items %} {{ i.price }}{% endfor %}',
       html: "{{ name }}|{{ name | escape }}|{{ name | raw }}|{% cycle name, 'x' %}|{% echo name %}",
@@ -190,7 +198,7 @@ test('a preview is what a message would say; only HTML is escaped', async () => 
     },
   ])
   const sms = { channel: 'sms', subject: undefined, text: undefined, body: '{{ name }}' }
-  expect((await preview(sms, variables)).body).toEqual({
+  expect((await preview(world, sms, variables)).body).toEqual({
     subject: null,
     text: null,
     html: null,
@@ -198,13 +206,15 @@ test('a preview is what a message would say; only HTML is escaped', async () => 
   })
 })
 
-test('what is missing is refused with its line and name; `if` and `default` may ask for it', async () => {
-  expect(await textOf('a\nb\n{{ order.number }}', { order: {} })).toEqual([
+test('what is missing is refused with its line and name; `if` and `default` may ask for it', async ({
+  world,
+}) => {
+  expect(await textOf(world, 'a\nb\n{{ order.number }}', { order: {} })).toEqual([
     'template_invalid',
     'The template does not render: undefined variable: order.number (text, line 3).',
     { line: 3, variable: 'order.number' },
   ])
-  expect(await textOf('{% if nobody %}a{% else %}b{% endif %}{{ nobody | default: "c" }}')).toBe('bc')
+  expect(await textOf(world, '{% if nobody %}a{% else %}b{% endif %}{{ nobody | default: "c" }}')).toBe('bc')
   for (const name of [
     'constructor',
     '__proto__',
@@ -213,25 +223,25 @@ test('what is missing is refused with its line and name; `if` and `default` may 
     'a.__proto__',
     'b.constructor',
   ])
-    expect(await textOf(`{{ ${name} }}`, { a: {}, b: 'x' })).toMatchObject([
+    expect(await textOf(world, `{{ ${name} }}`, { a: {}, b: 'x' })).toMatchObject([
       'template_invalid',
       expect.any(String),
       { line: 1, variable: name },
     ])
-  expect(await textOf('{{ a | map: "constructor" | join }}', { a: [{}] })).toBe('')
+  expect(await textOf(world, '{{ a | map: "constructor" | join }}', { a: [{}] })).toBe('')
   // One rendering leaves nothing to the next.
-  expect(await textOf('{% increment __proto__ %}{% increment b %}{{ b }}', { b: 4 })).toMatch(/45$/)
-  expect(await textOf('{{ b }}', {})).toMatchObject([
+  expect(await textOf(world, '{% increment __proto__ %}{% increment b %}{{ b }}', { b: 4 })).toMatch(/45$/)
+  expect(await textOf(world, '{{ b }}', {})).toMatchObject([
     'template_invalid',
     expect.any(String),
     { variable: 'b' },
   ])
-  expect(await textOf("{{ 0 | date: '%Y-%m-%d %H:%M %z' }}")).toBe('1970-01-01 00:00 +0000')
+  expect(await textOf(world, "{{ 0 | date: '%Y-%m-%d %H:%M %z' }}")).toBe('1970-01-01 00:00 +0000')
 })
 
-test('money and dates are written as people read them, and what is neither is refused', async () => {
+test('money and dates are written as people read them, and what is neither is refused', async ({ world }) => {
   const variables = { amount_minor: 7100, currency: 'usd', at: '2026-11-26T23:30:00Z', big: 999_999_999_999 }
-  const textOf = async (text: string) => (await preview({ subject: 'x', text }, variables)).body.text
+  const textOf = async (text: string) => (await preview(world, { subject: 'x', text }, variables)).body.text
   for (const [text, is] of [
     ['{{ amount_minor | money: currency }}', 'USD 71.00'],
     ['{{ 71 | money: "JPY" }}', 'JPY 71'],
@@ -264,7 +274,7 @@ test('money and dates are written as people read them, and what is neither is re
     '{{ "never" | date_in: "UTC" }}',
     '{{ at | date_in: "UTC", "de", "huge" }}',
   ]) {
-    const { status, body } = await preview({ subject: 'x', text: `\n${wrong}` }, variables)
+    const { status, body } = await preview(world, { subject: 'x', text: `\n${wrong}` }, variables)
     expect([wrong, status, body.error?.code, body.error?.context.line]).toEqual([
       wrong,
       400,
@@ -289,10 +299,12 @@ test('money and dates are written as people read them, and what is neither is re
     ['{{ "2026-02-30T10:00:00Z" | date_in: "UTC" }}', 'a day such as 2026-11-26'],
     ['{{ "1795701600" | date_in: "UTC" }}', 'a number of seconds since 1970, not as a text'],
   ] as const)
-    expect((await preview({ subject: 'x', text: wrong }, { none: null })).body.error?.message).toContain(says)
+    expect(
+      (await preview(world, { subject: 'x', text: wrong }, { none: null })).body.error?.message,
+    ).toContain(says)
 })
 
-test('an object or a list in a text is refused with its line and name', async () => {
+test('an object or a list in a text is refused with its line and name', async ({ world }) => {
   const variables = { order: { id: 'A-17', tags: ['a', 'b'] }, list: [1, 2] }
   for (const part of ['text', 'html'] as const)
     for (const [text, variable] of [
@@ -303,6 +315,7 @@ test('an object or a list in a text is refused with its line and name', async ()
       ['{% for each in list %}{{ order }}{% endfor %}', 'order'],
     ]) {
       const { status, body } = await preview(
+        world,
         { subject: 'x', text: undefined, [part]: `a\n${text}` },
         variables,
       )
@@ -315,12 +328,12 @@ test('an object or a list in a text is refused with its line and name', async ()
       ])
     }
   const text = '{{ order.id }} {{ order.tags | join: ", " }} {{ list | size }} {{ order | json }}'
-  expect((await preview({ subject: 'x', text }, variables)).body.text).toBe(
+  expect((await preview(world, { subject: 'x', text }, variables)).body.text).toBe(
     'A-17 a, b 2 {"id":"A-17","tags":["a","b"]}',
   )
 })
 
-test('a subject is one line of text, and what is rendered can be stored', async () => {
+test('a subject is one line of text, and what is rendered can be stored', async ({ world }) => {
   for (const [fields, variables] of [
     [{ subject: '{{ s }}' }, { s: 'a\r\nBcc: eve@example.com' }],
     [{ subject: '{{ s }}' }, { s: 'a\nb' }],
@@ -328,7 +341,7 @@ test('a subject is one line of text, and what is rendered can be stored', async 
     [{ subject: 'x', text: '{{ "%00" | url_decode }}' }, {}],
     [{ subject: 'x', text: '{{ "😀" | split: "" | first }}' }, {}],
   ] as const) {
-    const { status, body } = await preview({ text: 'x', ...fields }, variables)
+    const { status, body } = await preview(world, { text: 'x', ...fields }, variables)
     expect([fields, status, body.error?.code, body.error?.context]).toEqual([
       fields,
       400,
@@ -342,7 +355,7 @@ const DOUBLED = `{% assign a = "xxxxxxxxxxxxxxxx" %}${'{% capture a %}{{ a }}{{ 
 const NESTED = `{% assign a = 'x,y' | split: ',' %}${'{% assign a = a | push: a | push: a %}'.repeat(30)}`
 
 describe('what would take for ever, or all memory, is refused', () => {
-  test.each([
+  test.for([
     ['loops in loops', '{% for i in (1..2000) %}{% for j in (1..400) %}x{% endfor %}{% endfor %}'],
     [
       'loops of nothing',
@@ -365,8 +378,8 @@ describe('what would take for ever, or all memory, is refused', () => {
       'one condition of many',
       `{% assign c = s | split: "" %}{% if ${'c contains "z" or '.repeat(3_000)}false %}{% endif %}`,
     ],
-  ])('%s', async (_name, text) => {
-    const { status, body } = await preview({ subject: 'x', text }, { s: 'x,'.repeat(50_000) })
+  ] as const)('%s', async ([_name, text], { world }) => {
+    const { status, body } = await preview(world, { subject: 'x', text }, { s: 'x,'.repeat(50_000) })
     expect([status, body.error]).toMatchObject([
       400,
       {
@@ -375,12 +388,12 @@ describe('what would take for ever, or all memory, is refused', () => {
         context: { variable: null },
       },
     ])
-    expect(await textOf('Hello {{ name }}', { name: 'Ada' })).toBe('Hello Ada')
+    expect(await textOf(world, 'Hello {{ name }}', { name: 'Ada' })).toBe('Hello Ada')
   })
 })
 
-test('a template is its tenant’s, and needs the scopes of messages', async () => {
-  const { body } = await create()
+test('a template is its tenant’s, and needs the scopes of messages', async ({ world }) => {
+  const { body } = await create(world)
   const path = `/v1/messages/templates/${body.id}`
   const other = await world.clientOf()
   for (const { status } of [
@@ -402,8 +415,8 @@ test('a template is its tenant’s, and needs the scopes of messages', async () 
 describe('what waits to be rendered is bounded', () => {
   /** Takes some hundredths of a second; the variables make it another each time. */
   const SLOW = '{% for i in (1..50000) %}{% assign a = mark %}{% endfor %}x'
-  const slow = async () => (await create({ subject: 'x', text: SLOW, html: SLOW })).body
-  const bytesOf = (target: string, body: object) =>
+  const slow = async (world: World) => (await create(world, { subject: 'x', text: SLOW, html: SLOW })).body
+  const bytesOf = (world: World, target: string, body: object) =>
     requestBytes(
       'POST',
       target,
@@ -412,37 +425,42 @@ describe('what waits to be rendered is bounded', () => {
     )
 
   /** Sends a request so many times, and leaves once they are there; answers what another request of the tenant gets. */
-  async function leaveMany(count: number, bytes: Buffer): Promise<unknown> {
+  async function leaveMany(world: World, count: number, bytes: Buffer): Promise<unknown> {
     const many = openUnfinished(world.client.url, count, bytes)
     const other = await world.clientOf()
-    for (let n = 0; n < 5; n++) expect((await preview({ text: 'x' }, { order: {} }, other)).status).toBe(400)
+    for (let n = 0; n < 5; n++)
+      expect((await preview(world, { text: 'x' }, { order: {} }, other)).status).toBe(400)
     await many.reset()
-    return await textOf('Hello {{ name }}', { name: 'Ada' })
+    return await textOf(world, 'Hello {{ name }}', { name: 'Ada' })
   }
 
-  test('previews whose callers have left are not rendered', async () => {
-    const { id } = await slow()
-    const bytes = bytesOf(`/v1/messages/templates/${id}/preview`, { variables: { mark: 'x' } })
-    expect(await leaveMany(800, bytes)).toBe('Hello Ada')
+  test('previews whose callers have left are not rendered', async ({ world }) => {
+    const { id } = await slow(world)
+    const bytes = bytesOf(world, `/v1/messages/templates/${id}/preview`, { variables: { mark: 'x' } })
+    expect(await leaveMany(world, 800, bytes)).toBe('Hello Ada')
   })
 
-  test('messages of batches whose callers have left are not rendered', async () => {
-    const { id } = await slow()
+  test('messages of batches whose callers have left are not rendered', async ({ world }) => {
+    const { id } = await slow(world)
     const variables = { mark: 'x' }
     const message = { template: id, variables, to: ['ada@example.com'] }
     const messages = Array.from({ length: 10 }, () => ({ ...message, idempotency_key: freshKey() }))
-    expect(await leaveMany(200, bytesOf('/v1/messages/email/batch', { messages }))).toBe('Hello Ada')
+    expect(await leaveMany(world, 200, bytesOf(world, '/v1/messages/email/batch', { messages }))).toBe(
+      'Hello Ada',
+    )
   })
 
-  test('previews that are too many or too large are refused with 429, and another tenant’s are answered', async () => {
-    const { id } = await slow()
+  test('previews that are too many or too large are refused with 429, and another tenant’s are answered', async ({
+    world,
+  }) => {
+    const { id } = await slow(world)
     const ask = async (nth: number) =>
       world.client.post(`/v1/messages/templates/${id}/preview`, {
         variables: { mark: `${nth}`.slice(-1), rest: 'x'.repeat(100_000) },
       })
     const asked = Array.from({ length: 300 }, (_, nth) => ask(nth))
     await Promise.race(asked)
-    const other = await preview({ subject: 'x', text: 'Hello' }, {}, await world.clientOf())
+    const other = await preview(world, { subject: 'x', text: 'Hello' }, {}, await world.clientOf())
     expect([other.status, other.body.text]).toEqual([200, 'Hello'])
     const answers = await Promise.all(asked)
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]))

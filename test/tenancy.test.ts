@@ -1,6 +1,6 @@
 // Tenants: what is another's does not exist, on every route of the document.
 import { readFile } from 'node:fs/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { freshKey, type Client } from '#test/client.ts'
 import { SUBJECTS } from '#domain/subjects.ts'
 import { readDocument, routesOf, type DocumentedRoute } from '#test/documentation.ts'
@@ -10,24 +10,27 @@ import { MERCHANT, RECIPIENT } from '#test/parties.ts'
 import { payOut } from '#test/payouts.ts'
 import { until } from '#test/process.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const RANDOM_ID = '0198f6f0-1234-7000-8000-123456789abc'
 
-let world: World
 let stranger: Client
 let routes: DocumentedRoute[]
 /** What the first tenant has, by the last word of the path before its id. */
 let owned: Record<string, string>
 
-beforeAll(async () => {
-  world = await createWorld()
+const test = testIn()
+test.beforeAll(async ({ world }) => {
   stranger = await world.clientOf()
   routes = routesOf(await readDocument(world.client))
-  const customer = await made('/v1/customers', { name: 'Ada', email: 'ada@example.com', external_id: 'x-1' })
-  const recipient = await made('/v1/recipients', { ...RECIPIENT, email: 'ada@example.com' })
-  const merchant = await made('/v1/merchants', MERCHANT)
-  const payment = await made('/v1/payments', {
+  const customer = await made(world, '/v1/customers', {
+    name: 'Ada',
+    email: 'ada@example.com',
+    external_id: 'x-1',
+  })
+  const recipient = await made(world, '/v1/recipients', { ...RECIPIENT, email: 'ada@example.com' })
+  const merchant = await made(world, '/v1/merchants', MERCHANT)
+  const payment = await made(world, '/v1/payments', {
     amount_minor: 1000,
     currency: 'USD',
     method: 'card',
@@ -38,17 +41,28 @@ beforeAll(async () => {
     metadata: { order: 'A-17' },
   })
   await world.client.post(`/v1/payments/${payment.id}/capture`)
-  const refund = await made(`/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
+  const refund = await made(world, `/v1/payments/${payment.id}/refunds`, { amount_minor: 100 })
   const disputed = await disputeIn(world.client, payment.id, 'warning')
-  const payout = await made('/v1/payouts', { amount_minor: 100, currency: 'usd', recipient_id: recipient.id })
-  const verification = await made('/v1/compliance/kyc', { subject_type: 'customer', subject_id: customer.id })
-  const top_up = await made('/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
+  const payout = await made(world, '/v1/payouts', {
+    amount_minor: 100,
+    currency: 'usd',
+    recipient_id: recipient.id,
+  })
+  const verification = await made(world, '/v1/compliance/kyc', {
+    subject_type: 'customer',
+    subject_id: customer.id,
+  })
+  const top_up = await made(world, '/v1/wallet/top_ups', { amount_minor: 1000, currency: 'usd' })
   await drift(world, payment.id)
-  const task = await made('/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
-  const template = await made('/v1/messages/templates', { name: 'greeting', channel: 'sms', body: 'Hello' })
+  const task = await made(world, '/v1/ai/tasks', { kind: 'generate', input: { prompt: 'A haiku.' } })
+  const template = await made(world, '/v1/messages/templates', {
+    name: 'greeting',
+    channel: 'sms',
+    body: 'Hello',
+  })
   const suppressed = { channel: 'email', address: 'grace@example.com' }
-  const suppression = await made('/v1/messages/suppressions', suppressed)
-  const endpoint = await made('/v1/webhook_endpoints', {
+  const suppression = await made(world, '/v1/messages/suppressions', suppressed)
+  const endpoint = await made(world, '/v1/webhook_endpoints', {
     url: 'https://shop.example/webhooks',
     types: ['payout.canceled'],
   })
@@ -58,7 +72,7 @@ beforeAll(async () => {
   ).body
   const recovered = async () => (await world.client.get(`/v1/webhook_recoveries/${recovery.id}`)).body.status
   await until('it is recovered', async () => (await recovered()) === 'completed')
-  const message = await made('/v1/messages/email', {
+  const message = await made(world, '/v1/messages/email', {
     to: ['ada@example.com'],
     subject: 'Shipped',
     text: 'It is on its way.',
@@ -93,11 +107,8 @@ beforeAll(async () => {
   })
   await world.drain()
 })
-afterAll(async () => {
-  await world?.close()
-})
 
-async function made(path: string, body: object): Promise<any> {
+async function made(world: World, path: string, body: object): Promise<any> {
   const answer = await world.client.post(path, { ...body, idempotency_key: freshKey() })
   expect(answer.status).toBe(201)
   return answer.body
@@ -121,7 +132,7 @@ const BODIES: Record<string, object> = {
 const COUNTED = ['payment_cursors', 'payment_days', 'tenant_rollups']
 
 /** Everything that belongs to the first tenant, as it stands. */
-async function holdings(): Promise<unknown> {
+async function holdings(world: World): Promise<unknown> {
   const { sql, tenant_id } = world
   const tables = await sql<{ name: string }[]>`
     select c.table_name as name from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
@@ -139,8 +150,10 @@ function comparable({ status, text }: { status: number; text: string }, id: stri
   return `${status} ${text.replace(/"request_id":"[^"]*"/, '').replaceAll(id, '{id}')}`
 }
 
-test('with an id of another tenant every route answers as for a random id, and changes nothing', async () => {
-  const before = await holdings()
+test('with an id of another tenant every route answers as for a random id, and changes nothing', async ({
+  world,
+}) => {
+  const before = await holdings(world)
   const withId = routes.filter(({ path }) => path.includes('{'))
   expect(withId.length).toBeGreaterThanOrEqual(10)
   for (const { method, path } of withId) {
@@ -161,7 +174,7 @@ test('with an id of another tenant every route answers as for a random id, and c
     }
     expect([method, path, answers[0]]).toEqual([method, path, answers[1]])
   }
-  expect(await holdings()).toEqual(before)
+  expect(await holdings(world)).toEqual(before)
 })
 
 /** Tables with a `tenant_id` that are no noun's, and why. */
@@ -195,7 +208,9 @@ const NO_NOUN: Record<string, string> = {
   webhook_subscriptions: 'say which endpoint wanted what until when',
 }
 
-test("each table with tenants' rows belongs to a noun, so that the audit and the reconciler know it", async () => {
+test("each table with tenants' rows belongs to a noun, so that the audit and the reconciler know it", async ({
+  world,
+}) => {
   const tables = await world.sql<{ name: string }[]>`
     select c.relname as name from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
@@ -205,7 +220,9 @@ test("each table with tenants' rows belongs to a noun, so that the audit and the
   expect(tables.map(({ name }) => name)).toEqual([...Object.keys(NO_NOUN), ...nouns].toSorted())
 })
 
-test('each column that names a row has a foreign key, or the documentation says what keeps it true', async () => {
+test('each column that names a row has a foreign key, or the documentation says what keeps it true', async ({
+  world,
+}) => {
   const columns = await world.sql<{ name: string }[]>`
     select c.relname || '.' || a.attname as name from pg_class c join pg_attribute a on a.attrelid = c.oid
     where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
@@ -219,7 +236,7 @@ test('each column that names a row has a foreign key, or the documentation says 
   expect(listed.toSorted()).toEqual(columns.map(({ name }) => name).toSorted())
 })
 
-test('lists show nothing of another tenant, whatever they filter by', async () => {
+test('lists show nothing of another tenant, whatever they filter by', async ({ world }) => {
   const lists = routes.filter(({ method, path }) => method === 'GET' && !path.includes('{'))
   expect(lists.length).toBeGreaterThanOrEqual(2)
   for (const { path } of lists) {
@@ -263,8 +280,10 @@ test('lists show nothing of another tenant, whatever they filter by', async () =
   }
 })
 
-test("a body cannot point at another tenant's customer, merchant or recipient, and says no more than for a random one", async () => {
-  const before = await holdings()
+test("a body cannot point at another tenant's customer, merchant or recipient, and says no more than for a random one", async ({
+  world,
+}) => {
+  const before = await holdings(world)
   for (const noun of ['customer', 'merchant']) {
     const answers: string[] = []
     for (const id of [owned[`${noun}s`]!, RANDOM_ID]) {
@@ -278,10 +297,10 @@ test("a body cannot point at another tenant's customer, merchant or recipient, a
   for (const id of [owned.recipients!, RANDOM_ID]) payouts.push(comparable(await payOut(stranger, id), id))
   expect(payouts[0]).toBe(payouts[1])
   expect(payouts[0]).toContain('recipient_not_found')
-  expect(await holdings()).toEqual(before)
+  expect(await holdings(world)).toEqual(before)
 })
 
-test('two tenants may use the same key, e-mail address and external id', async () => {
+test('two tenants may use the same key, e-mail address and external id', async ({ world }) => {
   const body = {
     idempotency_key: owned.idempotency_keys,
     email: 'ada@example.com',
@@ -295,7 +314,7 @@ test('two tenants may use the same key, e-mail address and external id', async (
   expect((await other.get('/v1/customers?email=ada@example.com')).body).toEqual([answer.body])
 })
 
-test('the tenant of a record is that of the key, whatever the body says', async () => {
+test('the tenant of a record is that of the key, whatever the body says', async ({ world }) => {
   const refused = await stranger.post('/v1/customers', {
     idempotency_key: freshKey(),
     tenant_id: world.tenant_id,

@@ -1,23 +1,22 @@
 // `npm run users`: who may sign in to the dashboard, for whoever runs the installation; each act on record.
 import { hostname, userInfo } from 'node:os'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { NAMELESS, runCommand } from '#test/commands.ts'
 import { createBrowser, createPerson, PASSWORD, signIn, tryPassword } from '#test/people.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
 let url: string
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api', 'dashboard'], env: { TRUSTED_PROXIES: '127.0.0.1/32' } })
+const test = testIn({ parts: ['api', 'dashboard'], env: { TRUSTED_PROXIES: '127.0.0.1/32' } })
+test.beforeAll(async ({ world }) => {
   url = world.dashboard_url
 })
-afterAll(async () => await world?.close())
 
-const users = (...args: string[]) =>
+const users = (world: World, ...args: string[]) =>
   runCommand('src/commands/users.ts', args, { DATABASE_URL: world.config.DATABASE_URL, DASHBOARD_URL: url })
 
-test('a first owner is invited, is made an operator, and is listed', async () => {
+test('a first owner is invited, is made an operator, and is listed', async ({ world }) => {
   const invited = await users(
+    world,
     'invite',
     '--tenant',
     'new-shop',
@@ -36,21 +35,22 @@ test('a first owner is invited, is made an operator, and is listed', async () =>
     tenant: { slug: 'new-shop' },
     role: 'owner',
   })
-  const doubtful = await users('operator', '--email', 'ada@shop.example')
+  const doubtful = await users(world, 'operator', '--email', 'ada@shop.example')
   expect([doubtful.code, doubtful.stderr]).toEqual([
     1,
     expect.stringMatching(/invited to new-shop by npm run users.*--unverified-address/),
   ])
   for (const off of [['--unverified-address'], ['--off']]) {
-    expect((await users('operator', '--email', 'ada@shop.example', ...off)).code).toBe(0)
+    expect((await users(world, 'operator', '--email', 'ada@shop.example', ...off)).code).toBe(0)
     expect((await browser.get('/api/session')).body.is_operator).toBe(off[0] !== '--off')
   }
-  const { stdout } = await users('list', '--tenant', 'new-shop', '--json')
+  const { stdout } = await users(world, 'list', '--tenant', 'new-shop', '--json')
   expect(JSON.parse(stdout)).toMatchObject([
     { email: 'ada@shop.example', tenants: [{ slug: 'new-shop', role: 'owner' }], sessions: 1 },
   ])
-  expect((await users('list')).stdout).toContain('ada@shop.example  Ada  new-shop (owner)')
+  expect((await users(world, 'list')).stdout).toContain('ada@shop.example  Ada  new-shop (owner)')
   const again = await users(
+    world,
     'invite',
     '--tenant',
     'new-shop',
@@ -71,25 +71,27 @@ test('a first owner is invited, is made an operator, and is listed', async () =>
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(token)
 })
 
-test('sessions end, a second factor is taken away, and a password is made up', async () => {
+test('sessions end, a second factor is taken away, and a password is made up', async ({ world }) => {
   const { email, user_id } = await createPerson(world, { role: 'support' })
   const isOut = async (browser: ReturnType<typeof createBrowser>) =>
     (await browser.get('/api/session')).status
   const first = await signIn(url, { email })
-  expect((await users('end-sessions', '--email', email)).stdout).toBe(`${email} is signed out everywhere.\n`)
+  expect((await users(world, 'end-sessions', '--email', email)).stdout).toBe(
+    `${email} is signed out everywhere.\n`,
+  )
   expect(await isOut(first)).toBe(401)
 
   await world.sql`update users set two_factor_enabled = true where id = ${user_id}`
   await world.sql`insert into user_two_factors (id, user_id, secret, backup_codes) values (${user_id}, ${user_id}, 'x', 'x')`
   const half = createBrowser(url)
   expect((await tryPassword(half, email)).body.twoFactorRedirect).toBe(true)
-  expect((await users('reset-second-factor', '--email', email)).code).toBe(0)
+  expect((await users(world, 'reset-second-factor', '--email', email)).code).toBe(0)
   const second = await signIn(url, { email })
 
   await world.sql`
     insert into user_passkeys (id, user_id, public_key, credential_id, counter, device_type, backed_up)
     values (${user_id}, ${user_id}, 'x', 'x', 0, 'singleDevice', false)`
-  const { password } = JSON.parse((await users('set-password', '--email', email, '--json')).stdout)
+  const { password } = JSON.parse((await users(world, 'set-password', '--email', email, '--json')).stdout)
   expect(await isOut(second)).toBe(401)
   expect((await tryPassword(createBrowser(url), email)).status).toBe(401)
   await signIn(url, { email }, password)
@@ -97,7 +99,7 @@ test('sessions end, a second factor is taken away, and a password is made up', a
   expect(JSON.stringify(await world.sql`select * from audit_entries`)).not.toContain(password)
 })
 
-test('what is missing or wrong is said', async () => {
+test('what is missing or wrong is said', async ({ world }) => {
   const mistakes: [string[], string][] = [
     [['invite', '--tenant', 'a', '--email', 'a@b.example'], '--role is missing. See --help.'],
     [
@@ -110,14 +112,14 @@ test('what is missing or wrong is said', async () => {
     [['end-sessions'], '--email is missing. See --help.'],
   ]
   for (const [args, message] of mistakes) {
-    const { code, stdout, stderr } = await users(...args)
+    const { code, stdout, stderr } = await users(world, ...args)
     expect([args, code, stdout]).toEqual([args, 1, ''])
     expect(stderr).toContain(message)
   }
-  expect((await users('--help')).stdout).toContain('npm run users -- invite')
+  expect((await users(world, '--help')).stdout).toContain('npm run users -- invite')
 })
 
-test('who runs it without a user name is recorded by number', async () => {
+test('who runs it without a user name is recorded by number', async ({ world }) => {
   const { email } = await createPerson(world, {})
   const done = await runCommand('src/commands/users.ts', ['end-sessions', '--email', email], {
     DATABASE_URL: world.config.DATABASE_URL,

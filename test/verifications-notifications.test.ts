@@ -1,5 +1,5 @@
 // What the provider tells of verifications, in any order, late, repeated, and at the moment of a decision by hand.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { resolveAsFailed } from '#domain/interventions/act.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
@@ -27,24 +27,22 @@ import {
   tellInOrders,
   tried,
 } from '#test/stripe-events.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-let client: Client
-beforeAll(async () => {
-  world = await createWorld({ notifications: false })
-  client = world.client
-})
-afterAll(async () => await world?.close())
+const test = testIn({ notifications: false })
 
 /** What there is to tell of one session, oldest first. */
-const told = (reference: string) => eventsOf(world, reference)
+const told = (world: World, reference: string) => eventsOf(world, reference)
 
 /**
  * What happened to as many verifications as there are steps is told when all of it has happened, each time with another
  * step first. What an event says is not read, so that other orders are no other stories.
  */
-async function tellAfterwards(steps: [status: string, reason?: string][]): Promise<any[]> {
+async function tellAfterwards(
+  world: World,
+  client: Client,
+  steps: [status: string, reason?: string][],
+): Promise<any[]> {
   const orders = rotationsOf(steps.map((_, index) => index))
   const verifications = await spread(orders, 10, () => verificationOf(client))
   for (const { provider_reference } of verifications)
@@ -58,8 +56,8 @@ async function tellAfterwards(steps: [status: string, reason?: string][]): Promi
 }
 
 describe('whatever is told first, the end is the same', () => {
-  test('looked at, asked for more, looked at again and approved', async () => {
-    const verifications = await tellAfterwards([
+  test('looked at, asked for more, looked at again and approved', async ({ world, client }) => {
+    const verifications = await tellAfterwards(world, client, [
       ['processing'],
       ['requires_input', 'document_expired'],
       ['processing'],
@@ -76,8 +74,11 @@ describe('whatever is told first, the end is the same', () => {
       })
   }, 180_000)
 
-  test('looked at, and asked for more in the end', async () => {
-    const verifications = await tellAfterwards([['processing'], ['requires_input', 'abandoned']])
+  test('looked at, and asked for more in the end', async ({ world, client }) => {
+    const verifications = await tellAfterwards(world, client, [
+      ['processing'],
+      ['requires_input', 'abandoned'],
+    ])
     for (const { id } of verifications)
       expect(await verificationStory(world, id)).toMatchObject({
         status: 'requires_input',
@@ -85,7 +86,7 @@ describe('whatever is told first, the end is the same', () => {
       })
   })
 
-  test('told as it happens, back and forth', async () => {
+  test('told as it happens, back and forth', async ({ world, client }) => {
     const { id, provider_reference } = await verificationOf(client)
     for (const [said, status] of [
       ['processing', 'processing'],
@@ -94,7 +95,7 @@ describe('whatever is told first, the end is the same', () => {
       ['canceled', 'rejected'],
     ] as const) {
       await settleSession(world, provider_reference, said)
-      const events = await told(provider_reference)
+      const events = await told(world, provider_reference)
       await deliver(world, events.at(-1)!)
       await verificationIn(client, id, status)
       // Late ones of before change nothing.
@@ -104,18 +105,18 @@ describe('whatever is told first, the end is the same', () => {
     }
   })
 
-  test('an answer that was asked for earlier and comes later does not hold', async () => {
+  test('an answer that was asked for earlier and comes later does not hold', async ({ world, client }) => {
     const { id, provider_reference } = await verificationOf(client)
     await settleSession(world, provider_reference, 'processing')
     const held = await fault(world, {
       match: { method: 'GET', path: `/${provider_reference}$` },
       fault: { hold: 'after' },
     })
-    const [first] = await told(provider_reference)
+    const [first] = await told(world, provider_reference)
     await deliver(world, first!)
     await held.hit()
     await settleSession(world, provider_reference, 'requires_input', 'document_expired')
-    const second = (await told(provider_reference)).at(-1)!
+    const second = (await told(world, provider_reference)).at(-1)!
     await deliver(world, second)
     await eventually(async () => expect(await stateOf(world, second)).toBe('applied'))
     expect((await getVerification(client, id)).failure).toMatchObject({ code: 'document_expired' })
@@ -128,13 +129,13 @@ describe('whatever is told first, the end is the same', () => {
   })
 })
 
-test('told before the answer to our own call is here: by our ids, and once', async () => {
+test('told before the answer to our own call is here: by our ids, and once', async ({ world, client }) => {
   const held = await fault(world, { match: { path: '/verification_sessions$' }, fault: { hold: 'after' } })
   const { body } = await startVerification(client, await party(client, 'customer'), ASYNC)
   await held.hit()
   const { data } = await askProvider(world, 'GET', `?client_reference_id=${body.id}`)
   await settleSession(world, data[0].id, 'verified')
-  const events = await told(data[0].id)
+  const events = await told(world, data[0].id)
   await deliverAll(world, events)
   await verificationIn(client, body.id, 'approved')
   await held.release()
@@ -142,7 +143,10 @@ test('told before the answer to our own call is here: by our ids, and once', asy
   expect(await verificationStory(world, body.id)).toMatchObject({ status: 'approved', no_links: true })
 })
 
-test('a decision by hand and one of the provider at the same moment: that by hand holds', async () => {
+test('a decision by hand and one of the provider at the same moment: that by hand holds', async ({
+  world,
+  client,
+}) => {
   const verifications = await spread(Array.from({ length: 20 }), 10, () =>
     verificationOf(client, 'recipient'),
   )
@@ -166,46 +170,46 @@ test('a decision by hand and one of the provider at the same moment: that by han
 })
 
 describe('redacted afterwards', () => {
-  test.each([
+  test.for([
     ['verified', 'approved'],
     ['canceled', 'rejected'],
     [null, 'rejected'],
-  ])('%s: nothing changes but the timeline', async (said, status) => {
+  ] as const)('%s: nothing changes but the timeline', async ([said, status], { world, client }) => {
     const verification = await verificationOf(client)
     if (said !== null) await settleSession(world, verification.provider_reference, said)
     else await decide(client, verification.id, 'rejected')
-    await deliverAll(world, await told(verification.provider_reference))
+    await deliverAll(world, await told(world, verification.provider_reference))
     await verificationIn(client, verification.id, status)
     await world.drain()
     const before = await getVerification(client, verification.id)
     await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
     const redacted = await eventually(async () => {
-      const event = (await told(verification.provider_reference)).find(({ type }) =>
+      const event = (await told(world, verification.provider_reference)).find(({ type }) =>
         type.endsWith('.redacted'),
       )
       expect(event).toBeDefined()
       return event!
     })
     expect(redacted.data.object.metadata).toEqual({})
-    await deliverAll(world, await told(verification.provider_reference))
+    await deliverAll(world, await told(world, verification.provider_reference))
     await eventually(async () => expect(await stateOf(world, redacted)).toBe('applied'))
     expect(await getVerification(client, verification.id)).toEqual(before)
     const { body } = await client.get(`/v1/compliance/kyc/${verification.id}/timeline`)
     expect(body.map(({ name }: any) => name)).toContain('identity.verification_session.redacted')
   })
 
-  test('while it was open: it is rejected', async () => {
+  test('while it was open: it is rejected', async ({ world, client }) => {
     const verification = await verificationOf(client)
     await askProvider(world, 'POST', `/${verification.provider_reference}/redact`)
-    await eventually(async () => expect(await told(verification.provider_reference)).toHaveLength(2))
-    await deliverAll(world, await told(verification.provider_reference))
+    await eventually(async () => expect(await told(world, verification.provider_reference)).toHaveLength(2))
+    await deliverAll(world, await told(world, verification.provider_reference))
     expect(await verificationIn(client, verification.id, 'rejected')).toMatchObject({
       decided_by: 'provider',
     })
   })
 })
 
-test('a session of another application is none of ours', async () => {
+test('a session of another application is none of ours', async ({ world }) => {
   const { url, api_key } = world.provider('stripe')
   const response = await fetch(`${url}/v1/identity/verification_sessions`, {
     method: 'POST',
@@ -218,13 +222,13 @@ test('a session of another application is none of ours', async () => {
   })
   const { id } = (await response.json()) as { id: string }
   await settleSession(world, id, 'verified')
-  const [event] = await told(id)
+  const [event] = await told(world, id)
   await deliver(world, event!)
   await tried(world, [event!])
   expect(await stateOf(world, event!)).toBe('parked')
 })
 
-test('a session that stands still is looked at, when no notification comes', async () => {
+test('a session that stands still is looked at, when no notification comes', async ({ world, client }) => {
   const { id, provider_reference } = await verificationOf(client)
   await settleSession(world, provider_reference, 'verified')
   expect(await lookLater(world, 'kyc', id)).toBe(true)
@@ -232,14 +236,17 @@ test('a session that stands still is looked at, when no notification comes', asy
   expect((await client.get('/v1/reconciliation')).body).toEqual([])
 })
 
-test('in the end the books and the provider agree', async () => {
+test('in the end the books and the provider agree', async ({ world }) => {
   await world.drain()
   await checkBooks(world)
   expect(Array.from(await world.sql`select detail from drifts where subject = 'kyc'`)).toEqual([])
 }, 180_000)
 
 // These leave the books apart, so they come last.
-test('an approved one whose session reads canceled is a drift, unless that is its redaction', async () => {
+test('an approved one whose session reads canceled is a drift, unless that is its redaction', async ({
+  world,
+  client,
+}) => {
   const [redacted, canceled] = [await verificationOf(client), await verificationOf(client)]
   const ids = [redacted.id, canceled.id]
   await world.sql`
@@ -266,7 +273,7 @@ test('an approved one whose session reads canceled is a drift, unless that is it
 })
 
 /** One whose call took effect although an operator said that it did not. */
-async function wronglyFailed(): Promise<{ id: string; session: string }> {
+async function wronglyFailed(world: World, client: Client): Promise<{ id: string; session: string }> {
   const match = { method: 'POST', path: '/verification_sessions$' }
   const lost = await fault(world, { match, fault: 'drop_after' })
   const away = await fault(world, { match, times: 1000, fault: 'html_503' })
@@ -287,8 +294,11 @@ async function wronglyFailed(): Promise<{ id: string; session: string }> {
   return { id: body.id, session: data[0].id }
 }
 
-test('one that was resolved as failed and is verified at the provider all the same shows as a drift', async () => {
-  const { id, session } = await wronglyFailed()
+test('one that was resolved as failed and is verified at the provider all the same shows as a drift', async ({
+  world,
+  client,
+}) => {
+  const { id, session } = await wronglyFailed(world, client)
   await settleSession(world, session, 'verified')
   const [told] = await eventsOf(world, session)
   await deliver(world, told!)
@@ -308,10 +318,13 @@ test('one that was resolved as failed and is verified at the provider all the sa
   )
 })
 
-test('the session of one that was resolved as failed is canceled: nobody goes on with it', async () => {
-  const { id, session } = await wronglyFailed()
+test('the session of one that was resolved as failed is canceled: nobody goes on with it', async ({
+  world,
+  client,
+}) => {
+  const { id, session } = await wronglyFailed(world, client)
   await settleSession(world, session, 'requires_input')
-  await deliverAll(world, await told(session))
+  await deliverAll(world, await told(world, session))
   await eventually(async () =>
     expect(await askProvider(world, 'GET', `/${session}`)).toMatchObject({ status: 'canceled' }),
   )

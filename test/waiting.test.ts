@@ -1,21 +1,14 @@
 // Waiting for a job: what is heard is a hint, the job's row decides; who prefers what; and what a tenant is told of failures.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { metrics } from '#core/metrics.ts'
 import { queueConfig } from '#core/config.ts'
 import { openQueue } from '#queue/queue.ts'
 import { freshKey } from '#test/client.ts'
 import { ASYNC, createPayment, effectsOf, eventually, fault, heldPayment, paymentIn } from '#test/payments.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { createWorld, testIn } from '#test/world.ts'
 
-let world: World
-
-beforeAll(async () => {
-  world = await createWorld()
-})
-afterAll(async () => {
-  await world?.close()
-})
+const test = testIn()
 
 /** How many times payments were read for an answer. */
 async function looks(): Promise<number> {
@@ -27,7 +20,7 @@ async function looks(): Promise<number> {
 }
 
 describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend) => {
-  test('neither ends a wait nor fails a payment, however often it comes', async () => {
+  test('neither ends a wait nor fails a payment, however often it comes', async ({ world }) => {
     const place = backend === 'redis' ? world : await createWorld({ queue: backend })
     const forger = openQueue(queueConfig(place.config), { log: () => {}, process_id: randomUUID() })
     try {
@@ -56,7 +49,7 @@ describe.each(['redis', 'postgres'] as const)('a forged message on %s', (backend
   })
 })
 
-test('a payment that two tenants ask for in one batch is answered only to its owner', async () => {
+test('a payment that two tenants ask for in one batch is answered only to its owner', async ({ world }) => {
   const { id } = await heldPayment(world.client)
   const other = await world.clientOf()
   const answers = await Promise.all(
@@ -66,7 +59,7 @@ test('a payment that two tenants ask for in one batch is answered only to its ow
 })
 
 describe('a second cancellation', () => {
-  test('joins the one under way, with a key of its own, and waits for the same end', async () => {
+  test('joins the one under way, with a key of its own, and waits for the same end', async ({ world }) => {
     const { id, processor_reference } = await heldPayment(world.client)
     const path = `/v1/payments/${id}/cancel`
     const held = await fault(world, { match: { path: `${processor_reference}/cancel` }, fault: 'hold' })
@@ -99,7 +92,7 @@ describe('a second cancellation', () => {
     expect(effects).toEqual(['authorize', 'cancel'])
   })
 
-  test('joins one that is recorded while the authorization is under way', async () => {
+  test('joins one that is recorded while the authorization is under way', async ({ world }) => {
     const description = freshKey()
     const held = await fault(world, { match: { contains: description }, fault: 'hold' })
     const { body } = await createPayment(world.client, { description }, ASYNC)
@@ -114,7 +107,7 @@ describe('a second cancellation', () => {
 })
 
 describe('Prefer', () => {
-  test.each([
+  test.for([
     ['WAIT=30', 201, 'wait=30'],
     ['respond-async, wait=30', 201, 'respond-async, wait=30'],
     ['foo="a, wait=0"; b, wait="30"', 201, 'wait=30'],
@@ -122,13 +115,13 @@ describe('Prefer', () => {
     ['respond-async; q=1', 202, 'respond-async'],
     ['wait=31', 201, 'wait=30'],
     ['wait=soon, respond-async=no, , "', 201, null],
-  ])('%s', async (prefer, status, applied) => {
+  ] as const)('%s', async ([prefer, status, applied], { world }) => {
     const answer = await createPayment(world.client, {}, { prefer })
     expect([answer.status, answer.headers.get('preference-applied')]).toEqual([status, applied])
   })
 })
 
-test('internal errors are not shown to tenants', async () => {
+test('internal errors are not shown to tenants', async ({ world }) => {
   const { id } = await heldPayment(world.client)
   const inside = { code: 'processor_error', message: "TypeError: cannot read properties of '10.0.0.3'" }
   await world.sql`
@@ -148,7 +141,7 @@ test('internal errors are not shown to tenants', async () => {
   expect(timeline.text).not.toContain('TypeError')
 })
 
-test('a timeline comes in pages, each entry once', async () => {
+test('a timeline comes in pages, each entry once', async ({ world }) => {
   const { id } = await heldPayment(world.client)
   await world.client.post(`/v1/payments/${id}/capture`)
   await world.drain()

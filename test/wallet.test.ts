@@ -1,16 +1,14 @@
 // The wallet: balances and what moved them, in the order in which it happened.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import { openAccounts, postings } from '#domain/ledger.ts'
 import { checkBooks } from '#test/books.ts'
 import { freshKey, type Client } from '#test/client.ts'
 import { capturedPayment, eventually, heldPayment, refund } from '#test/payments.ts'
 import { agreeOnAll } from '#test/proposals.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
-beforeAll(async () => (world = await createWorld()))
-afterAll(async () => await world?.close())
+const test = testIn()
 
 async function balancesOf(client: Client, query = ''): Promise<any[]> {
   const { status, body } = await client.get(`/v1/wallet/balances${query}`)
@@ -35,7 +33,7 @@ describe('a shop with three currencies', () => {
   let shop: Client & { tenant_id: string }
   let payment: any
   let returned: any
-  beforeAll(async () => {
+  test.beforeAll(async ({ world }) => {
     shop = await world.clientOf()
     payment = await heldPayment(shop, { payment_method: 'pm_card_refundFail' })
     await shop.post(`/v1/payments/${payment.id}/capture`, { amount_minor: 900 })
@@ -51,7 +49,7 @@ describe('a shop with three currencies', () => {
     await heldPayment(shop, { currency: 'EUR' })
   })
 
-  test('has a balance in each currency in which something was posted', async () => {
+  test('has a balance in each currency in which something was posted', async ({ world }) => {
     expect(await balancesOf(shop)).toEqual([balance('jpy', 70), balance('usd', 900)])
     for (const code of ['usd', 'USD', 'uSd'])
       expect(await balancesOf(shop, `?currency=${code}`)).toEqual([balance('usd', 900)])
@@ -59,7 +57,7 @@ describe('a shop with three currencies', () => {
     expect(await balancesOf(await world.clientOf())).toEqual([])
   })
 
-  test('sees each change with its sign, what caused it, and the balance that it left', async () => {
+  test('sees each change with its sign, what caused it, and the balance that it left', async ({ world }) => {
     const entry = (kind: string, currency: string, amounts: [number, number], of: [string, string]) => ({
       id: expect.any(String),
       kind,
@@ -119,7 +117,7 @@ describe('many transactions of several currencies', () => {
   let shop: Client & { tenant_id: string }
 
   /** Posts so many corrections in one statement, in all currencies by turns. */
-  async function post(count: number): Promise<void> {
+  async function post(world: World, count: number): Promise<void> {
     const { sql } = world
     const rows = Array.from({ length: count }, (_, index) => ({
       transfer_id: newId(),
@@ -151,14 +149,14 @@ describe('many transactions of several currencies', () => {
     }
   }
 
-  beforeAll(async () => {
+  test.beforeAll(async ({ world }) => {
     shop = await world.clientOf()
     for (const currency of CURRENCIES)
       await openAccounts(
         world.sql,
         world.sql`select ${shop.tenant_id}::uuid as tenant_id, ${currency} as currency`,
       )
-    await Promise.all([post(400), post(300), post(200), post(100)])
+    await Promise.all([post(world, 400), post(world, 300), post(world, 200), post(world, 100)])
   })
 
   test('come out of pages of 7 once each, and of each currency every balance follows from the one before', async () => {
@@ -189,7 +187,7 @@ describe('many transactions of several currencies', () => {
     }
   })
 
-  test('of one moment are never parted by a page', async () => {
+  test('of one moment are never parted by a page', async ({ world }) => {
     const { tenant_id } = (shop = await world.clientOf())
     await world.sql`
       insert into ledger_accounts (tenant_id, currency, name, balance_minor, last_seq, last_at)
@@ -207,7 +205,7 @@ describe('many transactions of several currencies', () => {
   })
 })
 
-test('after all of these stories the books balance and agree with the processor', async () => {
+test('after all of these stories the books balance and agree with the processor', async ({ world }) => {
   await capturedPayment(world.client, { idempotency_key: freshKey() })
   await world.drain()
   await agreeOnAll(world)

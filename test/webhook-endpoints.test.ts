@@ -2,7 +2,7 @@
 import { openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { Scope } from '#domain/areas.ts'
 import { createLog } from '#core/log.ts'
 import { connectDatabase } from '#core/pool.ts'
@@ -18,7 +18,7 @@ import { startHere } from '#test/parts.ts'
 import { eventually } from '#test/payments.ts'
 import { postgresUrl } from '#test/suite.ts'
 import { deliveryTo } from '#test/webhook-deliveries.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
 const PATH = '/v1/webhook_endpoints'
 const DELIVERIES = '/v1/webhook_deliveries'
@@ -26,11 +26,7 @@ const URL = 'https://shop.example/webhooks'
 const NOBODY = '0198f6f0-1234-7000-8000-123456789abc'
 const SECRET = /^whsec_[A-Za-z0-9+/]{43}=$/
 
-let world: World
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'] })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: ['api'] })
 
 type Tenant = Client & { tenant_id: string }
 
@@ -44,7 +40,7 @@ async function endpointOf(client: Client, fields: object = {}): Promise<any> {
   return body
 }
 
-const typesOf = async (id: string) =>
+const typesOf = async (world: World, id: string) =>
   (
     await world.sql<
       { type: string }[]
@@ -52,7 +48,7 @@ const typesOf = async (id: string) =>
   ).map(({ type }) => type)
 
 /** The secrets as they are stored, newest first: opened, and for how many seconds each signs. */
-async function secretsOf({ tenant_id, id }: { tenant_id: string; id: string }) {
+async function secretsOf(world: World, { tenant_id, id }: { tenant_id: string; id: string }) {
   const [row] = await world.sql<{ secrets: { sealed: string; until: string | null }[]; now: string }[]>`
     select secrets, clock_timestamp() as now from webhook_endpoints where tenant_id = ${tenant_id} and id = ${id}`
   const vault = createVault(world.env['ENCRYPTION_KEY']!)
@@ -62,7 +58,9 @@ async function secretsOf({ tenant_id, id }: { tenant_id: string; id: string }) {
   }))
 }
 
-test('an endpoint is made, read, listed, changed and deleted, and each leaves its event', async () => {
+test('an endpoint is made, read, listed, changed and deleted, and each leaves its event', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const made = await create(client, {
     types: ['payment.*', 'refund.succeeded'],
@@ -115,12 +113,14 @@ test('an endpoint is made, read, listed, changed and deleted, and each leaves it
   ])
     expect([gone.status, gone.body.error.code]).toEqual([404, 'webhook_endpoint_not_found'])
   expect((await client.get(PATH)).body).toEqual([])
-  expect(await typesOf(made.body.id)).toEqual(
+  expect(await typesOf(world, made.body.id)).toEqual(
     ['created', 'updated', 'deleted'].map((word) => `webhook_endpoint.${word}`),
   )
 })
 
-test('what is left out has its default, and neither secret nor headers are stored in clear', async () => {
+test('what is left out has its default, and neither secret nor headers are stored in clear', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const { body } = await create(client)
   expect(body).toMatchObject({
@@ -138,7 +138,7 @@ test('what is left out has its default, and neither secret nor headers are store
     expect(rows.includes(hidden)).toBe(false)
 })
 
-test('a key makes one endpoint, and its repetition shows no secret', async () => {
+test('a key makes one endpoint, and its repetition shows no secret', async ({ world }) => {
   const client = await world.clientOf()
   const idempotency_key = freshKey()
   const answers = await Promise.all(Array.from({ length: 10 }, () => create(client, { idempotency_key })))
@@ -152,13 +152,15 @@ test('a key makes one endpoint, and its repetition shows no secret', async () =>
   ])
   const other = await create(client, { idempotency_key, ordered: true })
   expect([other.status, other.body.error.code]).toEqual([422, 'idempotency_key_reused'])
-  expect(await typesOf(again.body.id)).toEqual(['webhook_endpoint.created'])
+  expect(await typesOf(world, again.body.id)).toEqual(['webhook_endpoint.created'])
   await client.delete(`${PATH}/${again.body.id}`)
   const late = await create(client, { idempotency_key })
   expect([late.status, late.body.error.code]).toEqual([404, 'webhook_endpoint_not_found'])
 })
 
-test('of thirty that are made at once there are twenty, and one that is deleted makes room', async () => {
+test('of thirty that are made at once there are twenty, and one that is deleted makes room', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const idempotency_key = freshKey()
   const first = await endpointOf(client, { idempotency_key })
@@ -182,7 +184,7 @@ test('of thirty that are made at once there are twenty, and one that is deleted 
   expect((await create(await world.clientOf())).status).toBe(201)
 })
 
-test('what cannot be sent to, or is no event, is refused with its field', async () => {
+test('what cannot be sent to, or is no event, is refused with its field', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   for (const [fields, param] of [
@@ -237,10 +239,10 @@ test('what cannot be sent to, or is no event, is refused with its field', async 
     expect([change, changed.status, changed.body.error?.param]).toEqual([change, 400, param])
   }
   expect((await client.get(PATH)).body).toHaveLength(1)
-  expect(await typesOf(id)).toEqual(['webhook_endpoint.created'])
+  expect(await typesOf(world, id)).toEqual(['webhook_endpoint.created'])
 })
 
-test('an endpoint is disabled by hand and enabled again, which forgets why it was', async () => {
+test('an endpoint is disabled by hand and enabled again, which forgets why it was', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const path = `${PATH}/${id}`
@@ -271,7 +273,7 @@ test('an endpoint is disabled by hand and enabled again, which forgets why it wa
     told_at: null,
   })
   expect(after!['enabled_at'] > before!['enabled_at']).toBe(true)
-  expect(await typesOf(id)).toEqual([
+  expect(await typesOf(world, id)).toEqual([
     'webhook_endpoint.created',
     'webhook_endpoint.updated',
     'webhook_endpoint.disabled',
@@ -279,7 +281,7 @@ test('an endpoint is disabled by hand and enabled again, which forgets why it wa
   ])
 })
 
-test('changes at the same moment all hold', async () => {
+test('changes at the same moment all hold', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const changes = [
@@ -293,10 +295,10 @@ test('changes at the same moment all hold', async () => {
   const answers = await Promise.all(changes.map((change) => client.patch(`${PATH}/${id}`, change)))
   expect(answers.map(({ status }) => status)).toEqual(changes.map(() => 200))
   expect((await client.get(`${PATH}/${id}`)).body).toMatchObject(Object.assign({}, ...changes))
-  expect(await typesOf(id)).toHaveLength(7)
+  expect(await typesOf(world, id)).toHaveLength(7)
 })
 
-test('a hundred changes at once are a hundred writes, and each is an event', async () => {
+test('a hundred changes at once are a hundred writes, and each is an event', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const server = connectDatabase(await postgresUrl(), { max: 1, application_name: 'test' })
@@ -314,10 +316,12 @@ test('a hundred changes at once are a hundred writes, and each is an event', asy
     Array.from({ length: 100 }, (_, n) => client.patch(`${PATH}/${id}`, { description: `the ${n}th` })),
   )
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
-  expect([(await writes()) - before, (await typesOf(id)).length]).toEqual([100, 101])
+  expect([(await writes()) - before, (await typesOf(world, id)).length]).toEqual([100, 101])
 })
 
-test('however many changes of one endpoint are asked for at once, one connection waits for its row', async () => {
+test('however many changes of one endpoint are asked for at once, one connection waits for its row', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const held = Promise.withResolvers<void>()
@@ -355,7 +359,9 @@ test('however many changes of one endpoint are asked for at once, one connection
   expect(answers.every(({ status }) => [200, 202, 409, 429].includes(status))).toBe(true)
 })
 
-test('a deleted endpoint keeps neither headers nor secrets, and the answer shows it as it was', async () => {
+test('a deleted endpoint keeps neither headers nor secrets, and the answer shows it as it was', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const headers = { 'x-shop': '17' }
   const { id, secret: _secret, ...shown } = await endpointOf(client, { headers })
@@ -365,7 +371,9 @@ test('a deleted endpoint keeps neither headers nor secrets, and the answer shows
   expect([...rows]).toEqual([{ headers: null, secrets: [] }])
 })
 
-test('headers that do not open are shown as none and stay as they are until they are replaced', async () => {
+test('headers that do not open are shown as none and stay as they are until they are replaced', async ({
+  world,
+}) => {
   const folder = await makeFolder('headers')
   onTestFinished(() => folder.remove())
   const file = join(folder.path, 'log')
@@ -397,7 +405,7 @@ test('headers that do not open are shown as none and stay as they are until they
   ).toHaveLength(1)
 })
 
-test('events of an endpoint show neither its secret nor its headers', async () => {
+test('events of an endpoint show neither its secret nor its headers', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client, { headers: { 'x-hidden': 'hidden' } })
   const [event] = await world.sql<{ data: object }[]>`select data from events where subject_id = ${id}`
@@ -407,7 +415,9 @@ test('events of an endpoint show neither its secret nor its headers', async () =
   expect(JSON.stringify(event!.data)).not.toMatch(/hidden|sealed|secret/)
 })
 
-test('a rotated secret signs on for its time of grace, at most ten of them, and none when there is no grace', async () => {
+test('a rotated secret signs on for its time of grace, at most ten of them, and none when there is no grace', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const made = await endpointOf(client)
   const path = `${PATH}/${made.id}/rotate_secret`
@@ -417,29 +427,29 @@ test('a rotated secret signs on for its time of grace, at most ten of them, and 
     200,
     { id: made.id, secret: expect.stringMatching(SECRET) },
   ])
-  expect(await secretsOf(made)).toEqual([
+  expect(await secretsOf(world, made)).toEqual([
     { secret: second.body.secret, left_s: null },
     { secret: made.secret, left_s: expect.closeTo(86_400, -2) },
   ])
   // A longer grace for this one prolongs no earlier one's.
   const third = await rotate({ grace_s: 604_800 })
-  expect(await secretsOf(made)).toEqual([
+  expect(await secretsOf(world, made)).toEqual([
     { secret: third.body.secret, left_s: null },
     { secret: second.body.secret, left_s: expect.closeTo(604_800, -2) },
     { secret: made.secret, left_s: expect.closeTo(86_400, -2) },
   ])
   for (let nth = 0; nth < 12; nth++) await rotate()
-  const many = await secretsOf(made)
+  const many = await secretsOf(world, made)
   expect(many).toHaveLength(11)
   expect(many.some(({ secret }) => secret === made.secret)).toBe(false)
   const leaked = await rotate({ grace_s: 0 })
-  expect(await secretsOf(made)).toEqual([{ secret: leaked.body.secret, left_s: null }])
+  expect(await secretsOf(world, made)).toEqual([{ secret: leaked.body.secret, left_s: null }])
   for (const grace_s of [-1, 604_801, 1.5, '1', null]) expect((await rotate({ grace_s })).status).toBe(400)
   expect((await client.get(`${PATH}/${made.id}`)).body.secret).toBe(null)
-  expect(await typesOf(made.id)).toHaveLength(16)
+  expect(await typesOf(world, made.id)).toHaveLength(16)
 })
 
-test('a secret is rotated once under a key', async () => {
+test('a secret is rotated once under a key', async ({ world }) => {
   const client = await world.clientOf()
   const made = await endpointOf(client)
   const path = `${PATH}/${made.id}/rotate_secret`
@@ -447,10 +457,10 @@ test('a secret is rotated once under a key', async () => {
   const answers = await Promise.all(Array.from({ length: 5 }, () => client.post(path, undefined, key)))
   expect(answers.map(({ status }) => status)).toEqual(Array(5).fill(200))
   expect(answers.filter(({ body }) => body.secret !== null)).toHaveLength(1)
-  expect(await secretsOf(made)).toHaveLength(2)
+  expect(await secretsOf(world, made)).toHaveLength(2)
 })
 
-test('an endpoint that nothing was sent to has empty statistics', async () => {
+test('an endpoint that nothing was sent to has empty statistics', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   expect((await client.get(`${PATH}/${id}/stats`)).body).toEqual({
@@ -464,7 +474,7 @@ test('an endpoint that nothing was sent to has empty statistics', async () => {
   })
 })
 
-test('statistics are of seven days, of all shards, and count what waits', async () => {
+test('statistics are of seven days, of all shards, and count what waits', async ({ world }) => {
   const { sql } = world
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
@@ -509,10 +519,14 @@ test('statistics are of seven days, of all shards, and count what waits', async 
 })
 
 /** A delivery of an event of the feed. */
-const deliver = async ({ tenant_id }: Tenant, id: string, fields: Parameters<typeof deliveryTo>[2] = {}) =>
-  await deliveryTo(world.sql, { tenant_id, id }, fields)
+const deliver = async (
+  world: World,
+  { tenant_id }: Tenant,
+  id: string,
+  fields: Parameters<typeof deliveryTo>[2] = {},
+) => await deliveryTo(world.sql, { tenant_id, id }, fields)
 
-test('deliveries are listed by status, type, event and time, newest first, in pages', async () => {
+test('deliveries are listed by status, type, event and time, newest first, in pages', async ({ world }) => {
   const client = await world.clientOf()
   const [endpoint, other] = [await endpointOf(client), await endpointOf(client)]
   const made: { id: string; event_id: string }[] = []
@@ -523,8 +537,8 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
     ['exhausted', 'payment.captured'],
     ['skipped', 'payout.paid'],
   ] as const)
-    made.unshift(await deliver(client, endpoint.id, { status, type }))
-  const elsewhere = await deliver(client, other.id)
+    made.unshift(await deliver(world, client, endpoint.id, { status, type }))
+  const elsewhere = await deliver(world, client, other.id)
   const path = `${PATH}/${endpoint.id}/deliveries`
   const found = async (query: string) =>
     (await client.get(`${path}?${query}`)).body.map(({ id }: { id: string }) =>
@@ -578,11 +592,11 @@ test('deliveries are listed by status, type, event and time, newest first, in pa
     expect([query, (await client.get(`${path}?${query}`)).status]).toEqual([query, 400])
 })
 
-test('a delivery shows its attempts and exactly what is sent', async () => {
+test('a delivery shows its attempts and exactly what is sent', async ({ world }) => {
   const client = await world.clientOf()
   const { id: endpoint_id } = await endpointOf(client)
   const data = { id: NOBODY, note: 'ü'.repeat(10), list: [1, 2.5, null] }
-  const made = await deliver(client, endpoint_id, { status: 'delivered', data })
+  const made = await deliver(world, client, endpoint_id, { status: 'delivered', data })
   const { body, text } = await client.get(`${DELIVERIES}/${made.id}`)
   expect(body.attempts_log).toEqual([
     {
@@ -621,7 +635,9 @@ test('a delivery shows its attempts and exactly what is sent', async () => {
   expect(JSON.parse(filled(20_001))).toEqual({ ...rest, timestamp, data: { id: NOBODY, truncated: true } })
 })
 
-test('a test is a delivery of its own with a job, also to an endpoint that is disabled, once under a key', async () => {
+test('a test is a delivery of its own with a job, also to an endpoint that is disabled, once under a key', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client, { types: ['payout.paid'] })
   await client.patch(`${PATH}/${id}`, { status: 'disabled' })
@@ -680,7 +696,9 @@ test('a test is a delivery of its own with a job, also to an endpoint that is di
   ])
 })
 
-test('a test without a type is the same request when the endpoint takes other types by then', async () => {
+test('a test without a type is the same request when the endpoint takes other types by then', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client, { types: ['payout.paid'] })
   const idempotency_key = freshKey()
@@ -691,10 +709,12 @@ test('a test without a type is the same request when the endpoint takes other ty
   expect([again.status, again.body]).toEqual([202, asked.body])
 })
 
-test('a delivery is replayed by a job that names who asked; one whose event is gone is not', async () => {
+test('a delivery is replayed by a job that names who asked; one whose event is gone is not', async ({
+  world,
+}) => {
   const client = await world.clientOf()
   const { id: endpoint_id } = await endpointOf(client)
-  const made = await deliver(client, endpoint_id, { status: 'failed' })
+  const made = await deliver(world, client, endpoint_id, { status: 'failed' })
   const replay = async (id: string) => await client.post(`${DELIVERIES}/${id}/replay`)
   const asked = await replay(made.id)
   expect([asked.status, asked.headers.get('location')]).toEqual([202, `${DELIVERIES}/${made.id}`])
@@ -725,7 +745,7 @@ test('a delivery is replayed by a job that names who asked; one whose event is g
     expect([gone.status, gone.body.error.code]).toEqual([404, 'webhook_delivery_not_found'])
 })
 
-test('an endpoint has one recovery at a time, and its progress can be read', async () => {
+test('an endpoint has one recovery at a time, and its progress can be read', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   await client.patch(`${PATH}/${id}`, { status: 'disabled' })
@@ -778,7 +798,7 @@ test('an endpoint has one recovery at a time, and its progress can be read', asy
   expect((await client.get(path)).status).toBe(404)
 })
 
-test('what is read of a recovery is counted over the connections of lists', async () => {
+test('what is read of a recovery is counted over the connections of lists', async ({ world }) => {
   const client = await world.clientOf()
   const { id } = await endpointOf(client)
   const asked = { since: '2026-01-01T00:00:00Z', idempotency_key: freshKey() }
@@ -797,7 +817,7 @@ test('what is read of a recovery is counted over the connections of lists', asyn
   expect(await readers(ask)).toEqual(['sluice-api-lists'])
 })
 
-test('who may read may not write, and neither may the other', async () => {
+test('who may read may not write, and neither may the other', async ({ world }) => {
   const { client } = world
   const endpoint = await endpointOf(client)
   const path = `${PATH}/${endpoint.id}`

@@ -1,26 +1,22 @@
 // Who gets an event: who subscribed when it happened, whenever it gets its sequence and whatever has changed until then.
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect } from 'vitest'
 import { newId } from '#core/ids.ts'
 import type { Tx } from '#core/db.ts'
 import { FIRST_LINE, takeDeliveries } from '#domain/deliveries/take.ts'
 import { anEvent, LOOPBACK, makeEndpoint } from '#test/deliveries.ts'
 import type { Client } from '#test/client.ts'
 import { sequenceAll } from '#test/feed.ts'
-import { createWorld, type World } from '#test/world.ts'
+import { testIn, type World } from '#test/world.ts'
 
-let world: World
 let client: Client & { tenant_id: string }
 /** What happens before an endpoint changes waits for its sequence until the test says so. */
-beforeAll(async () => {
-  world = await createWorld({ parts: ['api'], env: LOOPBACK })
-})
-afterAll(async () => await world?.close())
+const test = testIn({ parts: ['api'], env: LOOPBACK })
 
 const URL = 'http://127.0.0.1:9/hook'
 const pathOf = ({ id }: { id: string }) => `/v1/webhook_endpoints/${id}`
 
 /** An endpoint of a new tenant that gets what happens to customers, after all that was before has its sequence. */
-async function subscribed(fields: object = {}): Promise<{ id: string }> {
+async function subscribed(world: World, fields: object = {}): Promise<{ id: string }> {
   client = await world.clientOf()
   const endpoint = await makeEndpoint(client, { url: URL, types: ['customer.*'], ...fields })
   await sequenceAll(world.sql)
@@ -28,7 +24,7 @@ async function subscribed(fields: object = {}): Promise<{ id: string }> {
 }
 
 /** The types of what an endpoint gets, each with the status of its delivery, in order. */
-async function deliveredTo({ id }: { id: string }): Promise<string[]> {
+async function deliveredTo(world: World, { id }: { id: string }): Promise<string[]> {
   await sequenceAll(world.sql)
   const rows = await world.sql<{ type: string; status: string }[]>`
     select type, status from webhook_deliveries where endpoint_id = ${id} order by sequence`
@@ -36,64 +32,70 @@ async function deliveredTo({ id }: { id: string }): Promise<string[]> {
 }
 
 /** Takes what is due out of the lines, as a worker does: what nobody wants any more is not sent. */
-async function takeAll(): Promise<void> {
+async function takeAll(world: World): Promise<void> {
   const options = { worker: 'test', room: 100, share: undefined, proven: () => true, last_at: () => null }
   const unproven = { window: 10, room: 100, room_for_more: 100 }
   await takeDeliveries(world.sql, { after: FIRST_LINE }, { ...options, unproven })
 }
 
-test('an endpoint gets nothing that happened before it was there', async () => {
+test('an endpoint gets nothing that happened before it was there', async ({ world }) => {
   client = await world.clientOf()
   await anEvent(client)
   const endpoint = await makeEndpoint(client, { url: URL })
   await anEvent(client)
-  expect(await deliveredTo(endpoint)).toEqual([
+  expect(await deliveredTo(world, endpoint)).toEqual([
     'webhook_endpoint.created pending',
     'customer.created pending',
   ])
 })
 
-test('types that are added or removed count for what happens from then on', async () => {
-  const endpoint = await subscribed({ types: ['customer.created'] })
+test('types that are added or removed count for what happens from then on', async ({ world }) => {
+  const endpoint = await subscribed(world, { types: ['customer.created'] })
   const id = await anEvent(client)
   await client.patch(`/v1/customers/${id}`, { name: 'Grace' })
   await client.patch(pathOf(endpoint), { types: ['customer.updated'] })
   await anEvent(client)
   await client.patch(`/v1/customers/${id}`, { name: 'Ada' })
-  expect(await deliveredTo(endpoint)).toEqual(['customer.created pending', 'customer.updated pending'])
+  expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending', 'customer.updated pending'])
 })
 
-test('what happens while an endpoint is disabled is skipped, also where it is enabled again before the sequence', async () => {
-  const endpoint = await subscribed()
+test('what happens while an endpoint is disabled is skipped, also where it is enabled again before the sequence', async ({
+  world,
+}) => {
+  const endpoint = await subscribed(world)
   await client.patch(pathOf(endpoint), { status: 'disabled' })
   await anEvent(client)
   await client.patch(pathOf(endpoint), { status: 'enabled' })
   await anEvent(client)
-  expect(await deliveredTo(endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
+  expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
 })
 
-test('what waited when an endpoint was disabled is not sent, also where it gets its sequence after it was enabled again', async () => {
-  const endpoint = await subscribed()
+test('what waited when an endpoint was disabled is not sent, also where it gets its sequence after it was enabled again', async ({
+  world,
+}) => {
+  const endpoint = await subscribed(world)
   await anEvent(client)
   await client.patch(pathOf(endpoint), { status: 'disabled' })
   await client.patch(pathOf(endpoint), { status: 'enabled' })
   await anEvent(client)
-  expect(await deliveredTo(endpoint)).toEqual(['customer.created pending', 'customer.created pending'])
-  await takeAll()
-  expect(await deliveredTo(endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
+  expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending', 'customer.created pending'])
+  await takeAll(world)
+  expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped', 'customer.created pending'])
 })
 
-test('an endpoint that was deleted since gets nothing, and what happened before is on record', async () => {
-  const endpoint = await subscribed()
+test('an endpoint that was deleted since gets nothing, and what happened before is on record', async ({
+  world,
+}) => {
+  const endpoint = await subscribed(world)
   await anEvent(client)
   await client.delete(pathOf(endpoint))
   await anEvent(client)
-  expect(await deliveredTo(endpoint)).toEqual(['customer.created pending'])
-  await takeAll()
-  expect(await deliveredTo(endpoint)).toEqual(['customer.created skipped'])
+  expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending'])
+  await takeAll(world)
+  expect(await deliveredTo(world, endpoint)).toEqual(['customer.created skipped'])
 })
 
-test('an event happens when it is written, whenever its transaction began or ends', async () => {
+test('an event happens when it is written, whenever its transaction began or ends', async ({ world }) => {
   client = await world.clientOf()
   const write = async (tx: Tx, type: string) =>
     await tx`
@@ -105,17 +107,19 @@ test('an event happens when it is written, whenever its transaction began or end
     await write(tx, 'customer.updated')
     return made
   })
-  expect(await deliveredTo(endpoint)).toEqual(['customer.updated pending'])
+  expect(await deliveredTo(world, endpoint)).toEqual(['customer.updated pending'])
 })
 
-test('a new endpoint gets what happens from then on, also in the place of a deleted one and after the clock was set back', async () => {
-  const gone = await subscribed()
+test('a new endpoint gets what happens from then on, also in the place of a deleted one and after the clock was set back', async ({
+  world,
+}) => {
+  const gone = await subscribed(world)
   await anEvent(client)
   await client.delete(pathOf(gone))
   const next = await makeEndpoint(client, { url: URL, types: ['customer.*'] })
   await anEvent(client)
-  expect(await deliveredTo(gone)).toEqual(['customer.created pending'])
-  expect(await deliveredTo(next)).toEqual(['customer.created pending'])
+  expect(await deliveredTo(world, gone)).toEqual(['customer.created pending'])
+  expect(await deliveredTo(world, next)).toEqual(['customer.created pending'])
   await client.delete(pathOf(next))
   await world.sql`
     update webhook_subscriptions set from_at = now() + interval '1 hour', until_at = now() + interval '1 hour'
@@ -124,12 +128,14 @@ test('a new endpoint gets what happens from then on, also in the place of a dele
   await anEvent(client)
   await world.sql`
     update events set created_at = now() + interval '2 hours' where tenant_id = ${client.tenant_id} and not sequenced`
-  expect(await deliveredTo(last)).toEqual(['customer.created pending'])
+  expect(await deliveredTo(world, last)).toEqual(['customer.created pending'])
 })
 
-test('an event costs a search for each endpoint, however often they were changed since', async () => {
+test('an event costs a search for each endpoint, however often they were changed since', async ({
+  world,
+}) => {
   const { sql } = world
-  const endpoints = [await subscribed()]
+  const endpoints = [await subscribed(world)]
   for (let more = 0; more < 3; more++)
     endpoints.push(await makeEndpoint(client, { url: URL, types: ['customer.*'] }))
   await sequenceAll(sql)
@@ -148,12 +154,15 @@ test('an event costs a search for each endpoint, however often they were changed
     return row!.rows
   }
   const before = await read()
-  for (const endpoint of endpoints) expect(await deliveredTo(endpoint)).toEqual(['customer.created pending'])
+  for (const endpoint of endpoints)
+    expect(await deliveredTo(world, endpoint)).toEqual(['customer.created pending'])
   expect((await read()) - before).toBeLessThan(50)
 })
 
-test('what an endpoint subscribed to is kept for what waits, and a thousand changes at most', async () => {
-  const endpoint = await subscribed()
+test('what an endpoint subscribed to is kept for what waits, and a thousand changes at most', async ({
+  world,
+}) => {
+  const endpoint = await subscribed(world)
   const { sql } = world
   const kept = async () =>
     (await sql`select from webhook_subscriptions where endpoint_id = ${endpoint.id}`).count

@@ -1,6 +1,8 @@
 // A whole Sluice for one test file: its own database, Redis and providers, and the three parts in this process.
+// A file takes its tests from `testIn`; one that needs several worlds, or one of its own kind, makes them with `createWorld`.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { test as anyTest } from 'vitest'
 import { loadConfig, type Config } from '#core/config.ts'
 import type { Sql } from '#core/db.ts'
 import { createLog } from '#core/log.ts'
@@ -42,6 +44,21 @@ export type WorldOptions = {
   notifications?: boolean
   /** How their emulators differ from the usual ones. */
   providers?: EmulatorChanges
+}
+
+/** The `test` of a file whose tests share a world: `world` and `client`, its first tenant, begin with the first test that asks for them. */
+export function testIn(options?: WorldOptions) {
+  return (
+    anyTest
+      // Vitest takes fixtures from a pattern, also where there are none to take.
+      // oxlint-disable-next-line no-empty-pattern
+      .extend('world', { scope: 'file' }, async ({}, { onCleanup }) => {
+        const world = await createWorld(options)
+        onCleanup(() => world.close())
+        return world
+      })
+      .extend('client', { scope: 'file' }, ({ world }) => world.client)
+  )
 }
 
 export async function createWorld({
